@@ -14,7 +14,7 @@ from server.documents.jobs import FileJobs, OwnRecords
 from server.documents.reader import DocumentReader
 from server.documents.service import DocumentTranslator
 from server.documents.shared_store import open_store
-from server.engine.client.engine_client import ALIGNMENTS_AT_ONCE, EngineClient
+from server.engine.client.engine_client import EngineClient
 from server.engine.client.supervisor import Supervisor
 from server.engine.ipc.options import WorkerOptions
 from server.glossaries.glossaries import Glossaries
@@ -174,5 +174,4 @@ def worker_options(settings: Settings) -> WorkerOptions:
         threads=settings.threads,
         slots=settings.slots,
         max_batch_tokens=settings.prefill_tokens,
-        max_attention_jobs=settings.attention_jobs + ALIGNMENTS_AT_ONCE,
     )

@@ -89,7 +89,7 @@ class Metrics:
     def _begin_at_zero(self) -> None:
         """Creates the series of all known labels, so that rates include the first event of each."""
         for counter, labels in (
-            (self._rejected, ("queue", "deadline", "rate", "looks")),
+            (self._rejected, ("queue", "deadline", "rate")),
             (self._flagged, FLAGS),
             (self._retried, ("first", "retry")),
             (self._success, ("stop", "length")),

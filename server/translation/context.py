@@ -138,7 +138,7 @@ class SentenceContext:
     ) -> TranslationResult:
         """Sends one job for the caller and returns the worker's answer."""
         # The request's deadline is not part of the job: requests with another deadline may share it.
-        waiter = self.engine.translate(
+        return await self.engine.translate(
             leg.model,
             ids,
             leg.decoding_options(options),
@@ -147,10 +147,6 @@ class SentenceContext:
             weight=self.request.weight,
             on_progress=on_progress,
         )
-        try:
-            return await waiter.result()
-        finally:
-            waiter.leave()
 
 
 async def gather_or_cancel(coroutines: Sequence[Coroutine[Any, Any, Result]]) -> list[Result]:

@@ -27,6 +27,7 @@ from model.training.loop.optimizers import build_optimizers
 from model.training.recipe import TrainRecipe
 from model.transformer import Transformer
 from server.engine.client.supervisor import Supervisor
+from server.engine.ipc.messages import TranslateJob
 from server.engine.ipc.options import WorkerOptions
 
 if not torch.cuda.is_available():
@@ -181,7 +182,8 @@ def test_gpu_worker_translations_equal_torch(tmp_path: Path) -> None:
         try:
             assert (await supervisor.load("tiny", folder.path)).error is None
             assert supervisor.status().engine == "cuda-graphs", supervisor.status().details
-            answers = await asyncio.gather(*(supervisor.submit("tiny", source, options) for source in inputs))
+            jobs = [TranslateJob(0, "tiny", tuple(source), options) for source in inputs]
+            answers = await asyncio.gather(*map(supervisor.submit, jobs))
             assert [a.hypotheses[0].tokens for a in answers] == [found[0].tokens for found in expected]
         finally:
             await supervisor.stop(5)

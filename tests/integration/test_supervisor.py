@@ -12,13 +12,14 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from model.search.options import DecodingOptions
 from server.engine.client.status import WorkerFailure
 from server.engine.client.supervisor import Supervisor
-from server.engine.ipc.messages import StepStats, TranslationResult
+from server.engine.ipc.messages import AttentionJob, AttentionResult, StepStats, TranslateJob, TranslationResult
 from server.engine.ipc.options import WorkerOptions
 from tests.support.fake_worker import COMMAND, CRASH, HANG, KILL, RAISE, REFUSED, expected
 
@@ -32,6 +33,20 @@ class Crew:
     def __init__(self, options: WorkerOptions, command: tuple[str, ...] = COMMAND) -> None:
         self.stats: list[StepStats] = []
         self.supervisor = Supervisor(options, self.stats.append, command)
+
+    def submit(
+        self,
+        source: tuple[int, ...],
+        options: DecodingOptions = GREEDY,
+        model: str = "m",
+        on_progress: Callable[[tuple[int, ...]], None] | None = None,
+        **fields: Any,
+    ) -> asyncio.Future[TranslationResult]:
+        job = TranslateJob(0, model, source, options, stream=on_progress is not None, **fields)
+        return self.supervisor.submit(job, on_progress)
+
+    def attend(self, source: tuple[int, ...], target: tuple[int, ...]) -> asyncio.Future[AttentionResult]:
+        return self.supervisor.submit(AttentionJob(0, "m", source, target))
 
 
 @asynccontextmanager
@@ -85,7 +100,7 @@ def test_every_job_is_answered_and_the_statistics_add_up() -> None:
     async def body() -> None:
         async with crew() as made:
             texts = sources(300)
-            futures = [made.supervisor.submit("m", text, GREEDY, client=str(i % 7)) for i, text in enumerate(texts)]
+            futures = [made.submit(text, client=str(i % 7)) for i, text in enumerate(texts)]
             check(texts, list(await asyncio.gather(*futures, return_exceptions=True)))
             assert sum(s.prefill_tokens for s in made.stats) == sum(map(len, texts))
             assert sum(s.prefill_sequences for s in made.stats) == len(texts)
@@ -104,7 +119,7 @@ def test_a_worker_without_its_device_is_not_restarted() -> None:
             status = made.supervisor.status()
             assert status.no_device and not status.ready and status.restarts == 0
             with pytest.raises(WorkerFailure):
-                await made.supervisor.submit("m", (1, 2), GREEDY)
+                await made.submit((1, 2))
 
     run(body)
 
@@ -116,7 +131,7 @@ def test_kill_9_under_load_loses_and_repeats_nothing() -> None:
             seen: list[int] = []
             futures = []
             for number, text in enumerate(texts):
-                future = made.supervisor.submit("m", text, GREEDY)
+                future = made.submit(text)
                 future.add_done_callback(lambda _, number=number: seen.append(number))
                 futures.append(future)
             for _ in range(3):
@@ -136,14 +151,14 @@ def test_a_job_that_ends_the_worker_is_refused_and_the_others_are_answered(poiso
         async with crew() as made:
             texts = sources(24)
             bad = (5, poison, 6)
-            futures = [made.supervisor.submit("m", text, GREEDY) for text in texts[:12]]
-            guilty = made.supervisor.submit("m", bad, GREEDY)
-            futures += [made.supervisor.submit("m", text, GREEDY) for text in texts[12:]]
+            futures = [made.submit(text) for text in texts[:12]]
+            guilty = made.submit(bad)
+            futures += [made.submit(text) for text in texts[12:]]
             assert await kind_of(guilty) == kind
             check(texts, list(await asyncio.gather(*futures, return_exceptions=True)))
             restarts = made.supervisor.status().restarts
             assert restarts <= 3
-            assert await kind_of(made.supervisor.submit("m", bad, GREEDY)) == kind
+            assert await kind_of(made.submit(bad)) == kind
             assert made.supervisor.status().restarts == restarts, "a convicted text was tried again"
 
     run(body)
@@ -153,8 +168,8 @@ def test_a_hanging_step_is_killed_and_its_job_is_refused(caplog: pytest.LogCaptu
     async def body() -> None:
         async with crew(watchdog_seconds=1.0) as made:
             texts = sources(6)
-            guilty = made.supervisor.submit("m", (5, HANG, 6), GREEDY)
-            futures = [made.supervisor.submit("m", text, GREEDY) for text in texts]
+            guilty = made.submit((5, HANG, 6))
+            futures = [made.submit(text) for text in texts]
             assert await kind_of(guilty) == "poison"
             check(texts, list(await asyncio.gather(*futures, return_exceptions=True)))
             assert made.supervisor.status().restarts == 3
@@ -172,12 +187,12 @@ def test_a_hanging_job_is_refused_although_its_callers_gave_up() -> None:
             bad = (5, HANG, 6)
             restarts = 0
             while restarts < 3:
-                futures = [made.supervisor.submit("m", bad, GREEDY), made.supervisor.submit("m", (1, 2), GREEDY)]
+                futures = [made.submit(bad), made.submit((1, 2))]
                 await asyncio.sleep(0.1)
                 futures[0].cancel()
                 assert (await futures[1]).hypotheses[0].tokens == expected((1, 2))
                 restarts = made.supervisor.status().restarts
-            assert await kind_of(made.supervisor.submit("m", bad, GREEDY)) == "poison"
+            assert await kind_of(made.submit(bad)) == "poison"
 
     run(body)
 
@@ -189,11 +204,11 @@ def test_a_worker_that_dies_without_a_cause_blames_no_job() -> None:
         async with crew(Path("dying")) as made:
             for worker in made.supervisor._workers:
                 worker._pause = lambda: 0.0  # type: ignore[method-assign]
-            futures = [made.supervisor.submit("m", text, GREEDY) for text in sources(5)]
+            futures = [made.submit(text) for text in sources(5)]
             assert {await kind_of(future) for future in futures} == {"unavailable"}
             await made.supervisor.unload("m")
             assert (await made.supervisor.load("m", FAST)).error is None
-            check(sources(5), [await made.supervisor.submit("m", text, GREEDY) for text in sources(5)])
+            check(sources(5), [await made.submit(text) for text in sources(5)])
 
     run(body)
 
@@ -202,12 +217,12 @@ def test_an_attention_job_that_ends_the_worker_is_refused() -> None:
     async def body() -> None:
         async with crew() as made:
             texts = sources(6)
-            guilty = made.supervisor.attend("m", (1, CRASH), (2,))
-            futures = [made.supervisor.submit("m", text, GREEDY) for text in texts]
+            guilty = made.attend((1, CRASH), (2,))
+            futures = [made.submit(text) for text in texts]
             with pytest.raises(WorkerFailure, match="not tried again"):
                 await guilty
             check(texts, list(await asyncio.gather(*futures, return_exceptions=True)))
-            assert (await made.supervisor.attend("m", (1, 2), (2,))).id
+            assert (await made.attend((1, 2), (2,))).id
 
     run(body)
 
@@ -216,11 +231,11 @@ def test_cancelling_frees_the_slot() -> None:
     async def body() -> None:
         async with crew(Path("1-20")) as made:
             long = tuple(range(500))
-            futures = [made.supervisor.submit("m", long, GREEDY) for _ in range(16)]
+            futures = [made.submit(long) for _ in range(16)]
             await asyncio.sleep(0.2)
             for future in futures:
                 future.cancel()
-            answer = await made.supervisor.submit("m", (1, 2, 3), GREEDY)
+            answer = await made.submit((1, 2, 3))
             assert answer.hypotheses[0].tokens == expected((1, 2, 3))
             assert made.supervisor.status().in_flight == 0
 
@@ -232,7 +247,7 @@ def test_progress_grows_to_the_translation() -> None:
         async with crew(Path("1-20")) as made:
             shown: list[tuple[int, ...]] = []
             text = tuple(range(40))
-            answer = await made.supervisor.submit("m", text, GREEDY, on_progress=shown.append)
+            answer = await made.submit(text, on_progress=shown.append)
             final = answer.hypotheses[0].tokens
             assert shown and all(final[: len(tokens)] == tokens for tokens in shown)
             assert [len(tokens) for tokens in shown] == sorted({len(tokens) for tokens in shown})
@@ -249,7 +264,7 @@ def test_exceptions_of_a_progress_callback_do_not_affect_answers() -> None:
         await supervisor.start()
         assert (await supervisor.load("m", Path("1-20"))).error is None
         text = tuple(range(30))
-        answer = await supervisor.submit("m", text, GREEDY, on_progress=refuse)
+        answer = await supervisor.submit(TranslateJob(0, "m", text, GREEDY, stream=True), refuse)
         assert answer.hypotheses[0].tokens == expected(text)
         await supervisor.stop(0)
 
@@ -261,7 +276,7 @@ def test_an_unload_ends_a_waiting_load() -> None:
         async with crew(None) as made:
             loading = asyncio.ensure_future(made.supervisor.load("m", FAST))
             await asyncio.sleep(0)
-            waiting = made.supervisor.submit("m", (1,), GREEDY)
+            waiting = made.submit((1,))
             unloading = asyncio.ensure_future(made.supervisor.unload("m"))
             await loading
             assert (await waiting).hypotheses[0].tokens == (2,)
@@ -314,9 +329,9 @@ def test_workers_do_not_outlive_the_api_process() -> None:
 def test_bad_jobs_get_a_reason() -> None:
     async def body() -> None:
         async with crew() as made:
-            assert await kind_of(made.supervisor.submit("n", (1,), GREEDY)) == "unknown_model"
-            assert await kind_of(made.supervisor.submit("m", (REFUSED,), GREEDY)) == "invalid"
-            assert await kind_of(made.supervisor.submit("m", (1,), DecodingOptions(beam_size=32))) == "invalid"
+            assert await kind_of(made.submit(model="n", source=(1,))) == "unknown_model"
+            assert await kind_of(made.submit((REFUSED,))) == "invalid"
+            assert await kind_of(made.submit((1,), DecodingOptions(beam_size=32))) == "invalid"
 
     run(body)
 
@@ -325,13 +340,13 @@ def test_a_model_that_is_loaded_again_while_it_is_unloaded_stays() -> None:
     async def body() -> None:
         async with crew(SLOW) as made:
             texts = sources(30)
-            futures = [made.supervisor.submit("m", text, GREEDY) for text in texts]
+            futures = [made.submit(text) for text in texts]
             unloading = asyncio.ensure_future(made.supervisor.unload("m"))
             await asyncio.sleep(0)
             assert (await made.supervisor.load("m", SLOW)).error is None
             check(texts, list(await asyncio.gather(*futures, return_exceptions=True)))
             await unloading
-            assert (await made.supervisor.submit("m", (1,), GREEDY)).hypotheses[0].tokens == (2,)
+            assert (await made.submit((1,))).hypotheses[0].tokens == (2,)
 
     run(body)
 
@@ -342,8 +357,8 @@ def test_a_model_that_cannot_be_loaded_gives_an_error_and_the_others_serve() -> 
             assert made.supervisor.status().ready
             assert (await made.supervisor.load("n", Path("absent"))).error == "There is no such folder."
             assert (await made.supervisor.load("n", Path("crash"))).error is not None
-            assert (await made.supervisor.submit("m", (1,), GREEDY)).hypotheses[0].tokens == (2,)
-            assert await kind_of(made.supervisor.submit("n", (1,), GREEDY)) == "unknown_model"
+            assert (await made.submit((1,))).hypotheses[0].tokens == (2,)
+            assert await kind_of(made.submit(model="n", source=(1,))) == "unknown_model"
             assert set(made.supervisor.status().errors) == {"n"}
             assert made.supervisor.status().ready
 
@@ -354,10 +369,10 @@ def test_unloading_waits_for_accepted_jobs() -> None:
     async def body() -> None:
         async with crew(SLOW) as made:
             texts = sources(30)
-            futures = [made.supervisor.submit("m", text, GREEDY) for text in texts]
+            futures = [made.submit(text) for text in texts]
             unloading = asyncio.ensure_future(made.supervisor.unload("m"))
             await asyncio.sleep(0)
-            assert await kind_of(made.supervisor.submit("m", (1,), GREEDY)) == "unknown_model"
+            assert await kind_of(made.submit((1,))) == "unknown_model"
             check(texts, list(await asyncio.gather(*futures, return_exceptions=True)))
             await unloading
             assert made.supervisor.status().models == ()
@@ -372,7 +387,7 @@ def test_several_devices_share_jobs_and_crash_history() -> None:
                 await asyncio.sleep(0.01)
             await made.supervisor.load("n", SLOW)
             texts = sources(90)
-            futures = [made.supervisor.submit("n", text, GREEDY) for text in texts]
+            futures = [made.submit(model="n", source=text) for text in texts]
             workers = made.supervisor.status().workers
             assert len(workers) == 3 and all(worker.jobs for worker in workers)
             await asyncio.sleep(0.1)
@@ -386,9 +401,9 @@ def test_stopping_finishes_accepted_jobs() -> None:
     async def body() -> None:
         texts = sources(30)
         async with crew(SLOW, grace=30) as made:
-            futures = [made.supervisor.submit("m", text, GREEDY) for text in texts]
+            futures = [made.submit(text) for text in texts]
         check(texts, [future.result() for future in futures])
-        assert await kind_of(made.supervisor.submit("m", (1,), GREEDY)) == "cancelled"
+        assert await kind_of(made.submit((1,))) == "cancelled"
 
     run(body)
 
@@ -396,7 +411,7 @@ def test_stopping_finishes_accepted_jobs() -> None:
 def test_stopping_without_grace_fails_accepted_jobs() -> None:
     async def body() -> None:
         async with crew(Path("1-500")) as made:
-            futures = [made.supervisor.submit("m", text, GREEDY) for text in sources(30)]
+            futures = [made.submit(text) for text in sources(30)]
         assert {await kind_of(future) for future in futures} == {"cancelled"}
 
     run(body)
@@ -410,7 +425,7 @@ def test_a_worker_that_never_starts_leaves_no_caller_waiting() -> None:
             worker._pause = lambda: 0.0  # type: ignore[method-assign]
         loading = asyncio.ensure_future(supervisor.load("m", FAST))
         await asyncio.sleep(0)
-        future = supervisor.submit("m", (1,), GREEDY)
+        future = supervisor.submit(TranslateJob(0, "m", (1,), GREEDY))
         assert (await loading).error is not None
         assert await kind_of(future) == "unavailable"
         assert not supervisor.status().ready
@@ -434,7 +449,7 @@ def test_every_future_resolves_in_random_failures() -> None:
             if bad:
                 text = (*text, rng.choice((CRASH, RAISE)), 5)
             options = DecodingOptions(beam_size=rng.choice((1, 1, 4)))
-            future = supervisor.submit("m", text, options, priority=number % 2, client=str(number))
+            future = supervisor.submit(TranslateJob(0, "m", text, options, number % 2, str(number)))
             if rng.random() < 0.05:
                 await asyncio.sleep(0.02)
                 future.cancel()

@@ -16,7 +16,14 @@ from model.search.options import DecodingOptions, Hypothesis
 from model.symbols import FORMAL, INFORMAL
 from model.tokenizer import Decoding, Encoding
 from server.engine.client.status import WorkerFailure, WorkerStatus
-from server.engine.ipc.messages import AttentionResult, ModelLoaded, Timings, TranslationResult
+from server.engine.ipc.messages import (
+    AttentionJob,
+    AttentionResult,
+    ModelLoaded,
+    Timings,
+    TranslateJob,
+    TranslationResult,
+)
 from server.translation.catalog import ModelCatalog, ServedModel
 
 EOS = 3
@@ -119,34 +126,14 @@ class FakeEngine:
         del self.loaded[model]
 
     def submit(
-        self,
-        model: str,
-        source: Iterable[int],
-        options: DecodingOptions,
-        *,
-        priority: int = 0,
-        client: str = "",
-        weight: float = 1.0,
-        on_progress: Callable[[tuple[int, ...]], None] | None = None,
-    ) -> asyncio.Future[TranslationResult]:
-        ids = tuple(source)
-        self.submitted.append((model, ids, options, priority, client))
-        self.weights.append(weight)
-        return self._future(self._translate(ids, options, on_progress))
-
-    def attend(
-        self,
-        model: str,
-        source: Iterable[int],
-        target: Iterable[int],
-        masked_heads: tuple[tuple[str, int, int], ...] = (),
-        vectors_of: tuple[str, int, int] | None = None,
-        words: tuple[WordedSentence, WordedSentence] | None = None,
-        first_token: int | None = None,
-    ) -> asyncio.Future[AttentionResult]:
-        pair = (tuple(source), tuple(target))
-        self.attended.append((*pair, masked_heads))
-        return self._future(self._attend(*pair, words))
+        self, job: TranslateJob | AttentionJob, on_progress: Callable[[tuple[int, ...]], None] | None = None
+    ) -> asyncio.Future:
+        if isinstance(job, AttentionJob):
+            self.attended.append((job.source, job.target, job.masked_heads))
+            return self._future(self._attend(job.source, job.target, job.words))
+        self.submitted.append((job.model, job.source, job.options, job.priority, job.client))
+        self.weights.append(job.weight)
+        return self._future(self._translate(job.source, job.options, on_progress))
 
     @property
     def computation(self) -> tuple[str, ...]:

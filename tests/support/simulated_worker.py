@@ -24,7 +24,7 @@ class SimulatedWorker:
     that were answered, `documents` and `hog` count sentences that are not answered."""
 
     def __init__(self, slots: int = 64) -> None:
-        self._scheduler = Scheduler(max_batch_tokens=4096, max_attention_jobs=1)
+        self._scheduler = Scheduler(max_batch_tokens=4096)
         self._scheduler.open("m", slots)
         self._ids = count()
         self._waiting_clients: set[str] = set()

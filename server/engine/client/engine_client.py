@@ -5,22 +5,23 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from model.analysis.pair_alignment import WordedSentence
 from model.search.options import DecodingOptions
 from server.engine.client.model_pool import EngineModel, ModelPool
-from server.engine.client.single_flight import SingleFlight, Waiter
+from server.engine.client.single_flight import SingleFlight
 from server.engine.client.status import WorkerFailure, WorkerStatus, server_error
 from server.engine.client.supervisor import Supervisor
-from server.engine.ipc.messages import AttentionResult, TranslationResult
+from server.engine.ipc.messages import AttentionJob, AttentionResult, TranslateJob, TranslationResult
 
 ALIGNMENTS_AT_ONCE = 4
 """Alignment requests that may wait in the workers at the same time, in addition to callers' attention requests."""
 
 Head = tuple[str, int, int]
+Result = TypeVar("Result")
 
 
 class TranslationObserver(Protocol):
@@ -69,7 +70,7 @@ class EngineClient(ModelPool):
         """Translations that were answered by an identical one that was already in flight."""
         return self._in_flight.shared
 
-    def translate(
+    async def translate(
         self,
         model: EngineModel,
         source: Sequence[int],
@@ -79,32 +80,29 @@ class EngineClient(ModelPool):
         client: str = "",
         weight: float = 1.0,
         on_progress: Callable[[tuple[int, ...]], None] | None = None,
-    ) -> Waiter[TranslationResult]:
-        """Sends one sentence of token ids to a worker at once; an identical one that is in flight is shared. The caller
-        holds the model, awaits the waiter's result and in any case leaves it. `priority` is 0 for interactive requests
-        and 1 for documents. `weight` is the factor of the client's share. `on_progress` receives the tokens so far, and
-        such a sentence is not shared."""
+    ) -> TranslationResult:
+        """Translates one sentence of token ids; an identical one that is in flight is shared. The caller holds the model.
+        `priority` is 0 for interactive requests and 1 for documents. `weight` is the factor of the client's share.
+        `on_progress` receives the tokens so far, and such a sentence is not shared."""
+        job = TranslateJob(
+            0, model.key, tuple(source), options, priority, client, weight, stream=on_progress is not None
+        )
 
         def start() -> asyncio.Future[TranslationResult]:
-            report = partial(self._report, len(source), options.target is not None, time.monotonic())
-            future = self._supervisor.submit(
-                model.key, source, options, priority=priority, client=client, weight=weight, on_progress=on_progress
-            )
-            future.add_done_callback(report)
+            future = self._supervisor.submit(job, on_progress)
+            future.add_done_callback(partial(self._report, job, time.monotonic()))
             return future
 
         private = object() if on_progress else None
-        return self._in_flight.join((model.key, source, options, priority, private), start)
+        return await _answer(self._in_flight.run((job.model, job.source, options, priority, private), start))
 
     async def trace(
         self, model: EngineModel, source: Sequence[int], options: DecodingOptions, *, client: str = ""
     ) -> TranslationResult:
         """Translates one sentence for inspection: it is neither shared nor reported to the observer."""
-        try:
-            async with self.holding(model):
-                return await self._supervisor.submit(model.key, source, options, client=client)
-        except WorkerFailure as failure:
-            raise server_error(failure) from failure
+        async with self.holding(model):
+            job = TranslateJob(0, model.key, tuple(source), options, client=client)
+            return await _answer(self._supervisor.submit(job))
 
     async def attend(
         self,
@@ -119,13 +117,18 @@ class EngineClient(ModelPool):
     ) -> AttentionResult:
         """Runs one teacher-forced pass over a pair. `vectors_of` also requests the queries, keys and values of a head;
         `words` also requests evidence which words of source and target belong together."""
-        try:
-            async with self.holding(model):
-                return await self._supervisor.attend(
-                    model.key, source, target, masked_heads, vectors_of=vectors_of, words=words, first_token=first_token
-                )
-        except WorkerFailure as failure:
-            raise server_error(failure) from failure
+        async with self.holding(model):
+            job = AttentionJob(
+                0,
+                model.key,
+                tuple(source),
+                tuple(target),
+                masked_heads,
+                vectors_of=vectors_of,
+                words=words,
+                first_token=first_token,
+            )
+            return await _answer(self._supervisor.submit(job))
 
     async def align(
         self,
@@ -140,13 +143,21 @@ class EngineClient(ModelPool):
         async with self._alignments:
             return await self.attend(model, source, target, words=words, first_token=first_token)
 
-    def _report(self, tokens: int, scored: bool, started: float, done: asyncio.Future[TranslationResult]) -> None:
+    def _report(self, job: TranslateJob, started: float, done: asyncio.Future[TranslationResult]) -> None:
         error = None if done.cancelled() else done.exception()  # reading it also marks it as retrieved
         if error is not None:
             self._observer.failed(error.kind if isinstance(error, WorkerFailure) else "internal")
-        elif scored:
+        elif job.options.target is not None:
             return
         elif done.cancelled():
             self._observer.cancelled()
         else:
-            self._observer.translated(tokens, done.result(), time.monotonic() - started)
+            self._observer.translated(len(job.source), done.result(), time.monotonic() - started)
+
+
+async def _answer(result: Awaitable[Result]) -> Result:
+    """Awaits an answer; a WorkerFailure becomes an error of `server.errors`."""
+    try:
+        return await result
+    except WorkerFailure as failure:
+        raise server_error(failure) from failure

@@ -13,6 +13,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from typing import Any, TypeVar
 
 from server.engine.client.crash_history import CrashHistory, Job
@@ -52,6 +53,7 @@ class JobDispatcher:
         self._backlog: dict[int, InFlightJob] = {}
         """Jobs that no worker can take yet, in order of arrival."""
         self._crashes = CrashHistory()
+        self._ids = count(1)
         self._closed = False
         self.idle = asyncio.Event()
         """Set while no job is in flight."""
@@ -68,7 +70,8 @@ class JobDispatcher:
         )
 
     def accept(self, job: Job, on_progress: Callable[[tuple[int, ...]], None] | None = None) -> asyncio.Future[Any]:
-        """Sends a job, or keeps it until a worker can take it. Cancelling the future cancels the job."""
+        """Numbers a job and sends it, or keeps it until a worker can take it. Cancelling the future cancels the job."""
+        job = dataclasses.replace(job, id=next(self._ids))
         item = InFlightJob(job, asyncio.get_running_loop().create_future(), on_progress)
         item.future.add_done_callback(partial(self._remove, item))
         if not self._in_flight:

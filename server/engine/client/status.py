@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from server.engine.ipc.messages import FailureKind
-from server.errors import AttentiveError, InvalidRequest, Overloaded, TranslationFailed, Unavailable
+from server.errors import AttentiveError, InvalidRequest, TranslationFailed, Unavailable
 
 
 class WorkerFailure(Exception):
@@ -22,8 +22,6 @@ def server_error(failure: WorkerFailure) -> AttentiveError:
     match failure.kind:
         case "invalid":
             return InvalidRequest(failure.message)
-        case "overloaded":
-            return Overloaded(failure.message, reason="looks")
         case "cancelled" | "unknown_model" | "unavailable" | "out_of_memory":
             return Unavailable(failure.message)
         case _:

@@ -8,31 +8,26 @@ import contextlib
 import dataclasses
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
-from itertools import count
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
-from model.analysis.pair_alignment import WordedSentence
-from model.search.options import DecodingOptions
+from server.engine.client.crash_history import Job
 from server.engine.client.job_dispatcher import NO_WORKER, SHUTDOWN, JobDispatcher, notify
 from server.engine.client.model_registry import ModelRegistry
 from server.engine.client.status import DeviceStatus, WorkerStatus
 from server.engine.client.worker_handle import COMMAND, WorkerExit, WorkerHandle
 from server.engine.ipc.messages import (
     Answer,
-    AttentionJob,
-    AttentionResult,
     ModelLoaded,
     Progress,
     StepStats,
-    TranslateJob,
-    TranslationResult,
 )
 from server.engine.ipc.options import NO_DEVICE, WorkerOptions
 
 _TICK = 1.0
 _EXIT_SECONDS, _KILL_SECONDS = 2.0, 10.0
-"""Seconds an idle worker has to exit after Drain, and any worker after SIGKILL."""
+"""Seconds a worker has to exit after its pipe was closed, and after SIGKILL."""
 
 _NO_STEPS = StepStats(0, 0, 0, 0)
 
@@ -43,7 +38,7 @@ class Supervisor:
     """Runs the worker processes; every method belongs to one event loop.
 
     `on_stats` is called with every StepStats: its sums cover the time since the one before, its state is that of all
-    workers together. Every future that `submit` and `attend` return resolves, with an answer or with WorkerFailure.
+    workers together. Every future that `submit` returns resolves, with an answer or with WorkerFailure.
     Cancelling a future cancels the job. `command` starts a worker process.
     """
 
@@ -54,7 +49,6 @@ class Supervisor:
         self._workers: list[WorkerHandle] = []
         self._registry = ModelRegistry()
         self._jobs = JobDispatcher(self._workers, self._registry)
-        self._ids = count(1)
         self._watchdog: asyncio.Task[None] | None = None
         self._closed = False
 
@@ -139,48 +133,9 @@ class Supervisor:
 
     # -- jobs ----------------------------------------------------------------------------------------------------------
 
-    def submit(
-        self,
-        model: str,
-        source: Iterable[int],
-        options: DecodingOptions,
-        *,
-        priority: int = 0,
-        client: str = "",
-        weight: float = 1.0,
-        on_progress: Callable[[tuple[int, ...]], None] | None = None,
-    ) -> asyncio.Future[TranslationResult]:
-        """Translates one sentence of token ids. `priority` is 0 for interactive requests and 1 for documents; `client`
-        is the caller's key for fairness and `weight` the factor of its share; `on_progress` receives the tokens so
-        far."""
-        job = TranslateJob(
-            next(self._ids), model, tuple(source), options, priority, client, weight, stream=on_progress is not None
-        )
+    def submit(self, job: Job, on_progress: Callable[[tuple[int, ...]], None] | None = None) -> asyncio.Future[Any]:
+        """Runs a job, whose id is chosen here. `on_progress` receives the tokens so far of one with `stream`."""
         return self._jobs.accept(job, on_progress)
-
-    def attend(
-        self,
-        model: str,
-        source: Iterable[int],
-        target: Iterable[int],
-        masked_heads: tuple[tuple[str, int, int], ...] = (),
-        vectors_of: tuple[str, int, int] | None = None,
-        words: tuple[WordedSentence, WordedSentence] | None = None,
-        first_token: int | None = None,
-    ) -> asyncio.Future[AttentionResult]:
-        """Computes the attention maps of a given pair; `vectors_of` adds the vectors of one head, `words` the evidence
-        which words of both sides fit."""
-        job = AttentionJob(
-            next(self._ids),
-            model,
-            tuple(source),
-            tuple(target),
-            masked_heads,
-            vectors_of=vectors_of,
-            words=words,
-            first_token=first_token,
-        )
-        return self._jobs.accept(job)
 
     @property
     def computation(self) -> tuple[str, ...]:

@@ -16,7 +16,6 @@ from server.engine.ipc.messages import (
     Answer,
     AttentionJob,
     AttentionResult,
-    Drain,
     Failed,
     LoadModel,
     ModelLoaded,
@@ -134,14 +133,13 @@ class WorkerHandle:
         self.send(UnloadModel(model))
 
     def stop(self, *, kill: bool) -> None:
-        """Ends the process after its last answer, or at once, and does not restart it. A process that is still starting
-        or loads a model without having jobs is ended at once."""
+        """Ends the process after its present step, or at once, and does not restart it. A process that is still starting
+        is ended at once."""
         self._stopped = True
         if self._restart is not None:
             self._restart.cancel()
         if self._process is not None:
-            idle = not self.pending and (self.ready is None or self.loading is not None)
-            self._process.kill() if kill or idle else self._process.send(Drain())
+            self._process.kill() if kill or self.ready is None else self._process.close()
 
     def tick(self, seconds: float) -> None:
         """`seconds` have passed: aborts the process if it hangs. The caller bounds the time between two ticks, so a pause

@@ -49,6 +49,11 @@ class WorkerSubprocess(asyncio.SubprocessProtocol):
             self._loop.call_soon(self._flush)
         self._unsent.append(message)
 
+    def close(self) -> None:
+        """Closes the pipe to the process, which ends it; `on_exit` follows."""
+        if self._transport is not None and (writer := self._transport.get_pipe_transport(_INPUT)) is not None:
+            writer.close()
+
     def kill(self) -> None:
         """Ends the process at once; `on_exit` follows."""
         self._signal(signal.SIGKILL)

@@ -1,6 +1,6 @@
 """Messages between the API process and a worker: plain dataclasses that are pickled, with token ids, no text. No torch.
 
-    API -> worker: LoadModel, UnloadModel, TranslateJob, AttentionJob, Cancel, Drain
+    API -> worker: LoadModel, UnloadModel, TranslateJob, AttentionJob, Cancel
     worker -> API: WorkerReady, ModelLoaded, Started, Progress, TranslationResult, AttentionResult, Failed, StepStats
 
 Every job is answered by exactly one of TranslationResult, AttentionResult, Failed. Times are in seconds; every interval
@@ -16,9 +16,7 @@ from model.analysis.pair_alignment import WordedSentence, WordEvidence
 from model.analysis.types import AttentionMaps
 from model.search.options import DecodingOptions, Hypothesis, TraceStep
 
-FailureKind = Literal[
-    "invalid", "cancelled", "unknown_model", "unavailable", "overloaded", "out_of_memory", "poison", "internal"
-]
+FailureKind = Literal["invalid", "cancelled", "unknown_model", "unavailable", "out_of_memory", "poison", "internal"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +77,6 @@ class Cancel:
     """Cancel a job; it is answered by Failed with kind "cancelled"."""
 
     id: int
-
-
-@dataclass(frozen=True, slots=True)
-class Drain:
-    """Finish and answer the accepted jobs, then exit with code 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +182,6 @@ class StepStats:
     attention_jobs: int = 0
 
 
-ToWorker = LoadModel | UnloadModel | TranslateJob | AttentionJob | Cancel | Drain
+ToWorker = LoadModel | UnloadModel | TranslateJob | AttentionJob | Cancel
 Answer = TranslationResult | AttentionResult | Failed
 FromWorker = WorkerReady | ModelLoaded | Started | Progress | Answer | StepStats

@@ -30,7 +30,7 @@ class WorkerOptions:
     worker (0: one per core). `slots` is how many hypotheses of one model run at once (0: chosen for the device).
     `max_batch_tokens` bounds the padded source tokens of one prefill. `watchdog_seconds` is how long a worker with work
     may stay silent before it is killed; `start_seconds` and `load_seconds` bound its start and the loading of one
-    model. `max_attention_jobs` bounds the attention requests that wait in one worker. `engine` "eager" keeps the plain
+    model. `engine` "eager" keeps the plain
     PyTorch decode path. `isa` is the instruction set of the CPU backend, "auto" the best that the processor has.
     `shortlist` "on" limits each sentence to its shortlist, for models that have one; "auto" only on a CPU, and only for
     lists that say so.
@@ -42,7 +42,6 @@ class WorkerOptions:
     threads: int = 0
     slots: int = 0
     max_batch_tokens: int = 2048
-    max_attention_jobs: int = 64
     watchdog_seconds: float = 60.0
     start_seconds: float = 180.0
     load_seconds: float = 600.0
@@ -54,7 +53,7 @@ class WorkerOptions:
         for name, kind in _CHOICES:
             if getattr(self, name) not in get_args(kind):
                 raise ValueError(f"{name} must be one of {', '.join(get_args(kind))}, not {getattr(self, name)!r}.")
-        least_values = {"devices": 0, "threads": 0, "slots": 0, "max_batch_tokens": 1, "max_attention_jobs": 1}
+        least_values = {"devices": 0, "threads": 0, "slots": 0, "max_batch_tokens": 1}
         for name, least in least_values.items():
             if getattr(self, name) < least:
                 raise ValueError(f"{name} must be at least {least}, not {getattr(self, name)}.")

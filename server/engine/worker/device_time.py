@@ -6,10 +6,10 @@ _DOCUMENT_TIME = 1 / 3
 """Seconds for documents in each second for interactive sequences, while there are both."""
 _LARGEST_BALANCE = 0.1
 """Documents that did not use their time may use this many seconds of it later."""
-_STALL_SECONDS, _IDLE_STALL_SECONDS, _STALL_STEPS = 0.05, 0.1, 3.0
+_STALL_SECONDS, _STALL_STEPS = 0.05, 3.0
 _MINIMUM_TOKENS = 64
-"""A prefill may take about _STALL_SECONDS, or _IDLE_STALL_SECONDS while more slots are free than in use, or the time of
-_STALL_STEPS decode steps. It is bounded on an idle device too, because a short request may arrive during it."""
+"""A prefill may take about _STALL_SECONDS, or the time of _STALL_STEPS decode steps. It is bounded on an idle device too,
+because a short request may arrive during it."""
 
 
 class DeviceTime:
@@ -45,9 +45,9 @@ class DeviceTime:
         """Records that interactive sequences ran for `seconds`."""
         self._balance = min(_LARGEST_BALANCE, self._balance + _DOCUMENT_TIME * seconds)
 
-    def prefill_tokens(self, free: int, used: int) -> int:
-        """Returns the padded tokens that the next prefill may have, with `free` and `used` slots."""
+    def prefill_tokens(self) -> int:
+        """Returns the padded tokens that the next prefill may have."""
         if self._tokens_per_second is None:
-            return self._maximum // 4 if used else self._maximum
-        seconds = max(_STALL_SECONDS if used >= free else _IDLE_STALL_SECONDS, _STALL_STEPS * self._step_seconds)
+            return self._maximum
+        seconds = max(_STALL_SECONDS, _STALL_STEPS * self._step_seconds)
         return min(self._maximum, max(_MINIMUM_TOKENS, int(self._tokens_per_second * seconds)))

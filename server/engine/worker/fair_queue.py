@@ -1,19 +1,13 @@
-"""The order in which the sequences of one kind run: fair between callers, similar lengths together."""
+"""The order in which the sequences of one kind run: fair between callers."""
 
 from __future__ import annotations
 
 import heapq
 from collections import Counter, deque
 from collections.abc import Iterator
-from itertools import islice
 
 from server.engine.worker.sequence import Sequence
 
-_WINDOW = 128
-"""Sequences at the head of the queue among which those of similar length are chosen."""
-_PADDING = 1.5
-_SLACK = 64
-"""Sequences are encoded together while their padded tokens stay below _PADDING * tokens + _SLACK."""
 _CLIENT_SLOTS = 1 / 16
 """While there are other clients, a client may use this part of the slots, or as many as all others need together. So a
 client with many sequences doubles the time of a step at most."""
@@ -34,10 +28,10 @@ class FairQueue:
         self._waiting: dict[str, deque[Sequence]] = {}
         self._served: dict[str, float] = {}
         self._virtual_time = 0.0
-        self._length = 0
 
-    def __len__(self) -> int:
-        return self._length
+    def __bool__(self) -> bool:
+        """Whether a sequence waits."""
+        return bool(self._waiting)
 
     @property
     def next_width(self) -> int:
@@ -53,7 +47,6 @@ class FairQueue:
             self._served[client] = max(self._served.get(client, 0.0), self._virtual_time)
         queue = self._waiting[client]
         (queue.appendleft if first else queue.append)(sequence)
-        self._length += 1
         self._needed[client] += sequence.width
 
     def start(self, sequence: Sequence) -> None:
@@ -63,55 +56,43 @@ class FairQueue:
 
     def stop(self, sequence: Sequence) -> None:
         """Counts the slots of a sequence that does not run any more."""
-        client = sequence.job.client
-        self._running[client] -= sequence.width
-        self._needed[client] -= sequence.width
-        if not self._needed[client]:
-            del self._running[client], self._needed[client]
+        self._running[sequence.job.client] -= sequence.width
+        self._forget_need(sequence)
 
     def drop(self, sequence: Sequence) -> None:
         """Removes a sequence; cheap, as it is nearly always the first of its client."""
         client = sequence.job.client
         queue = self._waiting[client]
-        if queue[0] is sequence:
-            queue.popleft()
-        else:
-            queue.remove(sequence)
-        self._length -= 1
-        self._needed[client] -= sequence.width
-        if not self._needed[client]:
-            del self._running[client], self._needed[client]
+        queue.remove(sequence)
+        self._forget_need(sequence)
         if not queue:
             del self._waiting[client]
             if len(self._served) > _MAX_CLIENTS:
                 self._served = {c: s for c, s in self._served.items() if s > self._virtual_time or c in self._waiting}
 
     def take(self, slots: int, tokens: int) -> list[Sequence]:
-        """Removes and returns the sequences to run next, with at most `slots` slots and `tokens` padded source tokens
-        together (a single sequence may have more).
-
-        The first in fair order is always one of them, so that every sequence runs eventually; where it does not fit,
-        the result is empty. The others are those of the window with the closest length.
-        """
-        window = list(islice(self._ordered(), _WINDOW))
-        if not window or window[0].width > slots:
-            return []
-        first = window[0]
+        """Removes and returns the sequences to run next, in fair order, with at most `slots` slots and `tokens` padded
+        source tokens together (a single sequence may have more)."""
         chosen: list[Sequence] = []
-        total = longest = 0
-        for sequence in sorted(window, key=lambda other: (other is not first, abs(other.length - first.length))):
-            size = max(longest, sequence.length) * (len(chosen) + 1)
-            allowed = min(tokens, _PADDING * (total + sequence.length) + _SLACK)
-            if sequence.width <= slots and (size <= allowed or not chosen):
-                chosen.append(sequence)
-                slots -= sequence.width
-                total, longest = total + sequence.length, max(longest, sequence.length)
+        longest = 0
+        for sequence in self._ordered():
+            longest = max(longest, sequence.length)
+            if sequence.width > slots or (chosen and longest * (len(chosen) + 1) > tokens):
+                break
+            chosen.append(sequence)
+            slots -= sequence.width
         for sequence in chosen:
             client = sequence.job.client
             self._virtual_time = max(self._virtual_time, self._served[client])
             self._served[client] += _cost(sequence)
             self.drop(sequence)
         return chosen
+
+    def _forget_need(self, sequence: Sequence) -> None:
+        client = sequence.job.client
+        self._needed[client] -= sequence.width
+        if not self._needed[client]:
+            del self._running[client], self._needed[client]
 
     def _ordered(self) -> Iterator[Sequence]:
         """Yields the waiting sequences in fair order, as if each were charged when it is yielded, without those for which

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from model.analysis.types import check_head
-from model.config import ModelConfig
 from model.model_folder import ModelFolder
 from model.search.driver import new_search
 from model.search.search import Search
@@ -26,13 +25,16 @@ def refusal(folder: ModelFolder, job: TranslateJob | AttentionJob) -> str | None
     else:
         first = () if job.options.first_token is None else (job.options.first_token,)
         target, heads = (*first, *job.options.prefix, *(job.options.target or ())), job.options.masked_heads
-        try:
-            search_for(folder, job)
-        except ValueError as error:
-            return str(error)
     if target and (max(target) >= config.vocab_size or min(target) < 0):
         return "A target token is outside the model's vocabulary."
-    return _unknown_head(config, heads)
+    try:
+        for head in heads:
+            check_head(config, head)
+        if isinstance(job, TranslateJob):
+            search_for(folder, job)
+    except ValueError as error:
+        return str(error)
+    return None
 
 
 def search_for(folder: ModelFolder, job: TranslateJob) -> Search:
@@ -46,12 +48,3 @@ def search_for(folder: ModelFolder, job: TranslateJob) -> Search:
         max_length=config.max_length,
         generation=folder.generation,
     )
-
-
-def _unknown_head(config: ModelConfig, heads: tuple[tuple[str, int, int], ...]) -> str | None:
-    for head in heads:
-        try:
-            check_head(config, head)
-        except ValueError as error:
-            return str(error)
-    return None

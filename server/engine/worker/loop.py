@@ -1,5 +1,4 @@
-"""The worker's loop: receive messages -> schedule -> run -> answer, until the API process sends Drain or closes the
-pipe.
+"""The worker's loop: receive messages -> schedule -> run -> answer, until the API process closes the pipe.
 
 One thread touches jobs. Models load in other threads; the loop takes the results between two steps.
 """
@@ -16,7 +15,6 @@ from server.engine.ipc.messages import (
     Answer,
     AttentionJob,
     Cancel,
-    Drain,
     Failed,
     FromWorker,
     LoadModel,
@@ -48,22 +46,18 @@ class WorkerLoop:
     def __init__(self, pipes: Pipes, runner: ModelRunner, options: WorkerOptions) -> None:
         self._pipes = pipes
         self._runner = runner
-        self._scheduler = Scheduler(options.max_batch_tokens, options.max_attention_jobs)
+        self._scheduler = Scheduler(options.max_batch_tokens)
         self._stats = StepStats()
         self._outbox: list[FromWorker] = []
         self._reported = time.monotonic()
         self._progress: dict[int, int] = {}
         """Tokens of each streamed job that were sent as progress."""
         self._ready: WorkerReady | None = None
-        self._draining = False
 
     def serve(self) -> None:
-        """Runs until drained or until the pipe is closed."""
+        """Runs until the pipe is closed."""
         while not self._pipes.closed:
             self._update_models()
-            if self._draining and not len(self._scheduler):
-                self._pipes.send(self._outbox)
-                return
             if not len(self._scheduler):  # the loop waits for messages
                 self._flush()
             self._receive()
@@ -92,8 +86,6 @@ class WorkerLoop:
                     self._answer(_unknown_model(id, model))
                 self._scheduler.close(model)
                 self._runner.unload(model)
-            case Drain():
-                self._draining = True
 
     def _accept(self, job: TranslateJob | AttentionJob) -> None:
         queue = self._scheduler.queue(job.model)
@@ -110,10 +102,8 @@ class WorkerLoop:
                 self._outbox.append(Failed(job.id, "invalid", sentence))
             else:
                 self._scheduler.add(job, time.monotonic())
-        elif not self._scheduler.add_attention(job):
-            self._outbox.append(
-                Failed(job.id, "overloaded", "Too many attention requests are waiting; try again soon.")
-            )
+        else:
+            self._scheduler.add_attention(job)
 
     def _update_models(self) -> None:
         """Opens queues for models that finished loading."""

@@ -8,14 +8,8 @@ from dataclasses import dataclass, field
 from server.engine.worker.fair_queue import FairQueue
 from server.engine.worker.sequence import Sequence
 
-_GROUP = 8
-"""While sequences run and more wait than there are free slots, at least slots / _GROUP are admitted together."""
-_MAX_HELD = 2
-"""Steps for which an admission may be delayed to form such a group."""
 _DOCUMENT_SLOTS, _DOCUMENT_SLOTS_BESIDE = 3 / 4, 1 / 4
 """Documents take this part of the slots, or while interactive sequences wait the smaller one."""
-_DOCUMENT_PREFILL = 4
-"""While interactive sequences run, documents are encoded with a fraction 1 / _DOCUMENT_PREFILL of the usual tokens."""
 
 
 @dataclass(slots=True, eq=False)
@@ -28,7 +22,6 @@ class ModelQueue:
     documents: FairQueue = field(init=False)
     free: list[int] = field(default_factory=list)
     running: dict[int, Sequence] = field(default_factory=dict)
-    held: int = 0
     document_slots: int = 0
     """Slots in which documents run."""
 
@@ -47,22 +40,14 @@ class ModelQueue:
 
     def admit(self, max_tokens: int, due: bool) -> list[list[Sequence]]:
         """Moves waiting sequences to the running ones, in up to two groups with at most `max_tokens` padded source tokens
-        each: interactive sequences, and documents if these are `due`. While interactive sequences run, documents have a
-        part of these tokens, so that they cause no long pause."""
+        each: interactive sequences, and documents if these are `due`."""
         kept = self._document_room(due)
-        waiting = len(self.interactive) + (len(self.documents) if due else 0)
-        usable = len(self.free) - (0 if due else kept)
-        if self.running and usable < min(waiting, self.slots // _GROUP) and self.held < _MAX_HELD:
-            self.held += 1
-            return []
-        self.held = 0
         groups = [self.interactive.take(len(self.free) - kept, max_tokens)]
         self._occupy_all(groups[0])
         if due:
             if not self.interactive:
                 kept = max(kept, int(_DOCUMENT_SLOTS * self.slots) - self.document_slots)
-            tokens = max_tokens // _DOCUMENT_PREFILL if self.interactive_slots else max_tokens
-            groups.append(self.documents.take(min(kept, len(self.free)), tokens))
+            groups.append(self.documents.take(min(kept, len(self.free)), max_tokens))
             self._occupy_all(groups[1])
         return [group for group in groups if group]
 

@@ -30,11 +30,9 @@ class SchedulerOutput:
 
 
 class Scheduler:
-    """Schedules all models of one worker. `max_batch_tokens` bounds the padded source tokens of a prefill,
-    `max_attention_jobs` the attention requests that wait."""
+    """Schedules all models of one worker. `max_batch_tokens` bounds the padded source tokens of a prefill."""
 
-    def __init__(self, max_batch_tokens: int, max_attention_jobs: int) -> None:
-        self._max_attention_jobs = max_attention_jobs
+    def __init__(self, max_batch_tokens: int) -> None:
         self._queues: dict[str, ModelQueue] = {}
         self._jobs: dict[int, Sequence | AttentionRequest] = {}
         self._attention: deque[AttentionRequest] = deque()
@@ -93,13 +91,10 @@ class Scheduler:
         else:
             self._queues[job.model].waiting(sequence).push(sequence, first=job.options.target is not None)
 
-    def add_attention(self, job: AttentionJob) -> bool:
-        """Accepts an attention job for an open model; returns False where too many wait already."""
-        if len(self._attention) >= self._max_attention_jobs:
-            return False
+    def add_attention(self, job: AttentionJob) -> None:
+        """Accepts an attention job for an open model."""
         self._jobs[job.id] = request = AttentionRequest(job, job.alone)
         (self._alone if request.alone else self._attention).append(request)
-        return True
 
     def finish(self, id: int) -> Sequence | AttentionRequest | None:
         """Removes a job that is answered or cancelled, and frees its slots. Returns None where it is unknown."""
@@ -157,8 +152,7 @@ class Scheduler:
         due = self.time.documents_due or not self._interactive
         for queue in self._queues.values():
             if queue.free and (queue.interactive or queue.documents):
-                free = len(queue.free)
-                groups = queue.admit(self.time.prefill_tokens(free, queue.slots - free), due)
+                groups = queue.admit(self.time.prefill_tokens(), due)
                 output.prefill += [(queue, group) for group in groups]
 
     def _isolate(self, output: SchedulerOutput) -> None:

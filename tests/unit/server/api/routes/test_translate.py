@@ -176,11 +176,10 @@ def test_a_failed_sentence_fails_the_request_with_its_reason(client, engine):
     engine.failures = {
         "poison": WorkerFailure("poison", "This text crashed the worker twice."),
         "lost": WorkerFailure("unknown_model", "The model is not loaded."),
-        "full": WorkerFailure("overloaded", "Too many."),
         "memory": WorkerFailure("out_of_memory", "No memory."),
         "wrong": WorkerFailure("invalid", "The beam is larger than the worker's slots."),
     }
-    for text, status in (("poison", 500), ("lost", 503), ("wrong", 400), ("full", 429), ("memory", 503)):
+    for text, status in (("poison", 500), ("lost", 503), ("wrong", 400), ("memory", 503)):
         answer = ask(client, q=["fine", text])
         assert (answer.status_code, answer.json()) == (status, {"error": engine.failures[text].message})
     assert ask(client, q="lost").headers["retry-after"] == "1"

@@ -26,7 +26,7 @@ from model.search.options import DecodingOptions, Hypothesis
 from model.transformer import Transformer
 from server.engine.client.status import WorkerFailure
 from server.engine.client.supervisor import Supervisor
-from server.engine.ipc.messages import TranslateJob
+from server.engine.ipc.messages import AttentionJob, TranslateJob
 from server.engine.ipc.options import WorkerOptions
 from server.engine.worker.backend_loader import LoadedModel
 from server.engine.worker.model_runner import ModelRunner
@@ -95,11 +95,12 @@ def test_the_worker_translates_as_search_does_alone(folder: ModelFolder, dtype: 
             loaded = await supervisor.load("tiny", folder.path)
             assert loaded.error is None
             asked = [(text, choices[i % len(choices)]) for i, text in enumerate(texts)]
-            futures = [supervisor.submit("tiny", text, chosen) for text, chosen in asked]
+            futures = [supervisor.submit(TranslateJob(0, "tiny", text, chosen)) for text, chosen in asked]
             for (text, chosen), answer in zip(asked, await asyncio.gather(*futures), strict=True):
                 assert_same_up_to_ties(answer.hypotheses, alone(backend, text, chosen), TOLERANCE[dtype])
-            looked = await supervisor.attend("tiny", texts[0], (5, 6), (("decoder", 1, 0),))
-            maps = attention_maps(backend.transformer, texts[0], (5, 6), (("decoder", 1, 0),))
+            head = ("decoder", 1, 0)
+            looked = await supervisor.submit(AttentionJob(0, "tiny", texts[0], (5, 6), (head,)))
+            maps = attention_maps(backend.transformer, texts[0], (5, 6), (head,))
             assert looked.maps.cross.shape == maps.cross.shape
             np.testing.assert_allclose(looked.maps.cross, maps.cross, atol=1e-5, rtol=0)
             np.testing.assert_allclose(looked.maps.token_scores, maps.token_scores, atol=1e-4, rtol=0)
@@ -117,17 +118,17 @@ async def refusals(supervisor: Supervisor) -> None:
     end = CONFIG.eos_id
     head = (("cross", 9, 0),)
     bad = [
-        supervisor.submit("tiny", (), DecodingOptions()),
-        supervisor.submit("tiny", (5,) * 48 + (end,), DecodingOptions()),
-        supervisor.submit("tiny", (64, end), DecodingOptions()),
-        supervisor.submit("tiny", (-1, end), DecodingOptions()),
-        supervisor.submit("tiny", (5, end), DecodingOptions(prefix=(64,))),
-        supervisor.submit("tiny", (5, end), DecodingOptions(target=(5,) * 48)),
-        supervisor.submit("tiny", (5, end), DecodingOptions(beam_size=9)),
-        supervisor.submit("tiny", (5, end), DecodingOptions(masked_heads=head)),
-        supervisor.attend("tiny", (5, end), (64,)),
-        supervisor.attend("tiny", (5, end), (5,) * 48),
-        supervisor.attend("tiny", (5, end), (5,), head),
+        supervisor.submit(TranslateJob(0, "tiny", (), DecodingOptions())),
+        supervisor.submit(TranslateJob(0, "tiny", (5,) * 48 + (end,), DecodingOptions())),
+        supervisor.submit(TranslateJob(0, "tiny", (64, end), DecodingOptions())),
+        supervisor.submit(TranslateJob(0, "tiny", (-1, end), DecodingOptions())),
+        supervisor.submit(TranslateJob(0, "tiny", (5, end), DecodingOptions(prefix=(64,)))),
+        supervisor.submit(TranslateJob(0, "tiny", (5, end), DecodingOptions(target=(5,) * 48))),
+        supervisor.submit(TranslateJob(0, "tiny", (5, end), DecodingOptions(beam_size=9))),
+        supervisor.submit(TranslateJob(0, "tiny", (5, end), DecodingOptions(masked_heads=head))),
+        supervisor.submit(AttentionJob(0, "tiny", (5, end), (64,))),
+        supervisor.submit(AttentionJob(0, "tiny", (5, end), (5,) * 48)),
+        supervisor.submit(AttentionJob(0, "tiny", (5, end), (5,), head)),
     ]
     for outcome in await asyncio.gather(*bad, return_exceptions=True):
         assert isinstance(outcome, WorkerFailure) and outcome.kind == "invalid", outcome

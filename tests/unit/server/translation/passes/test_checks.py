@@ -116,7 +116,7 @@ def test_a_translation_without_attention_has_no_omission(monkeypatch):
     engine = WritingEngine("Das Komitee wartet.")
 
     async def fail(*_):
-        raise WorkerFailure("overloaded", "No room.")
+        raise WorkerFailure("out_of_memory", "No room.")
 
     monkeypatch.setattr(engine, "_attend", fail)
     assert translate(engine, thorough=True)[0].legs[0].sentences[0].flags == set()
