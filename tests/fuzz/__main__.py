@@ -13,10 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-NAMES = (
-    "texts", "txt", "glossary", "srt", "vtt", "html", "md", "po", "json", "yaml", "xliff", "docx", "pptx", "xlsx", "pdf", "odt",
-    "epub", "archive",
-)  # fmt: skip
+NAMES = "texts txt glossary srt vtt html md po json yaml xliff docx pptx xlsx pdf odt epub archive".split()
 """The targets. They are imported later, because atheris must instrument their imports."""
 
 

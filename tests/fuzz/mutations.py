@@ -11,21 +11,22 @@ POOL_SIZE = 100
 LONGEST_CUT = 30
 WORD = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
 FRAGMENTS = (
-    b"<", b">", b"</", b"<b>", b"</b>", b"</w:p>", b"<w:r>", b"<w:t>", b"<w:rPr>", b"<text:s/>", b"<p ",
-    b"<!--", b"-->", b"<!DOCTYPE", b"&", b";", b"&#0;", b"&nbsp;", b'"', b"'", b".",
-    b"\n", b" ", b"\x00", b"\xff", b"xmlns=''", b"<span k0>", b"<br k99>",
-    b"x" * 50, b"PK\x03\x04", "\ud7ff".encode(),
-)  # fmt: skip
+    *b"< > </ <b> </b> </w:p> <w:r> <w:t> <w:rPr> <text:s/> <p <!-- --> <!DOCTYPE & ; &#0; &nbsp; \" ' . xmlns=''".split(),
+    *(b"\n", b" ", b"\x00", b"\xff", b"<span k0>", b"<br k99>", b"x" * 50, b"PK\x03\x04", "\ud7ff".encode()),
+)
 """Strings that break markup or end sentences."""
 ELEMENTS = (
-    b"<!-- c -->", b"<?pi x?>", b"&#160;", b"<![CDATA[<b>]]>", b"words &lt;b&gt; <!-- x --> more", b"<x/>", b"<b>bold</b>",
-    f"<w:r {WORD}><w:t>more</w:t><w:br/></w:r>".encode(),
-    f"<w:p {WORD}><w:r><w:rPr><w:i/></w:rPr><w:t>a <!-- y -->b</w:t></w:r></w:p>".encode(),
-    f'<w:r {WORD}><w:fldChar w:fldCharType="begin"/></w:r>'.encode(),
-    f'<w:r {WORD}><w:fldChar w:fldCharType="end"/></w:r>'.encode(),
-    f'<t:span xmlns:t="{make.TEXT}">a<t:span>b</t:span></t:span>'.encode(),
-    f'<t:p xmlns:t="{make.TEXT}">a<t:tab/>b</t:p>'.encode(),
-)  # fmt: skip
+    f"""
+<!-- c -->|<?pi x?>|&#160;|<![CDATA[<b>]]>|words &lt;b&gt; <!-- x --> more|<x/>|<b>bold</b>
+<w:r {WORD}><w:t>more</w:t><w:br/></w:r>
+<w:p {WORD}><w:r><w:rPr><w:i/></w:rPr><w:t>a <!-- y -->b</w:t></w:r></w:p>
+<w:r {WORD}><w:fldChar w:fldCharType="begin"/></w:r>|<w:r {WORD}><w:fldChar w:fldCharType="end"/></w:r>
+<t:span xmlns:t="{make.TEXT}">a<t:span>b</t:span></t:span>|<t:p xmlns:t="{make.TEXT}">a<t:tab/>b</t:p>
+""".strip()
+    .replace("|", "\n")
+    .encode()
+    .split(b"\n")
+)
 """Well-formed content, inserted after a tag."""
 
 

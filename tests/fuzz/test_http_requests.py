@@ -34,10 +34,12 @@ FIELDS = (
     "masked_heads id sentence leg layer head kind translation text target_lang source_lang tag_handling ignore_tags "
     "split_sentences key type s x"
 ).split()
+FORM = "multipart/form-data"
 CONTENT_TYPES = (
-    "application/json", "application/x-www-form-urlencoded", "multipart/form-data", "multipart/form-data; boundary=x",
-    "text/plain", "", "a/b+json",
-)  # fmt: skip
+    *f"application/json {FORM} application/x-www-form-urlencoded text/plain a/b+json".split(),
+    "",
+    FORM + "; boundary=x",
+)
 BODIES = (b"[" * 5000, b'{"q":' * 2000, b"--x\r\n\r\n--x--", b"q=%ff&source=%", b"\xff")
 HEADERS = ("Authorization", "X-Request-Timeout", "X-Request-Id", "Accept", "Origin", "X-Forwarded-For")
 METHODS = ("POST", "GET", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD")

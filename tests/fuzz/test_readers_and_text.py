@@ -29,7 +29,7 @@ LEAST_ACCEPTED = {"archive": 0, "json": 1, "yaml": 1}
 
 
 def test_every_target_can_be_fuzzed_for_long() -> None:
-    assert tuple(TARGETS) == NAMES
+    assert list(TARGETS) == NAMES
     assert f"for target in {' '.join(NAMES)};" in MAKEFILE.read_text(encoding="utf-8")
 
 

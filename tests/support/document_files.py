@@ -81,18 +81,19 @@ def open_document(body: str) -> bytes:
     return archive({"mimetype": "application/vnd.oasis.opendocument.text", "content.xml": content})
 
 
+BOOK_PARTS = {
+    "mimetype": "application/epub+zip",
+    "META-INF/container.xml": CONTAINER,
+    "OEBPS/book.opf": BOOK,
+    "OEBPS/a page.xhtml": PAGE,
+    "OEBPS/toc.ncx": CONTENTS,
+    "OEBPS/cover.png": bytes(range(256)),
+}
+
+
 def book() -> bytes:
     """Returns an .epub with a page, a table of contents and an image."""
-    return archive(
-        {
-            "mimetype": "application/epub+zip",
-            "META-INF/container.xml": CONTAINER,
-            "OEBPS/book.opf": BOOK,
-            "OEBPS/a page.xhtml": PAGE,
-            "OEBPS/toc.ncx": CONTENTS,
-            "OEBPS/cover.png": bytes(range(256)),
-        }
-    )
+    return archive(BOOK_PARTS)
 
 
 def part(data: bytes, name: str) -> str:

@@ -4,7 +4,6 @@ changed."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from lxml import etree
 
@@ -65,7 +64,7 @@ class WordParagraph(RunParagraph):
             if self._depth <= 0 and child.tag == TAGS.run:
                 self.inline.atom(self._field)
                 self._field, self._depth = [], 0
-        elif (content := written_content(child)) is not None:
+        elif child.tag == W + "sdt" and (content := self.content(child)) is not None:
             for inner in content:  # without the control, which could replace the translation by its data
                 self.add(inner, top)
         else:
@@ -74,19 +73,9 @@ class WordParagraph(RunParagraph):
     def add_words(self, text: str) -> None:
         self.inline.text(text)
 
-    def runs(self, parent: Element) -> Iterator[Element]:
-        for child in parent:
-            if (content := written_content(child)) is not None:
-                yield from self.runs(content)
-            elif child.tag == TAGS.run:
-                yield child
-            elif child.tag in TAGS.containers:
-                yield from self.runs(child)
-
-
-def written_content(element: Element) -> Element | None:
-    """Returns the content of a content control that people write in, or None for another element."""
-    if element.tag != W + "sdt":
-        return None
-    kinds = {etree.QName(kind).localname for kind in element.iterfind(W + "sdtPr/*")}
-    return element.find(W + "sdtContent") if kinds.isdisjoint(CHOICES) else None
+    def content(self, element: Element) -> Element | None:
+        """Returns also the content of a content control that people write in."""
+        if element.tag != W + "sdt":
+            return super().content(element)
+        kinds = {etree.QName(kind).localname for kind in element.iterfind(W + "sdtPr/*")}
+        return element.find(W + "sdtContent") if kinds.isdisjoint(CHOICES) else None

@@ -180,8 +180,12 @@ class RunParagraph:
         for child in parent:
             if child.tag == self._tags.run:
                 yield child
-            elif child.tag in self._tags.containers:
-                yield from self.runs(child)
+            elif (content := self.content(child)) is not None:
+                yield from self.runs(content)
+
+    def content(self, element: Element) -> Element | None:
+        """Returns the element that contains the runs of a container, or None for another element."""
+        return element if element.tag in self._tags.containers else None
 
     def _add_run(self, run: Element, top: bool) -> None:
         tags = self._tags

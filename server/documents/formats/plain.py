@@ -12,7 +12,7 @@ import re
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 from server.documents.document import UNIT_CHARACTERS, Document
 from server.errors import InvalidRequest
@@ -148,15 +148,12 @@ class Paragraph:
 
 def paragraphs(lines: Sequence[str]) -> Iterator[str | Paragraph]:
     """Yields the lines of a text in order: wrapped ones as paragraphs, all others as they are."""
-    start = 0
-    for i in range(1, len(lines) + 1):
-        if i == len(lines) or not lines[i].strip() or not lines[i - 1].strip():
-            yield from _parts(lines[start:i])
-            start = i
+    for _, group in groupby(lines, lambda line: not line.strip()):
+        yield from _parts(list(group))
 
 
 def _parts(lines: Sequence[str]) -> Iterator[str | Paragraph]:
-    """Yields the parts of lines without a blank line between them."""
+    """Yields the parts of lines that are all blank, or none of which is."""
     width = max([len(line.rstrip()) for line in lines])
     if len(lines) == 1 or not MIN_WIDTH <= width <= MAX_WIDTH:
         yield from lines

@@ -24,26 +24,34 @@ class Theme:
     soft: str
     line: str
     accent: str
-    heat: tuple[str, str, str]
+    heat: tuple[str, ...]
     hues: tuple[str, ...]
 
 
-_HUES = ("#4e79a7", "#e8710a", "#2f9e44", "#d6336c", "#7950f2", "#1098ad", "#a0640f", "#5c6b7a")
+def theme(colors: str, heat: str, hues: str) -> Theme:
+    """Returns a theme of colours that are separated by spaces."""
+    background, ink, soft, line, accent = colors.split()
+    return Theme(background, ink, soft, line, accent, tuple(heat.split()), tuple(hues.split()))
+
 
 THEMES: dict[ThemeName, Theme] = {
-    "light": Theme(
-        "#ffffff", "#1c1d22", "#5c6070", "#dddfe6", "#4338ca", ("#f4f5fa", "#8f9be8", "#312a8f"), _HUES
+    "light": theme(
+        "#ffffff #1c1d22 #5c6070 #dddfe6 #4338ca",
+        "#f4f5fa #8f9be8 #312a8f",
+        "#4e79a7 #e8710a #2f9e44 #d6336c #7950f2 #1098ad #a0640f #5c6b7a",
     ),
-    "dark": Theme(
-        "#191b23", "#eceef5", "#a3a8b8", "#2e313d", "#a5b4fc", ("#1d2030", "#5b63c9", "#d7dcff"),
-        ("#7fb0e0", "#ff9d4d", "#6bd17f", "#f783ac", "#b197fc", "#4fd1e0", "#e0b060", "#a9b7c6"),
+    "dark": theme(
+        "#191b23 #eceef5 #a3a8b8 #2e313d #a5b4fc",
+        "#1d2030 #5b63c9 #d7dcff",
+        "#7fb0e0 #ff9d4d #6bd17f #f783ac #b197fc #4fd1e0 #e0b060 #a9b7c6",
     ),
     # For black-and-white printing: greys for weights, and hues that differ in lightness.
-    "print": Theme(
-        "#ffffff", "#000000", "#333333", "#999999", "#000000", ("#ffffff", "#999999", "#000000"),
-        ("#000000", "#d55e00", "#0072b2", "#cc79a7", "#009e73", "#e69f00", "#56b4e9", "#999999"),
+    "print": theme(
+        "#ffffff #000000 #333333 #999999 #000000",
+        "#ffffff #999999 #000000",
+        "#000000 #d55e00 #0072b2 #cc79a7 #009e73 #e69f00 #56b4e9 #999999",
     ),
-}  # fmt: skip
+}
 
 
 @cache

@@ -108,12 +108,9 @@ def test_hostile_xml_is_rejected(xml):
 )
 @pytest.mark.parametrize("name", ["OEBPS/toc.ncx", "OEBPS/a page.xhtml", "OEBPS/book.opf"])
 def test_a_book_that_declares_entities_is_rejected(name, declaration):
-    parts = {
-        "META-INF/container.xml": make.CONTAINER, "OEBPS/book.opf": make.BOOK, "OEBPS/toc.ncx": make.CONTENTS,
-        "OEBPS/a page.xhtml": make.PAGE,
-    }  # fmt: skip
-    _, _, content = parts[name].rpartition("?>" if "?>" in parts[name] else '.dtd">')
-    parts[name] = f"<!-- <a> --><!DOCTYPE x [{declaration}]>" + content
+    text = make.BOOK_PARTS[name]
+    _, _, content = text.rpartition("?>" if "?>" in text else '.dtd">')
+    parts = make.BOOK_PARTS | {name: f"<!-- <a> --><!DOCTYPE x [{declaration}]>{content}"}
     with pytest.raises(InvalidRequest, match="of its own"):
         read_document("a.epub", make.archive(parts), "de")
 

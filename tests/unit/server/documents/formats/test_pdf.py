@@ -17,9 +17,8 @@ def test_lines_are_joined_to_paragraphs():
     ).decode()
     assert made.startswith('<!DOCTYPE html>\n<html lang="de"><meta charset="utf-8">')
     paragraphs = [line for line in made.splitlines() if line.startswith("<p>")]
-    assert paragraphs == [
-        "<p>THE TITLE</p>", "<p>A PARAGRAPH OF TWO LINES WITH &lt;WORDS&gt;.</p>", "<p>42</p>", "<p>THE END.</p>",
-    ]  # fmt: skip
+    texts = ["THE TITLE", "A PARAGRAPH OF TWO LINES WITH &lt;WORDS&gt;.", "42", "THE END."]
+    assert paragraphs == [f"<p>{text}</p>" for text in texts]
 
 
 @pytest.mark.parametrize("data", [b"", b"%PDF-1.4", pdf(), pdf("42")], ids=["empty", "damaged", "no text", "numbers"])
