@@ -115,9 +115,7 @@ def check_file(name: str, data: bytes, exact: bool = False, repeatable: bool = T
     same = read_document(name, data, "de").write(document.texts)
     assert not exact or same == data
     assert not repeatable or words(read_document(name, same, "de")) == words(document)
-    reversed_texts = [
-        "".join(passage.translated(passage.text[::-1]).render() for passage in found) for found in passages
-    ]
+    reversed_texts = ["".join(passage.translated(passage.text[::-1]).render() for passage in text) for text in passages]
     read_document(name, document.write(reversed_texts), "de")
     return True
 
@@ -167,9 +165,9 @@ def check_glossary(data: bytes) -> bool:
         accepted = True
         for other in FORMATS:
             assert read_entries(write_entries(entries, other), other) == entries
-        found = TermIndex([Entry(*pair) for pair in entries.items()]).find(text)
-        assert all(0 <= one.start < one.end <= len(text) for one in found)
-        assert all(one.end <= after.start for one, after in pairwise(found))
+        terms = TermIndex([Entry(*pair) for pair in entries.items()]).find(text)
+        assert all(0 <= term.start < term.end <= len(text) for term in terms)
+        assert all(term.end <= after.start for term, after in pairwise(terms))
     return accepted
 
 

@@ -54,8 +54,8 @@ def test_generated_requests_break_no_invariant(tmp_path: Path) -> None:
         running(FakeEngine(), catalog, timeout_seconds=60) as (url, _),
         httpx.Client(base_url=url, timeout=120) as client,
     ):
-        found, outcomes = send_requests(client, EXAMPLES)
-    assert found == []
+        broken, outcomes = send_requests(client, EXAMPLES)
+    assert broken == []
     assert outcomes["200"] > 20 and outcomes["400"] > 20
 
 
@@ -80,11 +80,11 @@ def test_faults_are_detected(status: int, body: bytes, fault: str | None) -> Non
 def send_requests(client: httpx.Client, count: int) -> tuple[list[str], Counter[str]]:
     """Sends `count` generated requests. Returns descriptions of broken invariants, and the number of each outcome."""
     schema = schemathesis.openapi.from_dict(client.get("/openapi.json").json())
-    operations = [found.ok() for found in schema.get_all_operations()]
+    operations = [operation.ok() for operation in schema.get_all_operations()]
     modes = (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)
     described = st.one_of([operation.as_strategy(generation_mode=mode) for operation in operations for mode in modes])
     places = [(operation.method.upper(), operation.path) for operation in operations]
-    found: list[str] = []
+    broken: list[str] = []
     outcomes: Counter[str] = Counter()
     quiet = settings(
         max_examples=count // 2,
@@ -99,13 +99,13 @@ def send_requests(client: httpx.Client, count: int) -> tuple[list[str], Counter[
             request = client.build_request(**parts)
             answer = client.send(request)
         except httpx.TimeoutException:
-            found.append(f"no answer: {parts}")
+            broken.append(f"no answer: {parts}")
         except (ValueError, TypeError, httpx.InvalidURL, httpx.HTTPError):
             outcomes["cannot be sent"] += 1
         else:
             outcomes[str(answer.status_code)] += 1
             seen = f"{answer.status_code} {request.method} {request.url}: {answer.content[:300]!r}"
-            found.extend(f"{fault}: {seen}" for fault in faults(request, answer))
+            broken.extend(f"{fault}: {seen}" for fault in faults(request, answer))
 
     @quiet
     @given(described)
@@ -121,7 +121,7 @@ def send_requests(client: httpx.Client, count: int) -> tuple[list[str], Counter[
 
     from_schema()
     from_nothing()
-    return found, outcomes
+    return broken, outcomes
 
 
 def faults(request: httpx.Request, answer: httpx.Response) -> Iterator[str]:

@@ -53,6 +53,6 @@ def test_a_loss_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
 @given(text=st.text(st.characters(codec="utf-8"), max_size=200), format=st.sampled_from(["text", "html"]))
 def test_text_that_is_not_translated_is_returned_byte_for_byte(text, format):
     services = Services(Settings(), FakeEngine(), fake_catalog())
-    wanted = TranslationRequest(texts=(text,), source="en", target="en", format=format)
-    [done] = asyncio.run(services.translator.translate(wanted))
+    request = TranslationRequest(texts=(text,), source="en", target="en", format=format)
+    [done] = asyncio.run(services.translator.translate(request))
     assert done.text.encode() == text.encode()

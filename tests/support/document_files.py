@@ -98,8 +98,8 @@ def book() -> bytes:
 
 def part(data: bytes, name: str) -> str:
     """Returns one entry of a zip archive as text."""
-    with zipfile.ZipFile(io.BytesIO(data)) as found:
-        return found.read(name).decode()
+    with zipfile.ZipFile(io.BytesIO(data)) as entries:
+        return entries.read(name).decode()
 
 
 DRAWING = "http://schemas.openxmlformats.org/drawingml/2006/main"
@@ -158,7 +158,7 @@ def change(name: str, data: bytes, how=str.upper) -> bytes:
     document = read_document(name, data, "de")
     passages = [parse_passages(text, document.format) for text in document.texts]
     return document.write(
-        ["".join(passage.translated(how(passage.text)).render() for passage in found) for found in passages]
+        ["".join(passage.translated(how(passage.text)).render() for passage in text) for text in passages]
     )
 
 

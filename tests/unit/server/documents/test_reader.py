@@ -30,21 +30,21 @@ def run(*tasks: dict, before=lambda reader: None) -> list:
 
     async def all_of_them() -> list:
         documents = DocumentReader()
-        found = []
+        results = []
         for order, each in enumerate(tasks):
-            found.append((await asyncio.gather(documents.run(each, "x", order), return_exceptions=True))[0])
+            results.append((await asyncio.gather(documents.run(each, "x", order), return_exceptions=True))[0])
             before(documents)
         await documents.close()
-        return found
+        return results
 
     return asyncio.run(all_of_them())
 
 
 def test_a_document_is_read_and_written(workspace):
     workspace.upload.write_bytes(word_file())
-    [found] = run(task(workspace))
-    assert (found["format"], found["characters"] > 50) == ("html", True)
-    assert "The title" in found["sample"]
+    [result] = run(task(workspace))
+    assert (result["format"], result["characters"] > 50) == ("html", True)
+    assert "The title" in result["sample"]
     texts = list(read_lines(workspace.texts))
     add_lines(workspace.translations, [text.replace("title", "Titel") for text in texts[:1]])
     add_lines(workspace.translations, texts[1:])
@@ -66,8 +66,8 @@ def oom_score(pid: int | str) -> int:
 @pytest.mark.parametrize("name", ["a.pdf", "a.md", "a.yml"])
 def test_native_libraries_work_within_the_limits(workspace, name):
     workspace.upload.write_bytes(pdf("Hello world.") if name == "a.pdf" else b"Hello world.")
-    [found] = run(task(workspace, name=name))
-    assert found["characters"] == len("Hello world.")
+    [result] = run(task(workspace, name=name))
+    assert result["characters"] == len("Hello world.")
 
 
 def test_errors_of_a_document_are_raised_and_the_process_goes_on(workspace):
@@ -101,5 +101,5 @@ def test_memory_is_given_back(workspace, monkeypatch):
 
 def test_memory_is_bounded(workspace):
     workspace.upload.write_bytes(b"ab\n" * 8_000_000)
-    [found] = run(task(workspace, name="a.srt", characters=10**9))
-    assert isinstance(found, PayloadTooLarge) and "memory" in found.message
+    [result] = run(task(workspace, name="a.srt", characters=10**9))
+    assert isinstance(result, PayloadTooLarge) and "memory" in result.message

@@ -40,9 +40,9 @@ def test_a_job_of_one_server_is_polled_and_fetched_through_the_other(two, direct
     first, second = two
     sent = send(first).json()
     assert finished(second, sent) == {"document_id": sent["document_id"], "status": "done", "billed_characters": 11}
-    found = result(second, sent)
-    assert (found.status_code, found.content) == (200, b"dlrow olleH")
-    assert "a.de.txt" in found.headers["content-disposition"]
+    response = result(second, sent)
+    assert (response.status_code, response.content) == (200, b"dlrow olleH")
+    assert "a.de.txt" in response.headers["content-disposition"]
     assert [result(client, sent).status_code for client in two] == [404, 404]
     assert not direct.keys(JOB + "*") and not direct.keys(FILES + "*")
     folder = first.app.state.services.documents.store._folder
@@ -121,8 +121,8 @@ def test_a_translated_file_is_downloaded_from_either_server(two):
     answer = first.post("/translate_file", files={"file": ("a.txt", b"Hello")}, data={"source": "en", "target": "de"})
     path = answer.json()["translatedFileUrl"].removeprefix("http://testserver")
     for client in (second, first, second):
-        found = client.get(path)
-        assert (found.status_code, found.content) == (200, b"olleH")
+        response = client.get(path)
+        assert (response.status_code, response.content) == (200, b"olleH")
     assert second.get("/download_file/" + "x" * 32 + "/a").status_code == 404
 
 

@@ -25,18 +25,18 @@ def fetch(client, answer):
 
 
 def test_a_text_file_is_translated(client):
-    found = fetch(client, send(client, "../my file.txt"))
-    assert found.content == b".dlrow olleH\ndnoceS\n"
-    assert found.headers["content-type"] == "text/plain"
-    assert found.headers["content-disposition"].startswith("attachment")
-    assert "my%20file.de.txt" in found.headers["content-disposition"]
+    response = fetch(client, send(client, "../my file.txt"))
+    assert response.content == b".dlrow olleH\ndnoceS\n"
+    assert response.headers["content-type"] == "text/plain"
+    assert response.headers["content-disposition"].startswith("attachment")
+    assert "my%20file.de.txt" in response.headers["content-disposition"]
 
 
 def test_a_translated_page_is_only_offered_as_a_download(client):
-    found = fetch(client, send(client, "a.html", b"<p>Hi<script>alert(1)</script>"))
-    assert found.headers["content-disposition"].startswith("attachment")
-    assert "sandbox" in found.headers["content-security-policy"]
-    assert found.headers["x-content-type-options"] == "nosniff"
+    response = fetch(client, send(client, "a.html", b"<p>Hi<script>alert(1)</script>"))
+    assert response.headers["content-disposition"].startswith("attachment")
+    assert "sandbox" in response.headers["content-security-policy"]
+    assert response.headers["x-content-type-options"] == "nosniff"
 
 
 def test_the_language_is_detected_once_for_the_whole_file(client, engine):
@@ -63,17 +63,17 @@ def test_a_long_file_is_translated_in_batches(client, engine, monkeypatch):
 def test_a_long_line_is_translated_in_pieces(client, engine, monkeypatch):
     monkeypatch.setattr(documents, "BATCH_CHARACTERS", 100)
     monkeypatch.setattr(reader_process, "PIECE_CHARACTERS", 100)
-    asked: list[int] = []
+    sizes: list[int] = []
     translate = documents.Translator.translate
     monkeypatch.setattr(
         documents.Translator,
         "translate",
-        lambda self, request: asked.append(sum(map(len, request.texts))) or translate(self, request),
+        lambda self, request: sizes.append(sum(map(len, request.texts))) or translate(self, request),
     )
     sentences = [f"Sentence {'number ' * i}ends." for i in range(1, 9)]
     made = fetch(client, send(client, content=" ".join(sentences).encode())).content.decode()
     assert made == " ".join(sentence[::-1] for sentence in sentences)
-    assert max(asked) <= 100
+    assert max(sizes) <= 100
 
 
 def reject_if(full: bool) -> None:
@@ -85,9 +85,9 @@ def reject_if(full: bool) -> None:
 def test_an_overload_in_the_middle_of_a_file_is_waited_for(serve, engine, monkeypatch):
     client = serve()
     admission = client.app.state.services.translator.admission
-    asked, admit = iter([False, True]), admission.admit
+    overloads, admit = iter([False, True]), admission.admit
     monkeypatch.setattr(
-        admission, "admit", lambda *args, **options: reject_if(next(asked, False)) or admit(*args, **options)
+        admission, "admit", lambda *args, **options: reject_if(next(overloads, False)) or admit(*args, **options)
     )
     monkeypatch.setattr(documents, "BATCH_CHARACTERS", 10)
     content = ("a" * 1990 + ".\n" + "b" * 1990 + ".\n").encode()

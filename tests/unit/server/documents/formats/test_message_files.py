@@ -65,11 +65,11 @@ en:
 def test_gettext_messages_get_a_translation():
     catalog = polib.pofile(change("a.po", PO.encode()).decode())
     assert catalog.metadata["Language"] == "de"
-    found = {entry.msgid: entry for entry in catalog}
-    assert found["Hello there"].msgstr == "HELLO THERE"
-    assert (found["Open %s\n"].msgstr, found["Open %s\n"].flags) == ("OPEN %S\n", ["python-format"])
-    assert found["One file"].msgstr_plural == {0: "ONE FILE", 1: "MANY FILES"}
-    assert found["Done"].msgstr == "Fertig"
+    entries = {entry.msgid: entry for entry in catalog}
+    assert entries["Hello there"].msgstr == "HELLO THERE"
+    assert (entries["Open %s\n"].msgstr, entries["Open %s\n"].flags) == ("OPEN %S\n", ["python-format"])
+    assert entries["One file"].msgstr_plural == {0: "ONE FILE", 1: "MANY FILES"}
+    assert entries["Done"].msgstr == "Fertig"
     assert len(catalog.obsolete_entries()) == 1
 
 
@@ -155,8 +155,8 @@ def test_yaml_strings_are_translated_in_place():
 def test_any_translation_is_valid_yaml(new, source):
     document = read_document("a.yml", source.encode(), "de")
     made = yaml.safe_load(document.write([new, *document.texts[1:]]))
-    found = made["a"] if isinstance(made, dict) else made[0]
-    assert found.rstrip("\n") == new
+    value = made["a"] if isinstance(made, dict) else made[0]
+    assert value.rstrip("\n") == new
 
 
 def test_aliases_do_not_multiply_work():

@@ -32,11 +32,11 @@ def pixels(png: bytes) -> np.ndarray:
 
 def test_the_colours_of_a_png_are_those_of_the_scale():
     weights = np.array([[0, 0.25], [0.5, 1]], dtype=np.float32)
-    found = pixels(write(drawing(Cells(0, 0, 120, 80, levels(weights))), "png", PictureOptions(dpi=96)))
-    assert found.shape == (80, 120, 3)
-    wanted = ramp(THEMES["light"])[levels(weights)]
+    image = pixels(write(drawing(Cells(0, 0, 120, 80, levels(weights))), "png", PictureOptions(dpi=96)))
+    assert image.shape == (80, 120, 3)
+    colors = ramp(THEMES["light"])[levels(weights)]
     for row, column in np.ndindex(2, 2):
-        np.testing.assert_array_equal(found[20 + 40 * row, 30 + 60 * column], wanted[row, column])
+        np.testing.assert_array_equal(image[20 + 40 * row, 30 + 60 * column], colors[row, column])
 
 
 def test_width_and_dpi_set_the_size_of_every_format():
@@ -69,8 +69,8 @@ def test_the_text_of_a_pdf_can_be_copied_and_its_fonts_are_embedded():
     shapes = [Text(5, 15 + 20 * i, word, 10, "#000000", rotated=False) for i, word in enumerate(words)]
     data = write(drawing(*shapes), "pdf", PictureOptions())
     assert data.startswith(b"%PDF-1.7") and b"/FontFile2" in data and data.count(b"/Subtype/Type0") == 1
-    found = pypdfium2.PdfDocument(data)[0].get_textpage().get_text_range()
-    assert found.splitlines() == words
+    text = pypdfium2.PdfDocument(data)[0].get_textpage().get_text_range()
+    assert text.splitlines() == words
     assert len(data) < 30_000  # a subset: the whole font has 757 kB
 
 
@@ -98,5 +98,5 @@ def test_a_large_map_is_an_image_in_an_svg():
 
 
 def test_weights_that_are_not_finite_are_shown_as_zero():
-    found = levels(np.array([np.nan, -np.inf, np.inf, -1, 2], dtype=np.float32))
-    np.testing.assert_array_equal(found, [0, 0, 255, 0, 255])
+    places = levels(np.array([np.nan, -np.inf, np.inf, -1, 2], dtype=np.float32))
+    np.testing.assert_array_equal(places, [0, 0, 255, 0, 255])

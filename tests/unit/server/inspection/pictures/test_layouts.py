@@ -47,9 +47,9 @@ def test_a_map_names_all_tokens_and_has_a_scale():
 
 def test_a_grid_names_its_tokens_and_has_one_scale():
     drawing = draw([maps(2, 3), maps(2, 3, kind="encoder")], PictureOptions(), [], "attention weight")
-    found = texts(drawing)
-    assert [found.count(label) for label in ("Katze", "schläft", "cat", "sleeps")] == [4, 4, 6, 6]
-    assert found.count("layer 1, head 2") == 2 and found.count("0.50") == 1
+    shown = texts(drawing)
+    assert [shown.count(label) for label in ("Katze", "schläft", "cat", "sleeps")] == [4, 4, 6, 6]
+    assert shown.count("layer 1, head 2") == 2 and shown.count("0.50") == 1
     assert sum(isinstance(shape, Cells) for shape in drawing.shapes) == 12 + 1
 
 
