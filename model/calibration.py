@@ -1,6 +1,6 @@
 """Calibration of int8 weights when a model is loaded, without data: ranges of the rows, and corrections of the biases.
 
-PyTorch and the CPU backend both use these rules, so that they have the same integers and biases.
+The CPU backend uses these rules.
 
 - The output of a trained encoder is a large constant vector plus a small part that depends on the input; in the default
   model the constant has 98% of the energy. The constant moves, without loss, from the encoder's last LayerNorm into

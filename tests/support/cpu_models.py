@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch import Tensor, nn
 
 from model.backends.cpu.backend import CpuBackend
 from model.backends.cpu.build import build
@@ -16,8 +18,8 @@ from model.backends.cpu.isa import CpuBackendUnavailable
 from model.backends.cpu.tensors import position_table
 from model.backends.cpu.weights import unsupported
 from model.backends.torch.backend import TorchBackend
+from model.calibration import for_int8, row_ranges
 from model.config import ModelConfig
-from model.quantization import quantize
 from model.search.base import Backend, StepOutput
 from model.search.driver import translate
 from model.search.options import DecodingOptions
@@ -77,8 +79,50 @@ def cpu_backend(transformer: Transformer, precision: Precision, *, slots: int = 
 
 
 def torch_backend(transformer: Transformer, precision: Precision, *, slots: int = 16) -> TorchBackend:
-    """Returns a torch backend with the same weights; for int8, the model is quantized."""
-    return TorchBackend(quantize(transformer) if precision == "int8" else transformer, slots)
+    """Returns a torch backend with the same weights, for int8 with the rounding of the CPU backend."""
+    return TorchBackend(rounded(transformer) if precision == "int8" else transformer, slots)
+
+
+class _Rounded(Transformer):
+    def logits(self, features: Tensor) -> Tensor:
+        head = self.embedding if self.config.tied_embeddings else self.projection
+        logits = _int8_product(features, head.weight)
+        return logits + self.output_bias if self.config.output_bias else logits
+
+
+@torch.no_grad()
+def rounded(transformer: Transformer) -> Transformer:
+    """Returns a copy with the integers and the corrected biases of the CPU backend; keys and values stay float32."""
+    config = transformer.config
+    tensors = {name: tensor.numpy() for name, tensor in transformer.state_dict().items()}
+    corrected = for_int8(config, tensors, position_table(config, tensors))
+    copy = _Rounded(config)
+    copy.load_state_dict({name: torch.tensor(corrected[name]) for name in tensors})
+    for name, module in copy.named_modules():
+        if isinstance(module, nn.Linear):
+            module.forward = partial(_int8_linear, module)
+        elif isinstance(module, nn.Embedding) and name != "positions":
+            integers, scales = _integers(module.weight, torch.from_numpy(row_ranges(module.weight.numpy()))[:, None])
+            module.weight.copy_(integers * scales)
+    return copy.eval()
+
+
+def _int8_linear(linear: nn.Linear, x: Tensor) -> Tensor:
+    product = _int8_product(x, linear.weight)
+    return product if linear.bias is None else product + linear.bias
+
+
+def _int8_product(x: Tensor, weight: Tensor) -> Tensor:
+    """x (..., K), weight (N, K) -> (..., N): the exact product of the integers of both."""
+    rows, scales = _integers(x, x.abs().amax(-1, keepdim=True))
+    columns, ranges = _integers(weight, torch.from_numpy(row_ranges(weight.detach().numpy()))[:, None])
+    return (rows.double() @ columns.double().T).float() * (scales * ranges.T)
+
+
+def _integers(x: Tensor, ranges: Tensor) -> tuple[Tensor, Tensor]:
+    """The rounding rule of csrc/kernels/simd.h: rows x (..., K), ranges (..., 1) -> integers and scales (..., 1)."""
+    inverse = torch.where(ranges > 0, 127.0 / ranges, torch.zeros_like(ranges))
+    return (x * inverse).round().clamp(-127, 127), ranges / 127.0
 
 
 def sentences(config: ModelConfig, lengths: Sequence[int]) -> list[list[int]]:

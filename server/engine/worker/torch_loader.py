@@ -12,7 +12,6 @@ from model.backends.cuda.self_check import disagreement
 from model.backends.torch.backend import TorchBackend
 from model.checkpoint import load_model
 from model.model_folder import ModelFolder
-from model.quantization import quantize
 from model.shortlist import Shortlist, read_shortlist
 from model.transformer import Transformer
 from server.engine.ipc.options import WorkerOptions
@@ -64,12 +63,9 @@ def gpu_backend(
 def _load_transformer(folder: ModelFolder, device: DeviceConfig) -> Transformer:
     """Returns the Transformer of a folder in this worker's dtype. Raises FolderError."""
     torch.set_num_threads(1)  # another model may be decoding: torch's threads spin on its cores while they wait
-    if device.dtype == "int8":
-        transformer: Transformer = quantize(load_model(folder))
-        for parameter in transformer.parameters():  # the remaining float tensors would keep the whole file mapped
-            parameter.data = parameter.data.clone()
-    else:
-        transformer = load_model(folder, dtype=getattr(torch, device.dtype), device=device.device)
+    # int8 is only computed by the CPU backend.
+    dtype = torch.float32 if device.dtype == "int8" else getattr(torch, device.dtype)
+    transformer = load_model(folder, dtype=dtype, device=device.device)
     torch.set_num_threads(device.threads)
     return transformer
 

@@ -16,7 +16,6 @@ from model.attention import MultiHeadAttention
 from model.backends.torch.attention_maps import attention_maps
 from model.backends.torch.backend import TorchBackend
 from model.config import ModelConfig, Norm, Positions
-from model.quantization import quantize
 from model.search.driver import translate
 from model.search.options import DecodingOptions, Hypothesis
 from model.transformer import Transformer
@@ -110,23 +109,6 @@ def test_maps_equal_the_incremental_decode(
             np.testing.assert_allclose(maps.decoder[layer, :, place, : place + 1], own[:, 0, : place + 1], atol=1e-5)
             np.testing.assert_allclose(maps.cross[layer, :, place], cross[:, 0], atol=1e-5)
     np.testing.assert_allclose(maps.token_scores[: len(found.token_scores)], found.token_scores, atol=1e-4)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("beam_size", [1, 4])
-def test_int8_maps_equal_the_int8_decode(recorded: RecordedWeights, beam_size: int) -> None:
-    """The tolerance is one rounding step of 1/127 in a row of activations."""
-    transformer = quantize(build())
-    found = decode(transformer, DecodingOptions(beam_size=beam_size, max_length=12))
-    maps = attention_maps(transformer, SOURCE, found.tokens)
-    recorded.calls.clear()
-    decode(transformer, DecodingOptions(prefix=found.tokens))
-    layers = transformer.config.decoder_layers
-    steps = recorded.calls[transformer.config.encoder_layers :]
-    for place in range(len(found.tokens)):
-        for layer in range(layers):
-            cross = steps[2 * (place * layers + layer) + 1]
-            np.testing.assert_allclose(maps.cross[layer, :, place], cross[:, 0], atol=0.02)
 
 
 def test_rows_sum_to_one_and_the_decoder_is_causal() -> None:

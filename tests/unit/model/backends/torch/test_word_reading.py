@@ -13,8 +13,7 @@ import torch
 from model.analysis.pair_alignment import WordedSentence
 from model.backends.torch.backend import pad_ids
 from model.backends.torch.word_reading import read_words
-from model.quantization import quantize
-from tests.support.cpu_models import PRECISIONS, VARIANTS, cpu_backend, needs_cpu_backend, tiny
+from tests.support.cpu_models import PRECISIONS, VARIANTS, cpu_backend, needs_cpu_backend, rounded, tiny
 
 pytestmark = pytest.mark.numeric
 
@@ -28,7 +27,7 @@ WANTED = (11, 60, 11, 5)
 def test_cpu_backend_agrees_with_torch(variant: str, precision: str) -> None:
     transformer = tiny(**VARIANTS[variant])
     backend = cpu_backend(transformer, precision, threads=2)
-    same = transformer if precision == "float32" else quantize(transformer)
+    same = transformer if precision == "float32" else rounded(transformer)
     expected, found = read_words(same, SENTENCE, WANTED), backend.read_words(SENTENCE, WANTED)
     assert found.states.shape == expected.states.shape == (len(SENTENCE.ids), transformer.config.d_model)
     np.testing.assert_allclose(found.states, expected.states, atol=1e-4)
