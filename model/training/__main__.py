@@ -50,7 +50,7 @@ def _run(options: argparse.Namespace, recipe: Recipe) -> None:
     import torch
 
     from model.training import commands
-    from model.training.package import Mixture, package
+    from model.training.package import package
     from model.training.shortlist import ListSizes
 
     if options.threads is not None:
@@ -58,8 +58,6 @@ def _run(options: argparse.Namespace, recipe: Recipe) -> None:
     match options.command:
         case "prepare":
             commands.prepare(recipe, options.folder)
-        case "plan":
-            print(commands.plan(recipe, options.folder, options.speed))
         case "train":
             _train(options, recipe)
         case "shortlist":
@@ -68,7 +66,7 @@ def _run(options: argparse.Namespace, recipe: Recipe) -> None:
         case _:
             if (options.mix is None) != (options.share is None):
                 raise RecipeError("--mix and --share must be given together.")
-            mixture = None if options.mix is None else Mixture(options.mix, options.share)
+            mixture = None if options.mix is None else (options.mix, options.share)
             package(recipe, options.recipe, options.folder, options.weights, last=options.last, mixture=mixture)
 
 
@@ -80,7 +78,7 @@ def _train(options: argparse.Namespace, recipe: Recipe) -> None:
 
     if (options.trunk is None) != (options.cooldown is None):
         raise RecipeError("--trunk and --cooldown must be given together.")
-    cooldown = None if options.trunk is None else commands.Cooldown(options.trunk, options.cooldown)
+    cooldown = None if options.trunk is None else (options.trunk, options.cooldown)
     rank, _ = rank_and_world_size()
     layout = "{percentage:5.1f}% |{bar}| {elapsed} < {remaining}{postfix}"
     with tqdm(total=1.0, disable=rank > 0, mininterval=5.0, bar_format=layout) as bar:
@@ -109,7 +107,6 @@ def _parser() -> argparse.ArgumentParser:
     commands = {}
     for name, text in (
         ("prepare", "train the vocabulary and tokenise the pairs into FOLDER; existing files are kept"),
-        ("plan", "prepare, then print the target tokens of an epoch by domain and direction"),
         ("train", "prepare, then train or resume in FOLDER; write log.jsonl and checkpoints there"),
         ("package", "average the last checkpoints of FOLDER and write the model folder WEIGHTS"),
         ("shortlist", "write the lexical shortlist of the model folder WEIGHTS from the pairs in FOLDER"),
@@ -117,11 +114,8 @@ def _parser() -> argparse.ArgumentParser:
         command = commands[name] = subparsers.add_parser(name, help=text, description=text)
         command.add_argument("recipe", type=Path, metavar="RECIPE", help="recipe file (.toml)")
         command.add_argument("folder", type=Path, metavar="FOLDER", help="working folder of this training")
-    plan, train, package = commands["plan"], commands["train"], commands["package"]
+    train, package = commands["train"], commands["package"]
     _add_list_sizes(commands["shortlist"])
-    plan.add_argument(
-        "--speed", type=float, help="target tokens per second; adds the number of epochs in the recipe's minutes"
-    )
     train.add_argument("--minutes", type=float, help="time budget; replaces the recipe's")
     train.add_argument("--steps", type=int, help="step budget; replaces the recipe's")
     train.add_argument(

@@ -1,36 +1,26 @@
-"""The training commands: prepare data, plan, train, and write a shortlist. `package` has the last one."""
+"""The training commands: prepare data, train, and write a shortlist. `package` has the last one."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
 import signal
 import threading
-from dataclasses import dataclass
 from pathlib import Path
 
 import sentencepiece
 import torch
 from torch import distributed
 
-from model.symbols import SYMBOLS
 from model.training.cooldown import cooling, copy_trunk
 from model.training.data.augment import needs_names, shared_names
 from model.training.data.shards import Shard, shard_file, tokenise
-from model.training.data.vocabulary import extend_vocabulary, train_vocabulary
+from model.training.data.vocabulary import train_vocabulary
 from model.training.loop.hardware import rank_and_world_size
 from model.training.loop.trainer import NAMES_FILE, OnProgress, Trainer
-from model.training.plan import describe
 from model.training.recipe import Recipe, RecipeError
 from model.training.shortlist import ListSizes, build_shortlist
-
-
-@dataclass(frozen=True, slots=True)
-class Cooldown:
-    """A branch of the training in the folder `trunk`, whose rate falls to zero in `minutes`."""
-
-    trunk: Path
-    minutes: float
 
 
 def prepare(recipe: Recipe, folder: Path) -> None:
@@ -38,7 +28,7 @@ def prepare(recipe: Recipe, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer = folder / "tokenizer.model"
     if not tokenizer.exists() and recipe.vocabulary.start is not None:
-        extend_vocabulary(Path(recipe.vocabulary.start) / "tokenizer.model", tokenizer, SYMBOLS)
+        shutil.copyfile(Path(recipe.vocabulary.start) / "tokenizer.model", tokenizer)
     if not tokenizer.exists():
         print(f"Training a vocabulary of {recipe.vocabulary.size} pieces.")
         train_vocabulary(recipe, folder)
@@ -55,20 +45,15 @@ def prepare(recipe: Recipe, folder: Path) -> None:
         tokenise(dataclasses.replace(recipe, data=data), tokenizer).save(folder, "development")
 
 
-def plan(recipe: Recipe, folder: Path, speed: float | None = None) -> str:
-    """Prepares the data and returns a table of one epoch; see `plan.describe`."""
-    prepare(recipe, folder)
-    return describe(Shard.load(folder, "pairs"), recipe, speed)
-
-
 def train(
     recipe: Recipe,
     folder: Path,
     *,
-    cooldown: Cooldown | None = None,
+    cooldown: tuple[Path, float] | None = None,
     on_progress: OnProgress = lambda share, line: None,
 ) -> None:
-    """Prepares the data, then trains or resumes until the recipe's budget is used up.
+    """Prepares the data, then trains or resumes until the recipe's budget is used up. With `cooldown`, (trunk, minutes),
+    trains a branch of the training in the folder `trunk`, whose rate falls to zero.
 
     Under torchrun rank 0 writes the data for all ranks. SIGTERM ends the training after the current step with a
     checkpoint, where this is the main thread. Raises RecipeError, OSError or ValueError if recipe, data and folder do not
@@ -79,11 +64,11 @@ def train(
         distributed.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
     if rank == 0:
         if cooldown is not None:
-            copy_trunk(cooldown.trunk, folder)
+            copy_trunk(cooldown[0], folder)
         prepare(recipe, folder)
     if count > 1:
         distributed.barrier()
-    trainer = Trainer(recipe if cooldown is None else cooling(recipe, folder, cooldown.minutes), folder)
+    trainer = Trainer(recipe if cooldown is None else cooling(recipe, folder, cooldown[1]), folder)
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, lambda *_: trainer.stop())
     trainer.run(on_progress)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,19 +26,18 @@ MANTISSA_BITS = 4
 """Bits of the mantissa that `rounded` keeps. The loss of the default model grows by 0.0002."""
 
 
-@dataclass(frozen=True, slots=True)
-class Mixture:
-    """A finished model whose weights have the given share, between 0 and 1, of the packaged ones."""
-
-    model: Path
-    share: float
-
-
 def package(
-    recipe: Recipe, recipe_file: Path, folder: Path, weights: Path, *, last: int = 5, mixture: Mixture | None = None
+    recipe: Recipe,
+    recipe_file: Path,
+    folder: Path,
+    weights: Path,
+    *,
+    last: int = 5,
+    mixture: tuple[Path, float] | None = None,
 ) -> None:
     """Writes the model folder `weights`: the average of the `last` checkpoints in float16 and rounded, config, tokenizer,
-    recipe, learning curve and a summary of the training. With `mixture`, another model's weights enter the average.
+    recipe, learning curve and a summary of the training. With `mixture`, (model folder, share between 0 and 1), the
+    weights of a finished model have this share of the packaged ones.
 
     Raises RecipeError if `last` is not positive or `folder` has no checkpoint, and RecipeError or FolderError if the
     mixture cannot be made.
@@ -48,7 +46,7 @@ def package(
         raise RecipeError("--last must be at least 1.")
     averaged = average(checkpoints(folder)[-last:])
     if mixture is not None:
-        averaged = mix(averaged, load_model(read_folder(mixture.model)).state_dict(), mixture.share)
+        averaged = mix(averaged, load_model(read_folder(mixture[0])).state_dict(), mixture[1])
     averaged = rounded(averaged)
     processor = sentencepiece.SentencePieceProcessor(model_file=str(folder / "tokenizer.model"))
     config = model_config(recipe, processor)
@@ -75,7 +73,7 @@ def package(
     draw_curve(lines, weights / "curve.svg")
     summary = _summary(lines, folder)
     if mixture is not None:
-        summary["mixture"] = {"model": mixture.model.name, "share": mixture.share}
+        summary["mixture"] = {"model": mixture[0].name, "share": mixture[1]}
     (weights / "training.json").write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
 
 

@@ -24,8 +24,7 @@ class DataRecipe:
 
     - `files`: .tsv or .tsv.xz files of lines `source TAB english TAB other`, named NAME.en-XX or en-XX[.more].
     - `development`: files for validation, which may have lines `english TAB other`.
-    - `weights`: how often a pair is used per epoch, by "source" or "source:language"; `default_weight` for other sources.
-    - `directions`: a factor for each direction, such as "en-de".
+    - `weights`: how often a pair of a source is used per epoch; `default_weight` for other sources.
     - `temperature`: above 1, small directions are repeated more often; see `sampling`.
     - `max_tokens`: longer pairs are left out, and those of very unequal lengths.
     - `augment`: the share of pairs for each kind of augmentation; see `augment`.
@@ -34,21 +33,18 @@ class DataRecipe:
       "en-de". Their inputs begin with the symbol BACK_TRANSLATED.
     - `one_way`: further sources with the only direction they are used in, such as dictionaries, whose headwords are of one
       language.
-    - `domains`: groups of sources for the table of `plan`.
     """
 
     files: tuple[str, ...] = ()
     development: tuple[str, ...] = ()
     weights: dict[str, float] = field(default_factory=dict)
     default_weight: float = 1.0
-    directions: dict[str, float] = field(default_factory=dict)
     temperature: float = 1.0
     max_tokens: int = 100
     augment: dict[str, float] = field(default_factory=dict)
     formality: tuple[str, ...] = ()
     back_translated: dict[str, str] = field(default_factory=dict)
     one_way: dict[str, str] = field(default_factory=dict)
-    domains: dict[str, list[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +52,7 @@ class VocabularyRecipe:
     """Section [vocabulary]: a joint SentencePiece vocabulary with byte fallback and `model.symbols`.
 
     `size` is the number of pieces, `sentences` the largest number of sentences it is trained on. With `start`, a model
-    folder, its vocabulary is used instead; symbols that it lacks are appended.
+    folder, its vocabulary is used instead.
     """
 
     start: str | None = None
@@ -69,7 +65,6 @@ class TrainRecipe:
     """Section [train]: optimisation, budget, checkpoints and validation.
 
     - `start`: a model folder with the initial weights; random weights without it.
-    - `fresh`: beginnings of the names of parameters that are not taken from `start`.
     - `optimizer`: "adam" or "muon"; see `build_optimizers`.
     - `schedule`: "noam" is the paper's equation 3. "wsd" warms up for `warmup` steps, stays constant, and decays to zero
       over the last `decay` share of the budget.
@@ -86,7 +81,6 @@ class TrainRecipe:
     """
 
     start: str | None = None
-    fresh: tuple[str, ...] = ()
     optimizer: str = "adam"
     schedule: str = "noam"
     rate: float = 1e-3
@@ -181,9 +175,8 @@ def _check_directions(recipe: Recipe) -> None:
     """Raises RecipeError for a direction that the languages do not have, and for a source that has two."""
     directions = ["-".join(pair) for pair in recipe.directions]
     data = recipe.data
-    one_way, back_translated = data.one_way.values(), data.back_translated.values()
-    for key, named in (("directions", data.directions), ("one_way", one_way), ("back_translated", back_translated)):
-        if unknown := sorted(set(map(str, named)) - set(directions)):
+    for key, sources in (("one_way", data.one_way), ("back_translated", data.back_translated)):
+        if unknown := sorted(set(map(str, sources.values())) - set(directions)):
             raise RecipeError(
                 f"[data.{key}] has {unknown[0]!r}, which is none of the directions {', '.join(directions)}."
             )

@@ -7,7 +7,7 @@ augmented. The lists depend on the vocabulary and the pairs, not on the weights.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -53,7 +53,7 @@ def build_shortlist(recipe: Recipe, folder: Path, sizes: ListSizes) -> Shortlist
     shares = {tag: np.zeros(vocabulary) for tag in lexicons}
     for language in (language for language in recipe.languages if language != "en"):
         ways = {ids.tags["en"], ids.tags[language]}
-        batches = Batches(shard, _only(recipe, language), ids, augmenter, _BATCH_TOKENS)
+        batches = Batches(shard, recipe, ids, augmenter, _BATCH_TOKENS, language=language)
         for tag, pairs in _read(batches, ids, ways, sizes.pairs).items():
             lexicons[tag].append(learn_lexicon(pairs, vocabulary).likely(sizes.least))
             shares[tag] += np.bincount(pairs.targets, minlength=vocabulary) / len(pairs.targets)
@@ -68,14 +68,8 @@ def build_shortlist(recipe: Recipe, folder: Path, sizes: ListSizes) -> Shortlist
     return Shortlist(offsets, targets, 0, True, vocabulary, tuple(lexicons), by_default=True)
 
 
-def _only(recipe: Recipe, language: str) -> Recipe:
-    """Returns a recipe that draws pairs of English and `language` alone."""
-    others = {f"{source}-{target}": 0.0 for source, target in recipe.directions if language not in (source, target)}
-    return replace(recipe, data=replace(recipe.data, directions=recipe.data.directions | others))
-
-
 def _read(batches: Batches, ids: SpecialIds, ways: set[int], limit: int) -> dict[int, TokenPairs]:
-    """Returns up to `wanted` pairs by their language tag, one of `ways`. Only the sources have the tag and the end."""
+    """Returns up to `limit` pairs by their language tag, one of `ways`. Only the sources have the tag and the end."""
     by_tag: dict[int, list[tuple[NDArray[np.int64], NDArray[np.int64]]]] = {tag: [] for tag in sorted(ways)}
     for epoch, _, batch in batches.stream():
         if epoch > 0:  # the shard has no more pairs

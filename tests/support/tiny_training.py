@@ -7,9 +7,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import sentencepiece
 
-from model.training.recipe import Recipe, load_recipe
+from model.training.data.shards import Shard
+from model.training.recipe import DataRecipe, Recipe, TrainRecipe, VocabularyRecipe, load_recipe
 
 ENGLISH = "the cat dog bird house tree sees has likes big small red old one two".split()
 GERMAN = "die Katze Hund Vogel Haus Baum sieht hat mag groß klein rot alt eins zwei".split()
@@ -73,6 +75,29 @@ def tiny_recipe(folder: Path, *, optimizer: str = "adam", schedule: str = "wsd",
     path = folder / f"{optimizer}-{schedule}-{steps}.toml"
     path.write_text(text, encoding="utf-8")
     return load_recipe(path)
+
+
+def made_recipe(align: int = 1, **data: Any) -> Recipe:
+    """Returns a recipe for English, German and French with these fields of [data]."""
+    return Recipe(
+        name="made",
+        languages=("en", "de", "fr"),
+        preset="small",
+        model={},
+        data=DataRecipe(max_tokens=38, **data),
+        vocabulary=VocabularyRecipe(),
+        train=TrainRecipe(batch_tokens=840, align=align),
+    )
+
+
+def random_shard(groups: dict[str, int], seed: int = 1) -> Shard:
+    """Returns a shard with a number of pairs of each group, of 1 to 11 English and 1 to 29 other tokens."""
+    draw = np.random.default_rng(seed)
+    group = np.repeat(np.arange(len(groups)), list(groups.values())).astype(np.uint16)
+    lengths = [draw.integers(1, longest, len(group)) for longest in (12, 30)]
+    offsets = [np.concatenate([[0], np.cumsum(side)]).astype(np.int64) for side in lengths]
+    english, other = (draw.integers(10, 500, int(side.sum())).astype(np.uint16) for side in lengths)
+    return Shard(english, other, offsets[0], offsets[1], group, tuple(groups))
 
 
 def run_folder(prepared: Path, target: Path) -> Path:

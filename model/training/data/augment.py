@@ -62,7 +62,7 @@ class Augmenter:
             raise ValueError(f"[data.augment] has unknown kinds: {', '.join(unknown)}.")
         for kind, symbols in _REQUIRED_SYMBOLS.items():
             if rates.get(kind) and not has_symbols(processor, symbols):
-                raise ValueError(f"[data.augment] {kind} needs a vocabulary with {symbols[0]}; see [vocabulary] start.")
+                raise ValueError(f"[data.augment] {kind} needs a vocabulary with {symbols[0]}.")
         self._processor: Any = processor
         self._rates = [rates.get(kind, 0.0) for kind in _KINDS]
         self._names, self._name_set = names, frozenset(names)
@@ -163,8 +163,7 @@ def shared_names(
     counts: Counter[str] = Counter()
     step = max(1, len(shard.group) // pairs)
     for i in range(0, len(shard.group), step):
-        english = processor.decode(shard.english[shard.english_offsets[i] : shard.english_offsets[i + 1]].tolist())
-        other = processor.decode(shard.other[shard.other_offsets[i] : shard.other_offsets[i + 1]].tolist())
+        english, other = (processor.decode(ids.tolist()) for ids in shard.pair(i))
         inside = {match[0] for match in _NAME.finditer(english) if match.start() > 0}
         counts.update(inside & {match[0] for match in _NAME.finditer(other) if match.start() > 0})
     return sorted(name for name, count in counts.items() if count >= least)

@@ -39,20 +39,3 @@ def aligned(sources: Lengths, targets: Lengths, batch_tokens: int, align: int) -
             buckets.append(Bucket(members, int(wide_sources[members].max()), int(wide_targets[members].max())))
         at += rows
     return buckets
-
-
-def balanced(
-    order: NDArray[np.int64], sizes: Lengths, ranks: int, random: np.random.Generator, window: int = 8
-) -> NDArray[np.int64]:
-    """Returns `order` with batches exchanged so that the `ranks` batches of a step have similar `sizes`.
-
-    Ranks wait for each other after every step. Batches move within `window` steps, and these steps stay in random order.
-    """
-    parts = []
-    for at in range(0, len(order), ranks * window):
-        part = order[at : at + ranks * window]
-        part = part[np.argsort(sizes[part], kind="stable")]
-        whole = len(part) // ranks * ranks
-        parts.append(random.permutation(part[:whole].reshape(-1, ranks)).reshape(-1))
-        parts.append(part[whole:])
-    return np.concatenate(parts)

@@ -45,7 +45,6 @@ def read_pairs(path: Path) -> Iterator[Pair]:
                 yield Pair(path.name.split(".")[0], language, columns[0], columns[1])
 
 
-def weight_of(recipe: Recipe, source: str, language: str) -> float:
-    """Returns how often per epoch a pair of this source is used, before `directions` and `temperature`."""
-    weights = recipe.data.weights
-    return float(weights.get(f"{source}:{language}", weights.get(source, recipe.data.default_weight)))
+def weight_of(recipe: Recipe, source: str) -> float:
+    """Returns how often per epoch a pair of this source is used, before `temperature`."""
+    return float(recipe.data.weights.get(source, recipe.data.default_weight))

@@ -1,4 +1,4 @@
-"""Sampling rates of pairs: weights of sources, factors of directions, and a temperature between directions."""
+"""Sampling rates of pairs: weights of sources, and a temperature between directions."""
 
 from __future__ import annotations
 
@@ -26,10 +26,9 @@ def sampling_rates(shard: Shard, recipe: Recipe) -> NDArray[np.float64]:
     only = {**recipe.data.one_way, **recipe.data.back_translated}
     for i, (name, language) in enumerate(zip(shard.groups, languages, strict=True)):
         source = name.rsplit(":", 1)[0]
-        weight = weight_of(recipe, source, language)
         for way, direction in enumerate((f"en-{language}", f"{language}-en")):
             if only.get(source, direction) == direction:
-                rates[i, way] = weight * float(recipe.data.directions.get(direction, 1.0))
+                rates[i, way] = weight_of(recipe, source)
     if recipe.data.temperature == 1.0:
         return rates
     tokens = rates * target_tokens(shard)

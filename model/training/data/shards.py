@@ -30,8 +30,8 @@ _MAX_RATIO = 2.5
 class Shard:
     """Tokenised pairs: concatenated token ids without special ids.
 
-    The English side of pair i is english[english_offsets[i]:english_offsets[i + 1]], and the other side likewise.
-    `groups` are names of the form "source:language"; `group[i]` is the index of pair i's group in `groups`.
+    `english_offsets` and `other_offsets` are the beginnings of the pairs and the end of the last one. `groups` are names
+    of the form "source:language"; `group[i]` is the index of pair i's group in `groups`.
     """
 
     english: NDArray[np.uint16]
@@ -40,6 +40,12 @@ class Shard:
     other_offsets: NDArray[np.int64]
     group: NDArray[np.uint16]
     groups: tuple[str, ...]
+
+    def pair(self, i: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Returns the ids of pair i: the English side, and the other."""
+        english = self.english[self.english_offsets[i] : self.english_offsets[i + 1]]
+        other = self.other[self.other_offsets[i] : self.other_offsets[i + 1]]
+        return english.astype(np.int64), other.astype(np.int64)
 
     def save(self, folder: Path, name: str) -> None:
         """Writes `folder`/NAME.npz."""
@@ -105,7 +111,7 @@ def tokenise(recipe: Recipe, tokenizer: Path) -> Shard:
 
 def _chunks(recipe: Recipe) -> Iterator[list[Pair]]:
     for file in recipe.data.files:
-        pairs = (p for p in read_pairs(Path(file)) if weight_of(recipe, p.source, p.language) > 0)
+        pairs = (p for p in read_pairs(Path(file)) if weight_of(recipe, p.source) > 0)
         while chunk := list(islice(pairs, _CHUNK)):
             yield chunk
 

@@ -1,4 +1,4 @@
-"""The joint vocabulary: its training, its extension by symbols, and the ids of its special tokens."""
+"""The joint vocabulary: its training, and the ids of its special tokens."""
 
 from __future__ import annotations
 
@@ -12,10 +12,7 @@ import sentencepiece
 
 from model.symbols import SYMBOLS
 from model.training.data.corpus import read_pairs, weight_of
-from model.training.recipe import Recipe, RecipeError
-
-_USER_DEFINED = 4
-"""Type of a piece that is never split (USER_DEFINED in sentencepiece_model.proto)."""
+from model.training.recipe import Recipe
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +41,7 @@ def train_vocabulary(recipe: Recipe, folder: Path, seed: int = 1) -> Path:
         text
         for file in recipe.data.files
         for pair in read_pairs(Path(file))
-        if pick.random() < weight_of(recipe, pair.source, pair.language)
+        if pick.random() < weight_of(recipe, pair.source)
         for text in (pair.english, pair.other)
     ]
     pick.shuffle(sample)
@@ -72,31 +69,6 @@ def train_vocabulary(recipe: Recipe, folder: Path, seed: int = 1) -> Path:
     )
     prefix.with_suffix(".vocab").unlink(missing_ok=True)
     return prefix.with_suffix(".model")
-
-
-def extend_vocabulary(old: Path, new: Path, symbols: Sequence[str]) -> None:
-    """Writes the SentencePiece model `old` to `new` and appends those `symbols` that it lacks as user-defined pieces.
-
-    All existing pieces keep their ids, so trained weights can be used again. Raises RecipeError if `old` does not exist or
-    is not a SentencePiece model.
-    """
-    # Imported here, because this generated code is the only part of training that needs the package protobuf.
-    from sentencepiece import sentencepiece_model_pb2 as protocol
-
-    model: Any = protocol.ModelProto()  # type: ignore[attr-defined]
-    try:
-        model.ParseFromString(old.read_bytes())
-    except OSError:
-        raise RecipeError(f"[vocabulary] start: there is no {old}.") from None
-    except Exception:  # noqa: BLE001 - protobuf's DecodeError has no stable import path
-        raise RecipeError(f"[vocabulary] start: {old} is not a SentencePiece model.") from None
-    existing = {piece.piece for piece in model.pieces}
-    for symbol in symbols:
-        if symbol not in existing:
-            model.pieces.add(piece=symbol, score=0.0, type=_USER_DEFINED)
-    model.trainer_spec.vocab_size = len(model.pieces)
-    model.trainer_spec.user_defined_symbols.extend(symbol for symbol in symbols if symbol not in existing)
-    new.write_bytes(model.SerializeToString())
 
 
 def has_symbols(processor: sentencepiece.SentencePieceProcessor, symbols: Sequence[str]) -> bool:

@@ -1,8 +1,8 @@
-"""BLEU and chrF of a backend for each translation direction, used by validation and by benchmarks."""
+"""Translations of texts by a backend, and their BLEU and chrF. Used by validation and by benchmarks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sacrebleu.metrics.bleu import BLEU
@@ -14,9 +14,6 @@ from model.search.base import DEFAULT_GENERATION, Backend
 from model.search.driver import translate
 from model.search.options import DecodingOptions
 from model.tokenizer import Tokenizer
-
-Direction = tuple[str, str]
-"""(source language, target language), as codes."""
 
 _TOKENIZERS = {"zh": "zh", "ja": "char", "ko": "char", "th": "char"}
 """sacrebleu's tokenizers for target languages written without spaces; other languages use 13a."""
@@ -90,22 +87,3 @@ def translate_texts(
         cut=sum(len(ids) > limit for ids in sources),
         unfinished=sum(hypothesis.finish_reason == "length" for hypothesis in best),
     )
-
-
-def score_directions(
-    backend: Backend,
-    tokenizer: Tokenizer,
-    config: ModelConfig,
-    pairs: Mapping[Direction, Sequence[tuple[str, str]]],
-    options: DecodingOptions,
-) -> dict[Direction, Scores]:
-    """Translates the sources of each direction's (source text, reference) pairs and returns the scores against the references."""
-    return {
-        direction: score(
-            translate_texts(backend, tokenizer, config, [source for source, _ in texts], direction[1], options).texts,
-            [reference for _, reference in texts],
-            direction[1],
-        )
-        for direction, texts in pairs.items()
-        if texts
-    }

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from model.training.loop.loss import Projection, projection_loss
+from model.training.loop.loss import LabelLoss, label_loss
 from model.transformer import Transformer
 
 
@@ -41,8 +41,8 @@ def autocast(device: torch.device) -> AbstractContextManager[Any]:
     return nullcontext()
 
 
-def compile_layers(model: Transformer, backend: str = "inductor") -> Projection:
-    """Compiles every layer of `model` in place, for all shapes at once. Returns the compiled `projection_loss`.
+def compile_layers(model: Transformer, backend: str = "inductor") -> LabelLoss:
+    """Compiles every layer of `model` in place, for all shapes at once. Returns the compiled `label_loss`.
 
     All layers of a stack use the code compiled for its first layer, so this takes a fraction of the time that compiling the
     whole model would take. `without_compilation` switches compiled code off.
@@ -50,7 +50,7 @@ def compile_layers(model: Transformer, backend: str = "inductor") -> Projection:
     for layer in (*model.encoder, *model.decoder):
         if isinstance(layer, nn.Module):
             layer.compile(backend=backend, dynamic=True)
-    compiled: Projection = torch.compile(projection_loss, backend=backend, dynamic=True)
+    compiled: LabelLoss = torch.compile(label_loss, backend=backend, dynamic=True)
     return compiled
 
 

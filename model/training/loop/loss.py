@@ -8,31 +8,23 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from model.training.data.batch import IGNORED, Batch
+from model.training.data.batch import Batch
 from model.transformer import Transformer
 
-Projection = Callable[[Transformer, Tensor, Tensor, Tensor, float], Tensor]
-"""`projection_loss`, or a compiled form of it."""
+LabelLoss = Callable[[Transformer, Tensor, Tensor, float], Tensor]
+"""`label_loss`, or a compiled form of it."""
 
 
-def projection_loss(
-    model: Transformer, features: Tensor, positions: Tensor, labels: Tensor, smoothing: float
-) -> Tensor:
-    """Returns the mean loss of `labels` (N,) at the flat `positions` (N,) of features (B, T, d_model), in nats.
-
-    Only these positions enter the output projection, which is the largest matrix product of the model.
-    """
-    logits = model.logits(features.flatten(0, 1)[positions])  # (N, V)
-    return functional.cross_entropy(logits.float(), labels, label_smoothing=smoothing, ignore_index=IGNORED)
+def label_loss(model: Transformer, features: Tensor, labels: Tensor, smoothing: float) -> Tensor:
+    """Returns the mean loss in nats of the labels (B, T) that are not padding, from features (B, T, d_model)."""
+    logits = model.logits(features).flatten(0, 1).float()  # (B * T, V)
+    return functional.cross_entropy(
+        logits, labels.flatten(), label_smoothing=smoothing, ignore_index=model.config.pad_id
+    )
 
 
 def batch_loss(
-    model: Transformer,
-    batch: Batch,
-    smoothing: float,
-    projection: Projection = projection_loss,
-    *,
-    hidden_ends: float = 0.0,
+    model: Transformer, batch: Batch, smoothing: float, loss: LabelLoss = label_loss, *, hidden_ends: float = 0.0
 ) -> Tensor:
     """Returns the mean loss per target token of teacher-forced decoding of `batch`, in nats. The host does not wait for it.
 
@@ -40,8 +32,8 @@ def batch_loss(
     """
     mask = batch.source != model.config.pad_id
     visible = mask if hidden_ends == 0.0 else mask & ~_hidden(mask, hidden_ends)
-    features = model.decode(model.encode(batch.source, visible), mask, batch.target)  # (B, T, d_model)
-    return projection(model, features, batch.label_positions, batch.labels, smoothing)
+    features = model.decode(model.encode(batch.source, visible), mask, batch.target[:, :-1])  # (B, T, d_model)
+    return loss(model, features, batch.target[:, 1:], smoothing)
 
 
 def _hidden(mask: Tensor, share: float) -> Tensor:

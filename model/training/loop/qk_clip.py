@@ -53,7 +53,7 @@ class QKClip:
 
         All pairs of positions that are not padding count, in the decoder also later positions.
         """
-        source, target = batch.source[:_SENTENCES], batch.target[:_SENTENCES]
+        source, target = batch.source[:_SENTENCES], batch.target[:_SENTENCES, :-1]
         source_mask, target_mask = source != self._model.config.pad_id, target != self._model.config.pad_id
         with without_compilation(), self._record_projections() as heads:
             self._model.decode(self._model.encode(source, source_mask), source_mask, target)

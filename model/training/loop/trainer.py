@@ -25,14 +25,13 @@ from model.training.data.shards import Shard
 from model.training.data.vocabulary import SpecialIds, special_ids
 from model.training.loop import checkpoint
 from model.training.loop.checkpoint import Progress, checkpoints
-from model.training.loop.chunked_loss import chunked_projection_loss
 from model.training.loop.hardware import (
     autocast,
     compile_layers,
     rank_and_world_size,
     training_device,
 )
-from model.training.loop.loss import Projection, batch_loss
+from model.training.loop.loss import LabelLoss, batch_loss, label_loss
 from model.training.loop.optimizers import Gradients, build_optimizers, set_rates
 from model.training.loop.qk_clip import QKClip
 from model.training.loop.start import start_from
@@ -77,7 +76,7 @@ class Trainer:
         torch.manual_seed(recipe.train.seed)
         processor = sentencepiece.SentencePieceProcessor(model_file=str(folder / "tokenizer.model"))
         self.config = model_config(recipe, processor)
-        self.model = self._build_model(processor)
+        self.model = self._build_model()
         self.optimizers = build_optimizers(self.model, recipe.train)
         self._gradients = Gradients(self.model.parameters())
         self._clip = QKClip(self.model, recipe.train.logit_bound) if recipe.train.logit_bound else None
@@ -87,16 +86,16 @@ class Trainer:
         tokenizer = Tokenizer(folder / "tokenizer.model", tags=tags, eos_id=ids.end)
         self._validator = Validator(recipe, folder, self.model, tokenizer, ids)
         self.progress = checkpoint.load(folder, self.model, self.optimizers, self.device) or Progress()
-        self._projection: Projection = compile_layers(self.model) if self._gpu else chunked_projection_loss
+        self._label_loss: LabelLoss = compile_layers(self.model) if self._gpu else label_loss
         self._rate, self._stopping = 0.0, False
         self._line: dict[str, Any] = {}
         self._window = _Window()
 
-    def _build_model(self, processor: Any) -> Transformer:
-        recipe = self.recipe.train
+    def _build_model(self) -> Transformer:
+        start = self.recipe.train.start
         model = Transformer(self.config).to(self.device)
-        if recipe.start is not None and not checkpoints(self.folder):
-            start_from(Path(recipe.start), model, processor, recipe.fresh)
+        if start is not None and not checkpoints(self.folder):
+            start_from(Path(start), model, self.folder / "tokenizer.model")
         return model
 
     def _build_batches(self, processor: Any, ids: SpecialIds) -> Batches:
@@ -160,7 +159,7 @@ class Trainer:
         progress.index += self.ranks
         smoothing, hidden_ends = recipe.label_smoothing, recipe.hidden_ends
         with autocast(self.device):
-            loss = batch_loss(self.model, batch.to(self.device), smoothing, self._projection, hidden_ends=hidden_ends)
+            loss = batch_loss(self.model, batch.to(self.device), smoothing, self._label_loss, hidden_ends=hidden_ends)
         loss.backward()  # type: ignore[no-untyped-call]
         self._window.loss = self._window.loss + loss.detach() * batch.tokens
         self._window.tokens += batch.tokens
@@ -204,7 +203,7 @@ class Trainer:
     def _log_window(self) -> None:
         """Logs this rank's mean loss in nats and the target tokens per second of all ranks since the last line.
 
-        The batches of a step have similar sizes, so every rank counts as much as this one.
+        Every rank counts as much as this one.
         """
         window, self._window = self._window, _Window()
         loss = float(window.loss) / max(1, window.tokens)  # waits for the device, so the time has all its work

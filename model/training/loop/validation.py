@@ -17,7 +17,7 @@ from model.training.data.batches import Batches
 from model.training.data.corpus import read_pairs
 from model.training.data.shards import Shard, shard_file
 from model.training.data.vocabulary import SpecialIds
-from model.training.loop.evaluate import Direction, score_directions
+from model.training.loop.evaluate import score, translate_texts
 from model.training.loop.hardware import autocast, without_compilation
 from model.training.loop.loss import perplexity_loss
 from model.training.recipe import Recipe
@@ -60,19 +60,23 @@ class Validator:
     def _translation_scores(self, slots: int) -> dict[str, Any]:
         """Returns BLEU and chrF of greedy translations, as the mean over directions and for each direction."""
         backend = TorchBackend(self._model, min(slots, max(map(len, self._pairs.values()))))
-        scores = score_directions(backend, self._tokenizer, self._model.config, self._pairs, DecodingOptions())
+        scores = {}
+        for (source, target), pairs in self._pairs.items():
+            texts, references = zip(*pairs, strict=True)
+            translated = translate_texts(
+                backend, self._tokenizer, self._model.config, texts, target, DecodingOptions()
+            ).texts
+            scores[f"{source}-{target}"] = score(translated, references, target)
         return {
-            "bleu": sum(score.bleu for score in scores.values()) / len(scores),
-            "chrf": sum(score.chrf for score in scores.values()) / len(scores),
-            "directions": {
-                "-".join(way): [round(score.bleu, 2), round(score.chrf, 2)] for way, score in scores.items()
-            },
+            "bleu": sum(item.bleu for item in scores.values()) / len(scores),
+            "chrf": sum(item.chrf for item in scores.values()) / len(scores),
+            "directions": {way: [round(item.bleu, 2), round(item.chrf, 2)] for way, item in scores.items()},
         }
 
 
-def development_pairs(recipe: Recipe) -> dict[Direction, list[tuple[str, str]]]:
+def development_pairs(recipe: Recipe) -> dict[tuple[str, str], list[tuple[str, str]]]:
     """Returns for every direction (source text, reference) pairs: the first `validate_sentences` of each development file."""
-    pairs: dict[Direction, list[tuple[str, str]]] = {}
+    pairs: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for file in recipe.data.development:
         for pair in islice(read_pairs(Path(file)), recipe.train.validate_sentences):
             pairs.setdefault(("en", pair.language), []).append((pair.english, pair.other))

@@ -5,68 +5,33 @@ from __future__ import annotations
 from itertools import islice
 from pathlib import Path
 
-import numpy as np
 import pytest
-import sentencepiece
 
 from model.symbols import BACK_TRANSLATED, SYMBOLS
 from model.training.back_translation import main
 from model.training.data.augment import Augmenter
 from model.training.data.batches import Batches
 from model.training.data.sampling import sampling_rates
-from model.training.data.shards import Shard
 from model.training.data.vocabulary import SpecialIds
-from model.training.recipe import DataRecipe, Recipe, TrainRecipe, VocabularyRecipe
-
-_IDS = SpecialIds(0, 2, 3, {"en": 4, "de": 5})
+from tests.support.tiny_training import made_recipe, random_shard, small_vocabulary
 
 
-@pytest.fixture(scope="module")
-def processor(tmp_path_factory: pytest.TempPathFactory) -> sentencepiece.SentencePieceProcessor:
-    prefix = tmp_path_factory.mktemp("vocabulary") / "tokenizer"
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(["a b c d e f"] * 9), model_prefix=str(prefix), vocab_size=300, hard_vocab_limit=False,
-        byte_fallback=True, pad_id=0, unk_id=1, bos_id=2, eos_id=3, control_symbols=[">>en<<", ">>de<<"],
-        user_defined_symbols=list(SYMBOLS), minloglevel=2,
-    )  # fmt: skip
-    return sentencepiece.SentencePieceProcessor(model_file=str(Path(f"{prefix}.model")))
-
-
-def _recipe(**data: object) -> Recipe:
-    return Recipe(
-        name="made", languages=("en", "de"), preset="small", model={}, data=DataRecipe(max_tokens=38, **data),  # type: ignore[arg-type]
-        vocabulary=VocabularyRecipe(), train=TrainRecipe(batch_tokens=840, align=1),
-    )  # fmt: skip
-
-
-def _shard() -> Shard:
-    """Returns 40 real pairs and 40 written ones. Ids below 100 are English."""
-    pick = np.random.default_rng(1)
-    sides = [pick.integers(low, low + 50, 80 * 6).astype(np.uint16) for low in (40, 100)]
-    starts = np.arange(81) * 6
-    group = np.array([0] * 40 + [1] * 40, dtype=np.uint8)
-    return Shard(sides[0], sides[1], starts, starts, group, ("talk:de", "bt-news:de"))
-
-
-def test_written_text_is_only_a_source_and_begins_with_the_symbol(
-    processor: sentencepiece.SentencePieceProcessor,
-) -> None:
-    recipe = _recipe(back_translated={"bt-news": "en-de"})
-    shard = _shard()
+def test_written_text_is_only_a_source_and_begins_with_the_symbol(tmp_path: Path) -> None:
+    processor = small_vocabulary(tmp_path / "t.model", ["a b c d e f"] * 9, 320, user_defined_symbols=list(SYMBOLS))
+    recipe = made_recipe(back_translated={"bt-news": "en-de"})
+    shard = random_shard({"talk:de": 40, "bt-news:de": 40})
     assert sampling_rates(shard, recipe).tolist() == [[1.0, 1.0], [1.0, 0.0]]
     mark = processor.piece_to_id(BACK_TRANSLATED)
-    written = {tuple(shard.english[6 * i : 6 * i + 6].tolist()) for i in range(40, 80)}
+    written = {tuple(shard.pair(i)[0].tolist()) for i in range(40, 80)}
     marked = 0
-    batches = Batches(shard, recipe, _IDS, Augmenter(processor, {}), 840)
+    ids = SpecialIds(0, 2, 3, {"en": 4, "de": 5, "fr": 6})
+    batches = Batches(shard, recipe, ids, Augmenter(processor, {}), 840)
     for _, _, batch in islice(batches.stream(), 2):
         for row in batch.source.tolist():
-            ids = tuple(row[1 : row.index(_IDS.end)])
-            assert (ids[0] == mark) == (ids[1:] in written)
-            marked += ids[0] == mark
+            source = tuple(row[1 : row.index(ids.end)])
+            assert (source[0] == mark) == (source[1:] in written)
+            marked += source[0] == mark
     assert marked > 0
-
-
-def test_marking_real_pairs_is_refused(processor: sentencepiece.SentencePieceProcessor) -> None:
     with pytest.raises(ValueError, match="unknown kinds: back_translated"):
         Augmenter(processor, {"back_translated": 0.5})
 

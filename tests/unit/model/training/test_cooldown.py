@@ -13,12 +13,12 @@ from torch import nn
 from model.training.cooldown import cooling, copy_trunk
 from model.training.loop import checkpoint
 from model.training.loop.optimizers import set_rates
-from model.training.recipe import DataRecipe, Recipe, RecipeError, TrainRecipe, VocabularyRecipe
+from model.training.recipe import Recipe, RecipeError, TrainRecipe
+from tests.support.tiny_training import made_recipe
 
-_RECIPE = Recipe(
-    name="made", languages=("en", "de"), preset="small", model={}, data=DataRecipe(), vocabulary=VocabularyRecipe(),
-    train=TrainRecipe(schedule="wsd", rate=0.001, warmup=10, decay=0.0, checkpoint_minutes=10),
-)  # fmt: skip
+_RECIPE = dataclasses.replace(
+    made_recipe(), train=TrainRecipe(schedule="wsd", rate=0.001, warmup=10, decay=0.0, checkpoint_minutes=10)
+)
 
 
 def _trunk(folder: Path, seconds: float = 3600.0) -> Path:

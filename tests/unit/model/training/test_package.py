@@ -19,7 +19,7 @@ from model.search.options import DecodingOptions
 from model.shortlist import read_shortlist
 from model.training import commands
 from model.training.loop.trainer import Trainer, model_config
-from model.training.package import Mixture, average, mix, package, rounded
+from model.training.package import average, mix, package, rounded
 from model.training.recipe import RecipeError
 from model.training.shortlist import ListSizes
 from tests.support.tiny_training import ENGLISH, GERMAN, run_folder, tiny_recipe
@@ -63,8 +63,7 @@ def test_a_package_may_be_a_mixture_with_a_finished_model(prepared: Path, tmp_pa
     package(recipe, file, folder, tmp_path / "old", last=1)
     Trainer(tiny_recipe(prepared, steps=6), folder).run()
     package(recipe, file, folder, tmp_path / "new", last=1)
-    mixture = Mixture(tmp_path / "old", 0.25)
-    package(recipe, file, folder, tmp_path / "mixed", last=1, mixture=mixture)
+    package(recipe, file, folder, tmp_path / "mixed", last=1, mixture=(tmp_path / "old", 0.25))
     old, new, mixed = (load_model(read_folder(tmp_path / name)).state_dict() for name in ("old", "new", "mixed"))
     for name, weights in mixed.items():
         torch.testing.assert_close(weights, 0.75 * new[name] + 0.25 * old[name], rtol=0.1, atol=1e-2)

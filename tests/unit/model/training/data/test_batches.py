@@ -1,105 +1,130 @@
-"""Batches: rewritten pairs stay within the reserved widths, and the batches of a step have similar sizes."""
+"""Batches have the pairs of the shard at the rates of the recipe, complete and within their widths, and resume anywhere."""
 
 from __future__ import annotations
 
-import dataclasses
-from itertools import islice
+from collections import Counter
+from itertools import islice, takewhile
+from pathlib import Path
 
 import numpy as np
 import pytest
-import sentencepiece
+import torch
 
 from model.training.data.augment import Augmenter
+from model.training.data.batch import Batch
 from model.training.data.batches import Batches
-from model.training.data.buckets import balanced
+from model.training.data.sampling import sampling_rates, target_tokens
 from model.training.data.shards import Shard
 from model.training.data.vocabulary import SpecialIds
-from model.training.recipe import DataRecipe, Recipe, RecipeError, TrainRecipe, VocabularyRecipe
-from tests.support.tiny_training import small_vocabulary
+from model.training.recipe import RecipeError
+from tests.support.tiny_training import made_recipe, random_shard, small_vocabulary
 
-_SPECIAL_IDS = SpecialIds(0, 2, 3, {"en": 4, "de": 5})
+_IDS = SpecialIds(0, 2, 3, {"en": 4, "de": 5, "fr": 6})
 _TOKENS = 840
 
 
-@pytest.fixture(scope="module")
-def processor(tmp_path_factory: pytest.TempPathFactory) -> sentencepiece.SentencePieceProcessor:
-    file = tmp_path_factory.mktemp("vocabulary") / "tokenizer.model"
-    return small_vocabulary(file, ["a b c d e f"] * 9, 300, control_symbols=[">>en<<", ">>de<<"])
+@pytest.fixture
+def shard() -> Shard:
+    return random_shard({"talk:de": 30, "news:fr": 300})
 
 
-def _recipe(augment: dict[str, float]) -> Recipe:
-    return Recipe(
-        name="made", languages=("en", "de"), preset="small", model={}, data=DataRecipe(max_tokens=38, augment=augment),
-        vocabulary=VocabularyRecipe(), train=TrainRecipe(batch_tokens=_TOKENS, align=1),
-    )  # fmt: skip
+def _epoch(batches: Batches, epoch: int = 0) -> list[Batch]:
+    return [batch for _, _, batch in takewhile(lambda item: item[0] == epoch, batches.stream(epoch))]
 
 
-def _shard(lengths: list[tuple[int, int]]) -> Shard:
-    """Returns pairs of these lengths. Ids below 100 are English, ids from 100 on are of the other language."""
-    pick = np.random.default_rng(1)
-    sides = [
-        np.concatenate([pick.integers(low, low + 90, pair[i]) for pair in lengths]) for i, low in ((0, 10), (1, 100))
-    ]
-    starts = [np.concatenate([[0], np.cumsum([pair[i] for pair in lengths])]) for i in (0, 1)]
-    english, other = (side.astype(np.uint16) for side in sides)
-    return Shard(english, other, starts[0], starts[1], np.zeros(len(lengths), np.uint8), ("made:de",))
+def _rows(batch: Batch) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Returns source and target of each pair without padding."""
+    sides = ([tuple(row[row != 0].tolist()) for row in side] for side in (batch.source, batch.target))
+    return list(zip(*sides, strict=True))
 
 
-def test_copied_pairs_with_a_longer_source_fit_their_row(processor: sentencepiece.SentencePieceProcessor) -> None:
-    shard = _shard([(35, 4), (4, 35), (20, 9)] * 200)
-    batches = Batches(shard, _recipe({"copy": 1.0}), _SPECIAL_IDS, Augmenter(processor, {"copy": 1.0}), _TOKENS)
-    for _, _, batch in islice(batches.stream(), 40):
-        for source, target in zip(batch.source.tolist(), batch.target.tolist(), strict=True):
-            copied = [i for i in source[1:] if i]
-            read = [i for i in target[1:] if i]
-            assert copied[-1] == _SPECIAL_IDS.end
-            assert copied[: len(read)] == [*read, _SPECIAL_IDS.end][: len(read)]
-            assert len(copied) - len(read) in (0, 1)  # the end is not an input of the decoder
+def test_every_row_of_an_epoch_is_a_pair_of_the_shard(shard: Shard) -> None:
+    pairs = Counter[object]()
+    for i, group in enumerate(shard.group):
+        english, other = (tuple(side.tolist()) for side in shard.pair(i))
+        pairs[((5, 6)[group], *english, 3), (2, *other, 3)] += 1
+        pairs[(4, *other, 3), (2, *english, 3)] += 1
+    batches = _epoch(Batches(shard, made_recipe(align=8), _IDS, None, _TOKENS))
+    for batch in batches:
+        assert batch.source.shape[1] % 8 == 0
+        assert max(batch.source.numel(), batch.target[:, 1:].numel()) <= _TOKENS
+        assert batch.tokens == int((batch.target[:, 1:] != 0).sum())
+    rows = Counter[object](row for batch in batches for row in _rows(batch))
+    assert rows <= pairs
+    assert rows.total() > 0.9 * pairs.total()
 
 
-def test_unchanged_pairs_are_complete_beside_copied_ones(processor: sentencepiece.SentencePieceProcessor) -> None:
-    shard = _shard([(12, 10)] * 500)
-    batches = Batches(shard, _recipe({"copy": 0.5}), _SPECIAL_IDS, Augmenter(processor, {"copy": 0.5}), _TOKENS)
-    pairs = {
-        tuple(side[at[i] : at[i + 1]].tolist())
-        for side, at in ((shard.english, shard.english_offsets), (shard.other, shard.other_offsets))
-        for i in range(500)
-    }
-    for _, _, batch in islice(batches.stream(), 8):
-        for row in batch.source.tolist():
-            assert tuple(row[1 : row.index(_SPECIAL_IDS.end)]) in pairs
+def test_an_epoch_has_the_tokens_of_the_rates(shard: Shard) -> None:
+    recipe = made_recipe(weights={"news": 0.5}, temperature=3.0)
+    planned = float((sampling_rates(shard, recipe) * target_tokens(shard)).sum())
+    batches = Batches(shard, recipe, _IDS, None, _TOKENS)
+    drawn = [sum(batch.tokens for batch in _epoch(batches, epoch)) for epoch in range(20)]
+    assert np.mean(drawn) == pytest.approx(planned, rel=0.02)
 
 
-def test_ranks_begin_an_epoch_at_the_same_step() -> None:
-    shard = _shard([(20, 9)] * 200)
-    whole = len(Batches(shard, _recipe({}), _SPECIAL_IDS, None, _TOKENS)._plan_epoch(0))
-    ranks = whole - 1  # one batch is left over
-    parts = [Batches(shard, _recipe({}), _SPECIAL_IDS, None, _TOKENS, rank=rank, ranks=ranks) for rank in range(ranks)]
-    steps = [[(epoch, index // ranks) for epoch, index, _ in islice(part.stream(), 5)] for part in parts]
-    assert steps == [[(0, 0), (0, 1), (1, 0), (1, 1), (2, 0)]] * ranks
+def test_only_pairs_of_one_language_are_drawn(shard: Shard) -> None:
+    batches = _epoch(Batches(shard, made_recipe(), _IDS, None, _TOKENS, language="de"))
+    assert {source[0] for batch in batches for source, _ in _rows(batch)} == {4, 5}
+    assert sum(len(batch.source) for batch in batches) <= 60
 
 
-def test_batches_of_one_step_have_similar_sizes() -> None:
-    random = np.random.default_rng(1)
-    sizes = random.integers(1000, 4000, 1003)
-    order = random.permutation(len(sizes))
-    found = balanced(order, sizes, 2, random)
-    assert sorted(found.tolist()) == list(range(1003))
-    before, after = (np.abs(np.diff(sizes[one[:1000]].reshape(-1, 2))).mean() for one in (order, found))
-    assert after < before / 4
-    # Batches stay in their window, so that lengths do not rise over the epoch.
-    assert all(set(order[at : at + 16]) == set(found[at : at + 16]) for at in range(0, 1003, 16))
+def test_a_stream_resumes_in_the_middle_of_an_epoch(shard: Shard) -> None:
+    batches = Batches(shard, made_recipe(), _IDS, None, _TOKENS)
+    whole, resumed = islice(batches.stream(), 5, 8), islice(batches.stream(0, 5), 3)
+    for (_, index, batch), (_, same_index, same) in zip(whole, resumed, strict=True):
+        assert index == same_index
+        assert torch.equal(batch.source, same.source)
 
 
-_NO_IDS, _NO_OFFSETS = np.zeros(0, np.uint16), np.zeros(1, np.int64)
-_EMPTY = Shard(_NO_IDS, _NO_IDS, _NO_OFFSETS, _NO_OFFSETS, np.zeros(0, np.uint8), ())
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_ranks_share_the_batches_and_begin_an_epoch_at_the_same_step(shard: Shard, ranks: int) -> None:
+    whole = len(_epoch(Batches(shard, made_recipe(), _IDS, None, _TOKENS)))
+    parts = [Batches(shard, made_recipe(), _IDS, None, _TOKENS, rank=rank, ranks=ranks) for rank in range(ranks)]
+    steps = -(-whole // ranks)
+    for rank, part in enumerate(parts):
+        places = [(epoch, index) for epoch, index, _ in islice(part.stream(), steps + 1)]
+        assert places == [*((0, ranks * step + rank) for step in range(steps)), (1, rank)]
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
-@pytest.mark.parametrize(("shard", "weight"), [(_shard([(20, 9)] * 9), 0.0), (_EMPTY, 1.0)])
-def test_an_epoch_without_pairs_is_refused(ranks: int, shard: Shard, weight: float) -> None:
-    recipe = _recipe({})
-    recipe = dataclasses.replace(recipe, data=dataclasses.replace(recipe.data, default_weight=weight))
-    batches = Batches(shard, recipe, _SPECIAL_IDS, None, _TOKENS, ranks=ranks)
+@pytest.mark.parametrize(("pairs", "weight"), [(9, 0.0), (0, 1.0)])
+def test_an_epoch_without_pairs_is_refused(ranks: int, pairs: int, weight: float) -> None:
+    shard = random_shard({"talk:de": pairs})
+    batches = Batches(shard, made_recipe(default_weight=weight), _IDS, None, _TOKENS, ranks=ranks)
     with pytest.raises(RecipeError, match="Epoch 0 has no pairs"):
         next(batches.stream())
+
+
+class _Sevens:
+    """A test double of Augmenter that replaces both sides of every third example by `length` sevens."""
+
+    def __init__(self, length: int) -> None:
+        self._length = length
+
+    def choose_kinds(self, count: int, random: np.random.Generator) -> np.ndarray:
+        return (np.arange(count) % 3 == 0).astype(np.int64)
+
+    def reserved_lengths(
+        self, kinds: np.ndarray, sources: np.ndarray, targets: np.ndarray, longest: int
+    ) -> tuple[np.ndarray, ...]:
+        return tuple(np.where(kinds > 0, np.maximum(lengths, 20), lengths) for lengths in (sources, targets))
+
+    def rewrite(
+        self, number: int, source: np.ndarray, target: np.ndarray, random: object, language: str
+    ) -> tuple[np.ndarray, np.ndarray]:
+        return np.full(self._length, 7), np.full(self._length, 7)
+
+
+@pytest.mark.parametrize(("length", "changed"), [(17, True), (99, False)])
+def test_rewritten_rows_are_complete_or_unchanged(shard: Shard, length: int, changed: bool) -> None:
+    batches = Batches(shard, made_recipe(), _IDS, _Sevens(length), _TOKENS)  # type: ignore[arg-type]
+    rewritten = [row for batch in _epoch(batches) for row in _rows(batch) if 7 in row[0]]
+    assert all(row == ((row[0][0], *[7] * length, 3), (2, *[7] * length, 3)) for row in rewritten)
+    assert bool(rewritten) == changed
+
+
+def test_copied_pairs_with_a_longer_target_fit_their_row(shard: Shard, tmp_path: Path) -> None:
+    augmenter = Augmenter(small_vocabulary(tmp_path / "t.model", ["a b c d e f"] * 9, 300), {"copy": 1.0})
+    for batch in _epoch(Batches(shard, made_recipe(), _IDS, augmenter, _TOKENS)):
+        assert batch.source.numel() <= _TOKENS
+        assert all(source[1:] == target[1:] for source, target in _rows(batch))

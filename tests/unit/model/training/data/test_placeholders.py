@@ -7,13 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import sentencepiece
 
 from model.symbols import PLACEHOLDERS, SYMBOLS
 from model.training.data.augment import Augmenter
 from model.training.data.placeholders import mask_shared_spans
-from model.training.data.vocabulary import extend_vocabulary, has_symbols
-from model.training.recipe import RecipeError
 from tests.support.tiny_training import small_vocabulary
 
 _TEXT = [
@@ -22,20 +19,6 @@ _TEXT = [
     "see https://a.example or {x}",
     "Anna and Peter met Anna",
 ]
-_TAGS = [">>en<<", ">>de<<"]
-
-
-@pytest.fixture(scope="module")
-def vocabularies(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """Returns the paths of a vocabulary without symbols and of the same with symbols."""
-    folder = tmp_path_factory.mktemp("vocabulary")
-    small_vocabulary(folder / "old.model", _TEXT * 5, 340, control_symbols=_TAGS)
-    extend_vocabulary(folder / "old.model", folder / "new.model", SYMBOLS)
-    return folder / "old.model", folder / "new.model"
-
-
-def _processor(path: Path) -> sentencepiece.SentencePieceProcessor:
-    return sentencepiece.SentencePieceProcessor(model_file=str(path))
 
 
 @pytest.mark.parametrize(
@@ -89,34 +72,12 @@ def test_a_first_word_is_masked_only_if_it_is_a_listed_name() -> None:
     assert any(mask_shared_spans("Anna is.", "Anna ist.", random, {"Anna"})[0] != "Anna is." for _ in range(20))
 
 
-def test_symbols_are_whole_pieces_and_all_others_keep_their_ids(vocabularies: tuple[Path, Path]) -> None:
-    old, new = map(_processor, vocabularies)
-    assert [new.id_to_piece(i) for i in range(len(old))] == [old.id_to_piece(i) for i in range(len(old))]
-    assert [new.id_to_piece(i) for i in range(len(old), len(new))] == list(SYMBOLS)
-    assert has_symbols(new, SYMBOLS)
-    assert not has_symbols(old, SYMBOLS)
-    for text in _TEXT:
-        assert new.encode(text) == old.encode(text)
+@pytest.mark.parametrize("kind", ["placeholders", "formality"])
+def test_augmentation_requires_its_symbols(tmp_path: Path, kind: str) -> None:
+    old = small_vocabulary(tmp_path / "old.model", _TEXT * 5, 340)
+    new = small_vocabulary(tmp_path / "new.model", _TEXT * 5, 340, user_defined_symbols=list(SYMBOLS))
     masked = "the <ph1> sees <ph9>, <g>cat</g>."
     assert new.decode(new.encode(masked)) == masked
-    assert old.decode(old.encode(masked)) == masked  # spelled out
-
-
-def test_a_second_extension_changes_nothing(vocabularies: tuple[Path, Path], tmp_path: Path) -> None:
-    extend_vocabulary(vocabularies[1], tmp_path / "again.model", SYMBOLS)
-    assert len(_processor(tmp_path / "again.model")) == len(_processor(vocabularies[1]))
-
-
-def test_the_error_names_a_start_that_is_not_a_vocabulary(tmp_path: Path) -> None:
-    (tmp_path / "text.model").write_text("no model", encoding="utf-8")
-    for name in ("text.model", "gone.model"):
-        with pytest.raises(RecipeError, match=name):
-            extend_vocabulary(tmp_path / name, tmp_path / "new.model", SYMBOLS)
-
-
-@pytest.mark.parametrize("kind", ["placeholders", "formality"])
-def test_augmentation_requires_its_symbols(vocabularies: tuple[Path, Path], kind: str) -> None:
-    old, new = map(_processor, vocabularies)
     Augmenter(new, {kind: 0.5})
     Augmenter(old, {kind: 0.0})
     with pytest.raises(ValueError, match=kind):

@@ -12,22 +12,11 @@ import pytest
 from model.training.data import shards
 from model.training.data.shards import Shard, shard_file, tokenise
 from model.training.recipe import RecipeError
-from tests.support.tiny_training import tiny_recipe
-
-
-def _random_shard(pairs: int = 50, seed: int = 1) -> Shard:
-    draw = np.random.default_rng(seed)
-    sides, starts = [], []
-    for _ in range(2):
-        lengths = draw.integers(1, 30, pairs)
-        starts.append(np.concatenate([[0], np.cumsum(lengths)]))
-        sides.append(draw.integers(10, 60_000, int(lengths.sum())).astype(np.uint16))
-    group = draw.integers(0, 2, pairs).astype(np.uint16)
-    return Shard(sides[0], sides[1], starts[0], starts[1], group, ("talk:de", "news:fr"))
+from tests.support.tiny_training import random_shard, tiny_recipe
 
 
 def test_a_loaded_shard_equals_the_saved_one(tmp_path: Path) -> None:
-    saved = _random_shard()
+    saved = random_shard({"talk:de": 20, "news:fr": 30})
     saved.save(tmp_path, "pairs")
     assert [path.name for path in tmp_path.iterdir()] == ["pairs.npz"]
     loaded = Shard.load(tmp_path, "pairs")
@@ -44,7 +33,7 @@ def test_an_interrupted_save_leaves_no_shard(tmp_path: Path, monkeypatch: pytest
 
     monkeypatch.setattr(shards.np, "savez_compressed", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        _random_shard().save(tmp_path, "pairs")
+        random_shard({"talk:de": 20, "news:fr": 30}).save(tmp_path, "pairs")
     assert not shard_file(tmp_path, "pairs").exists()
 
 
@@ -58,7 +47,7 @@ def test_a_vocabulary_with_ids_of_more_than_16_bits_is_refused(tmp_path: Path, m
 def test_missing_and_damaged_files_raise_errors_with_their_names(tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match=r"no pairs\.npz"):
         Shard.load(tmp_path, "pairs")
-    _random_shard().save(tmp_path, "pairs")
+    random_shard({"talk:de": 20, "news:fr": 30}).save(tmp_path, "pairs")
     path = shard_file(tmp_path, "pairs")
     data = path.read_bytes()
     middle = len(data) // 4

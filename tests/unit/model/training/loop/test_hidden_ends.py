@@ -16,7 +16,7 @@ def test_hidden_ends_are_masked_in_the_encoder_only(monkeypatch: pytest.MonkeyPa
     config = ModelConfig(vocab_size=50, d_model=16, heads=2, d_ff=32, encoder_layers=1, decoder_layers=1, dropout=0.0)
     model = Transformer(config)
     source = torch.tensor([[5, 9, 8, 7, 3], [5, 9, 3, 0, 0]])
-    batch = Batch(source, torch.full((2, 4), 9), torch.arange(8), torch.full((8,), 9), 8, 8)
+    batch = Batch(source, torch.full((2, 5), 9), 8)
     masks: list[tuple[str, torch.Tensor]] = []
     encode, decode = model.encode, model.decode
 
