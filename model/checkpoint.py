@@ -1,8 +1,7 @@
-"""Weights of a model folder: safetensors in shards, each tensor checked against the model's shape."""
+"""Weights of a model folder: safetensors, each tensor checked against the model's shape."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -16,9 +15,8 @@ from torch.overrides import TorchFunctionMode
 from model.atomic_write import atomic_write
 from model.model_folder import FolderError, ModelFolder, let_others_read
 from model.transformer import Transformer
-from model.weight_files import INDEX, SINGLE, weight_files
+from model.weight_files import SINGLE, weight_files
 
-SHARD_BYTES = 44_000_000
 _FILLING = ("normal_", "uniform_", "zero_", "fill_")
 
 
@@ -39,27 +37,15 @@ class Uninitialized(TorchFunctionMode):
 
 
 def save_model(folder: ModelFolder, transformer: Transformer, *, dtype: torch.dtype | None = None) -> None:
-    """Writes config.json and the weights (cast to `dtype` if given) to `folder.path`, in shards under 45 MB."""
+    """Writes config.json and the weights (cast to `dtype` if given) to `folder.path`."""
     folder.path.mkdir(parents=True, exist_ok=True)
     with atomic_write(folder.path / "config.json") as part:
         part.write_text(folder.to_json(), encoding="utf-8")
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in transformer.state_dict().items()}
     if dtype is not None:
         tensors = {name: tensor.to(dtype) for name, tensor in tensors.items()}
-    shards = _shards(tensors)
-    if len(shards) == 1:
-        save_file(shards[0], folder.path / SINGLE)
-        let_others_read(folder.path / SINGLE)
-        return
-    names: dict[str, str] = {}
-    for number, shard in enumerate(shards, 1):
-        file = f"model-{number:05d}-of-{len(shards):05d}.safetensors"
-        save_file(shard, folder.path / file)
-        let_others_read(folder.path / file)
-        names.update(dict.fromkeys(shard, file))
-    with atomic_write(folder.path / INDEX) as part:
-        part.write_text(json.dumps({"weight_map": names}, indent=1) + "\n", encoding="utf-8")
-    (folder.path / SINGLE).unlink(missing_ok=True)  # earlier weights, which readers would prefer to the shards
+    save_file(tensors, folder.path / SINGLE)
+    let_others_read(folder.path / SINGLE)
 
 
 def load_model(
@@ -106,16 +92,3 @@ def read_tensors(files: Iterable[Path], expected: dict[str, tuple[int, ...]]) ->
 def _is_finite(tensor: Tensor) -> bool:
     """Returns whether all numbers are finite. The sum is finite for nearly all such tensors, and fast."""
     return bool(torch.isfinite(tensor.sum(dtype=torch.float32))) or bool(torch.isfinite(tensor).all())
-
-
-def _shards(tensors: dict[str, Tensor]) -> list[dict[str, Tensor]]:
-    shards: list[dict[str, Tensor]] = [{}]
-    filled = 0
-    for name, tensor in tensors.items():
-        size = tensor.numel() * tensor.element_size()
-        if filled and filled + size > SHARD_BYTES:
-            shards.append({})
-            filled = 0
-        shards[-1][name] = tensor
-        filled += size
-    return shards

@@ -7,26 +7,13 @@ import os
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
-
-from tqdm import tqdm
 
 from model.training.recipe import Recipe, RecipeError, load_recipe
-
-# Training allocates and frees the same large blocks in every step. By default the C library returns each block to the
-# system and faults its pages in again, which took most of the time on some machines. These settings keep the blocks.
-_ALLOCATOR_SETTINGS = {
-    "MALLOC_MMAP_MAX_": "0",
-    "MALLOC_TRIM_THRESHOLD_": "32000000000",
-    "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "30000",
-}
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs one subcommand. Returns the exit status: 0, or 2 for an error in the recipe, the data or the folder."""
     options = _parser().parse_args(arguments)
-    if options.command == "train" and arguments is None:
-        _restart_with_allocator_settings()
     try:
         recipe = _recipe_with_overrides(options)
         _run(options, recipe)
@@ -46,10 +33,12 @@ def _recipe_with_overrides(options: argparse.Namespace) -> Recipe:
 
 
 def _run(options: argparse.Namespace, recipe: Recipe) -> None:
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "30000")  # batches have many shapes
     # PyTorch loads slowly. Imported here, it does not delay error messages about the command line and the recipe.
     import torch
 
     from model.training import commands
+    from model.training.loop.hardware import keep_freed_memory
     from model.training.package import package
     from model.training.shortlist import ListSizes
 
@@ -59,7 +48,11 @@ def _run(options: argparse.Namespace, recipe: Recipe) -> None:
         case "prepare":
             commands.prepare(recipe, options.folder)
         case "train":
-            _train(options, recipe)
+            if (options.trunk is None) != (options.cooldown is None):
+                raise RecipeError("--trunk and --cooldown must be given together.")
+            keep_freed_memory()
+            cooldown = None if options.trunk is None else (options.trunk, options.cooldown)
+            commands.train(recipe, options.folder, cooldown=cooldown)
         case "shortlist":
             sizes = ListSizes(pairs=options.pairs, best=options.best, least=options.least, frequent=options.frequent)
             print(commands.write_shortlist(recipe, options.folder, options.weights, sizes))
@@ -68,30 +61,6 @@ def _run(options: argparse.Namespace, recipe: Recipe) -> None:
                 raise RecipeError("--mix and --share must be given together.")
             mixture = None if options.mix is None else (options.mix, options.share)
             package(recipe, options.recipe, options.folder, options.weights, last=options.last, mixture=mixture)
-
-
-def _train(options: argparse.Namespace, recipe: Recipe) -> None:
-    """Trains with a progress bar. It shows the share of the budget, so its remaining time is right for steps and for
-    minutes."""
-    from model.training import commands
-    from model.training.loop.hardware import rank_and_world_size
-
-    if (options.trunk is None) != (options.cooldown is None):
-        raise RecipeError("--trunk and --cooldown must be given together.")
-    cooldown = None if options.trunk is None else (options.trunk, options.cooldown)
-    rank, _ = rank_and_world_size()
-    layout = "{percentage:5.1f}% |{bar}| {elapsed} < {remaining}{postfix}"
-    with tqdm(total=1.0, disable=rank > 0, mininterval=5.0, bar_format=layout) as bar:
-
-        def show(share: float, line: dict[str, Any]) -> None:
-            if "loss" in line:
-                speed = line["tokens_per_second"]
-                bar.set_postfix_str(f"step {line['step']}, loss {line['loss']:.3f}, {speed} tokens/s", refresh=False)
-            if bar.n == 0.0:  # the first step of this run, which may have resumed another
-                bar.initial = bar.n = share
-            bar.update(min(1.0, share) - bar.n)  # the last step may exceed a budget of minutes
-
-        commands.train(recipe, options.folder, cooldown=cooldown, on_progress=show)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -140,16 +109,6 @@ def _add_list_sizes(shortlist: argparse.ArgumentParser) -> None:
         ("frequent", int, 600, "frequent pieces of a target language, allowed for every source"),
     ):
         shortlist.add_argument(f"--{name}", type=kind, default=default, help=f"{text} (default: {default})")
-
-
-def _restart_with_allocator_settings() -> None:
-    """Replaces this process by itself with the allocator settings, which the C library reads only at its start."""
-    if sys.platform == "linux" and any(name not in os.environ for name in _ALLOCATOR_SETTINGS):
-        os.execve(  # noqa: S606 - restarts this process
-            sys.executable,
-            [sys.executable, "-m", "model.training", *sys.argv[1:]],
-            {**_ALLOCATOR_SETTINGS, **os.environ},
-        )
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from model.training.data.augment import needs_names, shared_names
 from model.training.data.shards import Shard, shard_file, tokenise
 from model.training.data.vocabulary import train_vocabulary
 from model.training.loop.hardware import rank_and_world_size
-from model.training.loop.trainer import NAMES_FILE, OnProgress, Trainer
+from model.training.loop.trainer import NAMES_FILE, Trainer
 from model.training.recipe import Recipe, RecipeError
 from model.training.shortlist import ListSizes, build_shortlist
 
@@ -45,13 +45,7 @@ def prepare(recipe: Recipe, folder: Path) -> None:
         tokenise(dataclasses.replace(recipe, data=data), tokenizer).save(folder, "development")
 
 
-def train(
-    recipe: Recipe,
-    folder: Path,
-    *,
-    cooldown: tuple[Path, float] | None = None,
-    on_progress: OnProgress = lambda share, line: None,
-) -> None:
+def train(recipe: Recipe, folder: Path, *, cooldown: tuple[Path, float] | None = None) -> None:
     """Prepares the data, then trains or resumes until the recipe's budget is used up. With `cooldown`, (trunk, minutes),
     trains a branch of the training in the folder `trunk`, whose rate falls to zero.
 
@@ -71,7 +65,7 @@ def train(
     trainer = Trainer(recipe if cooldown is None else cooling(recipe, folder, cooldown[1]), folder)
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, lambda *_: trainer.stop())
-    trainer.run(on_progress)
+    trainer.run()
     if count > 1:
         distributed.barrier()
         distributed.destroy_process_group()

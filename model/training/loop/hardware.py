@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -11,6 +12,20 @@ from torch import nn
 
 from model.training.loop.loss import LabelLoss, label_loss
 from model.transformer import Transformer
+
+_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
+"""Parameters of mallopt(3)."""
+
+
+def keep_freed_memory() -> None:
+    """Makes glibc keep the memory that torch frees. Otherwise every large temporary of a step is mapped anew, which took
+    most of the time on some machines."""
+    try:
+        mallopt = ctypes.CDLL("libc.so.6").mallopt
+    except (OSError, AttributeError):  # another C library
+        return
+    mallopt(_M_MMAP_MAX, 0)
+    mallopt(_M_TRIM_THRESHOLD, (1 << 31) - 1)
 
 
 def rank_and_world_size() -> tuple[int, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -14,7 +14,8 @@ from typing import Any
 
 import sentencepiece
 import torch
-from torch import Tensor, distributed
+from torch import Tensor, distributed, nn
+from tqdm import tqdm
 
 from model.config import PRESETS, ModelConfig
 from model.tokenizer import Tokenizer
@@ -32,7 +33,7 @@ from model.training.loop.hardware import (
     training_device,
 )
 from model.training.loop.loss import LabelLoss, batch_loss, label_loss
-from model.training.loop.optimizers import Gradients, build_optimizers, set_rates
+from model.training.loop.optimizers import average_gradients, build_optimizers, set_rates
 from model.training.loop.qk_clip import QKClip
 from model.training.loop.start import start_from
 from model.training.loop.validation import Validator
@@ -48,8 +49,7 @@ _CPU_PREFETCH, _GPU_PREFETCH = 4, 48
 """Batches that are built in advance. A GPU needs more, so that it does not wait while an epoch is drawn."""
 Stream = Iterator[tuple[int, int, Batch]]
 """(epoch, index of the batch in the epoch, batch)."""
-OnProgress = Callable[[float, dict[str, Any]], None]
-"""Called after every step with the used share of the budget, 0 to 1, and the last line of the log."""
+_BAR = "{percentage:5.1f}% |{bar}| {elapsed} < {remaining}{postfix}"
 
 
 @dataclass(slots=True)
@@ -78,7 +78,6 @@ class Trainer:
         self.config = model_config(recipe, processor)
         self.model = self._build_model()
         self.optimizers = build_optimizers(self.model, recipe.train)
-        self._gradients = Gradients(self.model.parameters())
         self._clip = QKClip(self.model, recipe.train.logit_bound) if recipe.train.logit_bound else None
         ids = special_ids(processor, recipe.languages)
         self.batches = self._build_batches(processor, ids)
@@ -88,7 +87,6 @@ class Trainer:
         self.progress = checkpoint.load(folder, self.model, self.optimizers, self.device) or Progress()
         self._label_loss: LabelLoss = compile_layers(self.model) if self._gpu else label_loss
         self._rate, self._stopping = 0.0, False
-        self._line: dict[str, Any] = {}
         self._window = _Window()
 
     def _build_model(self) -> Transformer:
@@ -105,19 +103,20 @@ class Trainer:
         shard = Shard.load(self.folder, "pairs")
         return Batches(shard, recipe, ids, augmenter, batch_tokens, rank=self.rank, ranks=self.ranks)
 
-    def run(self, on_progress: OnProgress = lambda share, line: None) -> None:
-        """Trains until the recipe's steps or minutes are used up, or until `stop`."""
+    def run(self) -> None:
+        """Trains until the recipe's steps or minutes are used up, or until `stop`. A bar shows the share that is used up."""
         recipe, progress = self.recipe.train, self.progress
         saved = validated = before = progress.seconds
         began = time.monotonic()
         self.model.train()
-        with closing(_ahead(self._stream(), _GPU_PREFETCH if self._gpu else _CPU_PREFETCH)) as stream:
+        bar = tqdm(total=1.0, initial=self._budget_used(), disable=self.rank > 0, mininterval=5.0, bar_format=_BAR)
+        with bar, closing(_ahead(self._stream(), _GPU_PREFETCH if self._gpu else _CPU_PREFETCH)) as stream:
             while self._budget_used() < 1.0 and not self._stopping:
                 self._step(stream)
                 progress.seconds = self._synchronised(before + time.monotonic() - began)
                 if progress.step % _LOG_STEPS == 0:
-                    self._log_window()
-                on_progress(self._budget_used(), self._line)
+                    bar.set_postfix_str(self._log_window(), refresh=False)
+                bar.update(min(1.0, self._budget_used()) - bar.n)
                 if progress.seconds - saved >= 60 * recipe.checkpoint_minutes:
                     self.save()
                     saved = progress.seconds
@@ -164,11 +163,11 @@ class Trainer:
         self._window.loss = self._window.loss + loss.detach() * batch.tokens
         self._window.tokens += batch.tokens
         progress.tokens += batch.tokens * self.ranks
-        self._gradients.average(self.ranks)
-        self._gradients.clip()
+        average_gradients(self.model.parameters(), self.ranks)
+        nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         for optimizer in self.optimizers:
             optimizer.step()
-        self._gradients.zero()
+            optimizer.zero_grad()
         progress.step += 1
         if self._clip is not None and progress.step % _LOGIT_STEPS == 0:
             self._clip_logits(self._clip, batch)
@@ -200,8 +199,9 @@ class Trainer:
             share = max(share, self.progress.seconds / (60 * recipe.minutes))
         return share
 
-    def _log_window(self) -> None:
-        """Logs this rank's mean loss in nats and the target tokens per second of all ranks since the last line.
+    def _log_window(self) -> str:
+        """Logs this rank's mean loss in nats and the target tokens per second of all ranks since the last line. Returns
+        both as a text.
 
         Every rank counts as much as this one.
         """
@@ -213,9 +213,10 @@ class Trainer:
             values["largest_logit"] = round(window.largest_logit, 2)
         if self.rank == 0:
             self._log(values)
+        return f"step {self.progress.step}, loss {loss:.3f}, {values['tokens_per_second']} tokens/s"
 
     def _log(self, values: dict[str, Any]) -> None:
-        self._line = {
+        line = {
             "step": self.progress.step,
             "epoch": self.progress.epoch,
             "tokens": self.progress.tokens,
@@ -224,7 +225,7 @@ class Trainer:
             **values,
         }
         with (self.folder / "log.jsonl").open("a", encoding="utf-8") as log:
-            log.write(json.dumps(self._line) + "\n")
+            log.write(json.dumps(line) + "\n")
 
 
 def _ahead(items: Stream, depth: int) -> Generator[tuple[int, int, Batch], None, None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,10 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from model import checkpoint
 from model.backends.cpu.tensors import SafetensorFiles
 from model.checkpoint import load_model, save_model
 from model.model_folder import FolderError, ModelFolder, TokenizerFiles
 from model.transformer import Transformer
-from model.weight_files import weight_files
 from tests.support.hypotheses import assert_same_up_to_ties
 from tests.support.random_models import VARIANTS, best, decode, random_ids, random_model
 
@@ -53,32 +52,21 @@ def test_round_trip(variant: str, tmp_path: Path) -> None:
         assert_same_up_to_ties(found, expected, tolerance=1e-5)
 
 
-def test_shards_are_loaded_as_one_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shards_are_loaded_as_one_model(tmp_path: Path) -> None:
     transformer = random_model()
-    monkeypatch.setattr(checkpoint, "SHARD_BYTES", 20_000)
     folder = saved(tmp_path, transformer)
-    files = weight_files(tmp_path)
-    assert len(files) > 3
-    assert all(file.stat().st_size < 40_000 for file in files)
+    assert oct((tmp_path / "model.safetensors").stat().st_mode & 0o777) == "0o644"  # other users can read it
+    (tmp_path / "model.safetensors").unlink()
+    weight_map = {}
+    for number, name in enumerate(transformer.state_dict()):
+        weight_map[name] = f"model-{number % 3}.safetensors"
+    for file in set(weight_map.values()):
+        save_file(
+            {name: transformer.state_dict()[name] for name in weight_map if weight_map[name] == file}, tmp_path / file
+        )
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps({"weight_map": weight_map}))
     loaded = load_model(folder)
     assert all(torch.equal(loaded.state_dict()[name], tensor) for name, tensor in transformer.state_dict().items())
-
-
-def test_a_model_in_shards_replaces_one_in_a_single_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    saved(tmp_path, random_model())
-    monkeypatch.setattr(checkpoint, "SHARD_BYTES", 20_000)
-    other = random_model()
-    with torch.no_grad():
-        other.embedding.weight[0] += 1
-    loaded = load_model(saved(tmp_path, other))
-    assert torch.equal(loaded.embedding.weight, other.embedding.weight)
-
-
-@pytest.mark.parametrize("shard_bytes", [20_000, 44_000_000])
-def test_other_users_can_read_the_files(shard_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoint, "SHARD_BYTES", shard_bytes)
-    saved(tmp_path, random_model())
-    assert {oct(file.stat().st_mode & 0o777) for file in weight_files(tmp_path)} == {"0o644"}
 
 
 def test_half_precision_files_are_loaded_as_float32(tmp_path: Path) -> None:

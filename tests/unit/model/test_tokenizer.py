@@ -122,12 +122,14 @@ def test_a_lone_space_before_a_word_is_no_second_space(
     text=st.text(max_size=40) | st.sampled_from(made_up_text(seed=22, lines=40)), language=st.sampled_from(["", "de"])
 )
 @settings(max_examples=300, deadline=None)
-def test_encode_ids_equals_the_ids_of_encode(text: str, language: str, tokenizer: Tokenizer, file: Path) -> None:
+def test_ids_are_those_of_sentencepiece(text: str, language: str, tokenizer: Tokenizer, file: Path) -> None:
+    encoding = tokenizer.encode(text, language)
+    head = 1 if language else 0
+    assert list(encoding.ids[head:-1]) == SentencePieceProcessor(model_file=str(file)).encode(text)
     renumbered = Tokenizer(file, vocabulary={"<unk>": 0, "</s>": 1, "e": 2, "<0xE2>": 3})
-    for one in (tokenizer, renumbered):
-        encoding = one.encode(text, language)
-        assert one.encode_ids(text, language) == encoding.ids
-        assert one.may_spell(encoding.ids) or not any(piece.startswith("<0x") for piece in encoding.pieces)
+    for each in (tokenizer, renumbered):
+        encoding = each.encode(text, language)
+        assert each.may_spell(encoding.ids) or not any(piece.startswith("<0x") for piece in encoding.pieces)
 
 
 def test_pieces_of_a_target_have_their_ids(tokenizer: Tokenizer) -> None:
@@ -209,7 +211,6 @@ def test_the_tag_of_the_source_language_is_first_and_first_tokens_are_not_in_the
     plain = languages.encode("abc").ids
     assert languages.encode("abc", "fr", "de").ids == (languages.encode("abc", None, "de").ids[0], *plain)
     assert languages.encode("abc", "fr", "de").pieces[0] == ">>de<<"
-    assert languages.encode_ids("abc", "fr", "de") == languages.encode("abc", "fr", "de").ids
     assert languages.first_token("fr") == languages.encode("abc", None, "fr").ids[0]
     assert languages.first_token("en") is None
     with pytest.raises(ValueError, match="first token"):
@@ -224,7 +225,6 @@ def test_the_form_of_address_stands_after_the_tag(tokenizer):
         formal = tokenizer.encode(text, "de", symbol=symbol)
         assert formal.pieces == (">>de<<", symbol, *plain.pieces[1:])
         assert formal.offsets == ((0, 0), *plain.offsets)
-        assert tokenizer.encode_ids(text, "de", symbol=symbol) == formal.ids
         assert tokenizer.symbol_of(formal.ids, "de", "en", symbols) == symbol
     assert tokenizer.symbol_of(plain.ids, "de", "en", symbols) == tokenizer.symbol_of((), "de", "en", symbols) == ""
     assert (

@@ -1,4 +1,4 @@
-"""Gradients in one buffer equal those of PyTorch and are averaged over two ranks; learning-rate schedules."""
+"""Gradients are averaged over two ranks; learning-rate schedules."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import distributed, multiprocessing, nn
 
-from model.training.loop.optimizers import Gradients, noam, wsd
+from model.training.loop.optimizers import average_gradients, noam, wsd
 
 pytestmark = pytest.mark.numeric
 
@@ -24,36 +24,11 @@ def _add_gradients(model: nn.Module, scale: float) -> None:
     (scale * model(torch.randn(7, 6)).square().sum()).backward()
 
 
-def test_backward_adds_into_the_buffer_until_zero() -> None:
-    plain, ours = _layer(), _layer()
-    gradients = Gradients(ours.parameters())
-    for _ in range(2):
-        _add_gradients(plain, 1.0)
-        _add_gradients(ours, 1.0)
-    for left, right in zip(plain.parameters(), ours.parameters(), strict=True):
-        torch.testing.assert_close(left.grad, right.grad)
-    gradients.zero()
-    assert all(p.grad is not None and not p.grad.any() for p in ours.parameters())
-
-
-@pytest.mark.parametrize("scale", [1e-4, 100.0])
-def test_clips_like_pytorch(scale: float) -> None:
-    plain, ours = _layer(), _layer()
-    gradients = Gradients(ours.parameters())
-    _add_gradients(plain, scale)
-    _add_gradients(ours, scale)
-    nn.utils.clip_grad_norm_(plain.parameters(), 1.0)
-    gradients.clip(1.0)
-    for left, right in zip(plain.parameters(), ours.parameters(), strict=True):
-        torch.testing.assert_close(left.grad, right.grad)
-
-
 def _average_as_rank(rank: int, folder: Path) -> None:
     distributed.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
     model = _layer()
-    gradients = Gradients(model.parameters())
     _add_gradients(model, 1.0 + 2.0 * rank)
-    gradients.average(2)
+    average_gradients(model.parameters(), 2)
     torch.save([p.grad for p in model.parameters()], folder / f"rank-{rank}.pt")
     distributed.destroy_process_group()
 
