@@ -7,7 +7,6 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import TracebackType
 
 from server.errors import LONGEST_RETRY_AFTER, Overloaded
 
@@ -41,6 +40,7 @@ class Queue:
 
     units: int = 0
     """Units of work accepted and not yet finished."""
+    requests: int = 0
     callers: dict[str | None, CallerWork] = field(default_factory=dict)
     """The same by caller; one without work is left out."""
     total_weight: float = 0.0
@@ -60,10 +60,12 @@ class Queue:
         work.weight = weight
         work.units += cost
         self.units += cost
+        self.requests += 1
 
     def remove(self, caller: str | None, cost: int, now: float, succeeded: bool) -> None:
         """Removes a request. Only one that succeeded counts in the measured speed."""
         self.units -= cost
+        self.requests -= 1
         work = self.callers[caller]
         work.units -= cost
         if work.units <= 0:
@@ -95,27 +97,20 @@ class Permit:
     """The room of one accepted request. `release` gives it back, once; `with` does so at the end of the block, which
     succeeded if it raised nothing."""
 
-    __slots__ = ("_admission", "_caller", "_cost", "_queue", "_released")
-
-    def __init__(self, admission: Admission, queue: Queue, caller: str | None, cost: int) -> None:
-        self._admission, self._queue = admission, queue
-        self._caller, self._cost = caller, cost
-        self._released = False
+    def __init__(self, give_back: Callable[[bool], None]) -> None:
+        self._give_back: Callable[[bool], None] | None = give_back
 
     def __enter__(self) -> Permit:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.release(succeeded=kind is None)
 
     def release(self, *, succeeded: bool = False) -> None:
         """Gives the room back. Only a request that succeeded counts in the measured speed. Further calls do nothing."""
-        if not self._released:
-            self._released = True
-            self._admission.requests -= 1
-            self._queue.remove(self._caller, self._cost, self._admission.clock(), succeeded)
+        if self._give_back is not None:
+            self._give_back(succeeded)
+            self._give_back = None
 
 
 def seconds_of_turn(key: int | None, now: float) -> float:
@@ -152,8 +147,6 @@ class Admission:
     ) -> None:
         self.limit = limit
         self.clock = clock
-        self.requests = 0
-        """Requests accepted and not yet finished."""
         self._seconds = seconds
         self._message = message
         self._caller_share = caller_share
@@ -163,6 +156,11 @@ class Admission:
     def accepted(self) -> int:
         """Units of work accepted and not yet finished."""
         return self._short.units + self._documents.units
+
+    @property
+    def requests(self) -> int:
+        """Requests accepted and not yet finished."""
+        return self._short.requests + self._documents.requests
 
     def admit(
         self,
@@ -196,8 +194,7 @@ class Admission:
                 "The queue is longer than the time this request allows.", max(1, math.ceil(wait / 2)), "deadline"
             )
         queue.add(caller, weight, cost, now)
-        self.requests += 1
-        return Permit(self, queue, caller, cost)
+        return Permit(lambda succeeded: queue.remove(caller, cost, self.clock(), succeeded))
 
     def _excess(self, queue: Queue, cost: int, caller: str | None, weight: float, part: float) -> float:
         """Returns the units that must finish before `cost` units fit into `part` of the room; not positive where they

@@ -68,7 +68,7 @@ class Glossary:
 
     def info(self, source: str, target: str) -> DictionaryInfo | None:
         """Returns the dictionary of a language pair, or None."""
-        return next((one for one in self.dictionaries if (one.source, one.target) == (source, target)), None)
+        return next((info for info in self.dictionaries if (info.source, info.target) == (source, target)), None)
 
 
 def base_language(code: str) -> str:
