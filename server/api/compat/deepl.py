@@ -31,8 +31,8 @@ from server.glossaries.types import base_language
 from server.services import default_options
 from server.text.languages import language_name
 from server.text.segmentation import Split
-from server.translation.catalog import AUTO, ModelCatalog
-from server.translation.types import Formality, Translation, TranslationRequest
+from server.translation.catalog import AUTO
+from server.translation.types import Formality, TranslationRequest
 
 router = APIRouter(prefix="/v2", tags=["DeepL"], route_class=ParameterRoute)
 
@@ -66,7 +66,11 @@ async def translate(request: Request, parameters: DeeplParameters) -> Response:
     glossary = await glossary_terms(
         request, caller, parameters.glossaries, parameters.source_lang, parameters.target_lang
     )
-    rules = tag_rules(parameters)
+    rules = TagRules(
+        parameters.tag_handling == "xml",
+        frozenset(tag.lower() for tag in parameters.ignore_tags or ()),
+        frozenset(tag.lower() for tag in parameters.splitting_tags or ()),
+    )
     masks = [mask(text, rules) for text in texts] if parameters.tag_handling else []
     translation_request = TranslationRequest(
         texts=tuple(masked.text for masked in masks) or texts,
@@ -89,37 +93,34 @@ async def translate(request: Request, parameters: DeeplParameters) -> Response:
     if masks:
         results = [masked.restore(text, rules.xml) for masked, text in zip(masks, results, strict=True)]
     named = services.translator.catalog.source(parameters.source_lang) if parameters.source_lang else ""
-    answers = [
-        {"detected_source_language": source_code(translation, named), "text": result, "billed_characters": len(text)}
-        | ({"model_type_used": model_type_used(translation)} if parameters.model_type else {})
-        for translation, result, text in zip(translations, results, texts, strict=True)
-    ]
+    answers = []
+    for translation, result, text in zip(translations, results, texts, strict=True):
+        source = translation.detected.language if translation.detected else named
+        answer = {"detected_source_language": source.upper(), "text": result, "billed_characters": len(text)}
+        if parameters.model_type:
+            reranked = any(leg.reranked for leg in translation.legs)
+            answer["model_type_used"] = "quality_optimized" if reranked else "latency_optimized"
+        answers.append(answer)
     return json_response({"translations": answers})
 
 
 @router.get("/languages", summary="List languages")
 @router.post("/languages", include_in_schema=False)
-async def languages(
-    request: Request,
-    parameters: Annotated[DeeplLanguagesParameters, Query()],
-) -> Response:
+async def languages(request: Request, parameters: Annotated[DeeplLanguagesParameters, Query()]) -> Response:
     """The official client sends the parameter as the form of a GET request."""
     await enter(request, 0, parameters.auth_key)
     catalog = services_of(request).translator.catalog
     if parameters.type == "source":
-        codes = [code.upper() for code in catalog.sources]
+        forms = {code.upper(): False for code in catalog.sources}
     else:
-        goals = sorted({target for source in catalog.sources for target in catalog.targets(source)})
-        codes = [code for goal in goals for code in target_codes(goal)]
+        targets = sorted({target for source in catalog.sources for target in catalog.targets(source)})
+        forms = {
+            code: catalog.knows_formality(catalog.target(code))
+            for target in targets
+            for code in VARIANTS.get(target.lower(), (target.upper(),))
+        }
     return json_response(
-        [
-            {
-                "language": code,
-                "name": name_of(code),
-                "supports_formality": supports_formality(parameters.type, code, catalog),
-            }
-            for code in codes
-        ]
+        [{"language": code, "name": name_of(code), "supports_formality": formal} for code, formal in forms.items()]
     )
 
 
@@ -141,40 +142,9 @@ async def glossary_language_pairs(request: Request) -> Response:
     return json_response({"supported_languages": supported})
 
 
-def tag_rules(parameters: DeeplParameters) -> TagRules:
-    """Returns how the elements of a text are treated."""
-    return TagRules(
-        parameters.tag_handling == "xml",
-        frozenset(tag.lower() for tag in parameters.ignore_tags or ()),
-        frozenset(tag.lower() for tag in parameters.splitting_tags or ()),
-    )
-
-
-def source_code(translation: Translation, named: str) -> str:
-    """Returns the source language as DeepL writes it."""
-    return (translation.detected.language if translation.detected else named).upper()
-
-
-def model_type_used(translation: Translation) -> str:
-    """Returns `quality_optimized` if a step of the translation was reranked."""
-    return "quality_optimized" if any(leg.reranked for leg in translation.legs) else "latency_optimized"
-
-
-def target_codes(language: str) -> tuple[str, ...]:
-    """Returns the codes of a target language, with regions for English and Portuguese."""
-    return VARIANTS.get(language.lower(), (language.upper(),))
-
-
-def supports_formality(kind: str, code: str, catalog: ModelCatalog) -> bool:
-    """Returns whether translations into a target language may have a form of address."""
-    return kind == "target" and catalog.knows_formality(catalog.target(code))
-
-
 def name_of(code: str) -> str:
-    """Returns the English name of a DeepL code."""
-    base, _, region = code.partition("-")
-    regional = language_name(f"{base.lower()}-{region}") if region else ""
-    # The table of names has scripts as zh-Hans and regions as pt-BR.
-    scripted = language_name(f"{base.lower()}-{region.title()}") if region else ""
-    plain = language_name(base.lower())
-    return next((name for name in (regional, scripted) if name and name != plain), plain)
+    """Returns the English name of a DeepL code. The table of names has regions as pt-BR and scripts as zh-Hans."""
+    base, _, region = code.lower().partition("-")
+    plain = language_name(base)
+    names = [language_name(f"{base}-{part}") for part in (region.upper(), region.title())] if region else []
+    return next((name for name in names if name and name != plain), plain)

@@ -24,7 +24,6 @@ from server.errors import Forbidden, NotFound
 from server.glossaries.formats import MEDIA_TYPES, EntriesFormat, read_entries, write_entries
 from server.glossaries.glossaries import Glossaries
 from server.glossaries.types import Dictionary, DictionaryInfo, Glossary, base_language
-from server.translation.catalog import ModelCatalog
 
 Id = Annotated[str, Path(description="From the answer to the creation.")]
 Key = Annotated[GlossaryKey, Query()]
@@ -35,23 +34,22 @@ V2, V3 = "/v2/glossaries", "/v3/glossaries"
 
 @router.post(V2, summary="Create a glossary", status_code=201)
 async def create(request: Request, parameters: GlossaryParameters) -> Response:
-    owner = await owner_of(request, parameters.auth_key, change=True)
-    dictionary = dictionary_of(parameters, services_of(request).translator.catalog)
-    created = await glossaries_of(request).create(owner, parameters.name, [dictionary])
+    glossaries, owner = await entered(request, parameters, change=True)
+    created = await glossaries.create(owner, parameters.name, [dictionary_of(parameters, request)])
     return json_response(single(created), 201)
 
 
 @router.get(V2, summary="List glossaries of one language pair")
 async def glossaries(request: Request, parameters: Key) -> Response:
-    glossaries = await glossaries_of(request).all(await owner_of(request, parameters.auth_key))
-    return json_response(
-        {"glossaries": [single(glossary) for glossary in glossaries if len(glossary.dictionaries) == 1]}
-    )
+    glossaries, owner = await entered(request, parameters)
+    listed = [single(glossary) for glossary in await glossaries.all(owner) if len(glossary.dictionaries) == 1]
+    return json_response({"glossaries": listed})
 
 
 @router.get(V2 + "/{glossary_id}", summary="Show a glossary")
 async def glossary(glossary_id: Id, request: Request, parameters: Key) -> Response:
-    return json_response(single(await find_glossary(request, parameters, glossary_id)))
+    glossaries, owner = await entered(request, parameters)
+    return json_response(single(await glossaries.find(owner, glossary_id)))
 
 
 @router.get(
@@ -62,7 +60,7 @@ async def glossary(glossary_id: Id, request: Request, parameters: Key) -> Respon
 )
 async def entries(glossary_id: Id, request: Request, parameters: Key) -> Response:
     """As tab-separated values, or as CSV if the header `Accept` names it."""
-    glossaries, owner = glossaries_of(request), await owner_of(request, parameters.auth_key)
+    glossaries, owner = await entered(request, parameters)
     info = only_dictionary(await glossaries.find(owner, glossary_id))
     dictionary = await glossaries.dictionary(owner, glossary_id, info.source, info.target)
     format: EntriesFormat = "csv" if MEDIA_TYPES["csv"] in request.headers.get("accept", "") else "tsv"
@@ -71,55 +69,46 @@ async def entries(glossary_id: Id, request: Request, parameters: Key) -> Respons
 
 @router.post(V3, summary="Create a glossary of several pairs", status_code=201)
 async def create_multilingual(request: Request, parameters: MultilingualParameters) -> Response:
-    owner = await owner_of(request, parameters.auth_key, change=True)
-    catalog = services_of(request).translator.catalog
-    dictionaries = [dictionary_of(entry, catalog) for entry in parameters.dictionaries]
-    created = await glossaries_of(request).create(owner, parameters.name, dictionaries)
+    glossaries, owner = await entered(request, parameters, change=True)
+    dictionaries = [dictionary_of(entry, request) for entry in parameters.dictionaries]
+    created = await glossaries.create(owner, parameters.name, dictionaries)
     return json_response(multilingual(created), 201)
 
 
 @router.get(V3, summary="List all glossaries")
 async def multilingual_glossaries(request: Request, parameters: Key) -> Response:
-    glossaries = await glossaries_of(request).all(await owner_of(request, parameters.auth_key))
-    return json_response({"glossaries": [multilingual(glossary) for glossary in glossaries]})
+    glossaries, owner = await entered(request, parameters)
+    return json_response({"glossaries": [multilingual(glossary) for glossary in await glossaries.all(owner)]})
 
 
 @router.get(V3 + "/{glossary_id}", summary="Show any glossary")
 async def multilingual_glossary(glossary_id: Id, request: Request, parameters: Key) -> Response:
-    return json_response(multilingual(await find_glossary(request, parameters, glossary_id)))
+    glossaries, owner = await entered(request, parameters)
+    return json_response(multilingual(await glossaries.find(owner, glossary_id)))
 
 
 @router.patch(V3 + "/{glossary_id}", summary="Rename a glossary, or add entries")
-async def change(
-    glossary_id: Id,
-    request: Request,
-    parameters: MultilingualChanges,
-) -> Response:
-    owner = await owner_of(request, parameters.auth_key, change=True)
-    glossaries, catalog = glossaries_of(request), services_of(request).translator.catalog
+async def change(glossary_id: Id, request: Request, parameters: MultilingualChanges) -> Response:
+    glossaries, owner = await entered(request, parameters, change=True)
     if parameters.name is not None:
         await glossaries.rename(owner, glossary_id, parameters.name)
     for dictionary in parameters.dictionaries:
-        await glossaries.put(owner, glossary_id, dictionary_of(dictionary, catalog), merge=True)
+        await glossaries.put(owner, glossary_id, dictionary_of(dictionary, request), merge=True)
     return json_response(multilingual(await glossaries.find(owner, glossary_id)))
 
 
 @router.put(V3 + "/{glossary_id}/dictionaries", summary="Replace a dictionary")
-async def replace_dictionary(
-    glossary_id: Id,
-    request: Request,
-    parameters: DictionaryParameters,
-) -> Response:
-    owner = await owner_of(request, parameters.auth_key, change=True)
-    dictionary = dictionary_of(parameters, services_of(request).translator.catalog)
-    await glossaries_of(request).put(owner, glossary_id, dictionary)
+async def replace_dictionary(glossary_id: Id, request: Request, parameters: DictionaryParameters) -> Response:
+    glossaries, owner = await entered(request, parameters, change=True)
+    dictionary = dictionary_of(parameters, request)
+    await glossaries.put(owner, glossary_id, dictionary)
     return json_response(described(dictionary.info()))
 
 
 @router.get(V3 + "/{glossary_id}/entries", summary="Fetch the entries of a pair")
 async def dictionary_entries(glossary_id: Id, request: Request, parameters: Pair) -> Response:
-    owner, pair = await owner_of(request, parameters.auth_key), (parameters.source_lang, parameters.target_lang)
-    dictionary = await glossaries_of(request).dictionary(owner, glossary_id, *pair)
+    glossaries, owner = await entered(request, parameters)
+    dictionary = await glossaries.dictionary(owner, glossary_id, parameters.source_lang, parameters.target_lang)
     body = {"source_lang": dictionary.source, "target_lang": dictionary.target, "entries_format": "tsv"}
     return json_response({"dictionaries": [body | {"entries": write_entries(dictionary.entries)}]})
 
@@ -127,37 +116,31 @@ async def dictionary_entries(glossary_id: Id, request: Request, parameters: Pair
 @router.delete(V2 + "/{glossary_id}", summary="Delete a glossary", status_code=204)
 @router.delete(V3 + "/{glossary_id}", summary="Delete any glossary", status_code=204)
 async def delete(glossary_id: Id, request: Request, parameters: Key) -> Response:
-    owner = await owner_of(request, parameters.auth_key, change=True)
-    await glossaries_of(request).delete(owner, glossary_id)
+    glossaries, owner = await entered(request, parameters, change=True)
+    await glossaries.delete(owner, glossary_id)
     return Response(status_code=204)
 
 
 @router.delete(V3 + "/{glossary_id}/dictionaries", summary="Delete a dictionary", status_code=204)
 async def delete_dictionary(glossary_id: Id, request: Request, parameters: Pair) -> Response:
-    owner = await owner_of(request, parameters.auth_key, change=True)
-    await glossaries_of(request).remove(owner, glossary_id, parameters.source_lang, parameters.target_lang)
+    glossaries, owner = await entered(request, parameters, change=True)
+    await glossaries.remove(owner, glossary_id, parameters.source_lang, parameters.target_lang)
     return Response(status_code=204)
 
 
-async def owner_of(request: Request, key: str | None, change: bool = False) -> str:
-    """Counts the request and returns the owner of the caller's glossaries. Raises Forbidden if the request would `change`
-    them without a key where keys exist."""
-    caller = await enter(request, 0, key)
-    if change and caller.key is None and await services_of(request).authenticator.has_keys():
+async def entered(request: Request, parameters: GlossaryKey, change: bool = False) -> tuple[Glossaries, str]:
+    """Counts the request and returns the glossaries and the owner of those of the caller. Raises Forbidden if the request
+    would `change` them without a key where keys exist."""
+    services = services_of(request)
+    caller = await enter(request, 0, parameters.auth_key)
+    if change and caller.key is None and await services.authenticator.has_keys():
         raise Forbidden("Only callers with an API key have glossaries of their own here.")
-    return caller.owner
+    return services.glossaries, caller.owner
 
 
-def glossaries_of(request: Request) -> Glossaries:
-    return services_of(request).glossaries
-
-
-async def find_glossary(request: Request, parameters: GlossaryKey, id: str) -> Glossary:
-    return await glossaries_of(request).find(await owner_of(request, parameters.auth_key), id)
-
-
-def dictionary_of(parameters: DictionaryParameters, catalog: ModelCatalog) -> Dictionary:
+def dictionary_of(parameters: DictionaryParameters, request: Request) -> Dictionary:
     """Returns the dictionary of a request. Raises UnsupportedLanguage or InvalidRequest."""
+    catalog = services_of(request).translator.catalog
     source, target = catalog.source(parameters.source_lang), catalog.target(parameters.target_lang)
     catalog.route(source, target)
     entries = read_entries(parameters.entries, parameters.entries_format)
@@ -173,25 +156,18 @@ def only_dictionary(glossary: Glossary) -> DictionaryInfo:
 
 def single(glossary: Glossary) -> dict[str, Any]:
     """Returns the body of a glossary under /v2."""
-    info = only_dictionary(glossary)
-    return {"glossary_id": glossary.id, "name": glossary.name, "ready": True, **described(info)} | {
-        "creation_time": time_of(glossary)
-    }
+    return head(glossary) | {"ready": True} | described(only_dictionary(glossary))
 
 
 def multilingual(glossary: Glossary) -> dict[str, Any]:
     """Returns the body of a glossary under /v3."""
-    return {
-        "glossary_id": glossary.id,
-        "name": glossary.name,
-        "creation_time": time_of(glossary),
-        "dictionaries": [described(info) for info in glossary.dictionaries],
-    }
+    return head(glossary) | {"dictionaries": [described(info) for info in glossary.dictionaries]}
+
+
+def head(glossary: Glossary) -> dict[str, Any]:
+    created = datetime.fromtimestamp(glossary.created, UTC).isoformat(timespec="milliseconds")
+    return {"glossary_id": glossary.id, "name": glossary.name, "creation_time": created}
 
 
 def described(info: DictionaryInfo) -> dict[str, Any]:
     return {"source_lang": info.source, "target_lang": info.target, "entry_count": info.count}
-
-
-def time_of(glossary: Glossary) -> str:
-    return datetime.fromtimestamp(glossary.created, UTC).isoformat(timespec="milliseconds")
