@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import Field, StrictStr
 
 from model.analysis.attention_alignment import AlignmentChoice
-from server.api.schemas.attention import Candidate, LanguagePair, ScoredPieces, TextPieces
+from server.api.schemas.attention import Candidate, ScoredPieces, TextPieces
 from server.api.schemas.base import Answer, BeamSize, Code, HeadMask, Key, LengthPenalty, Parameters
 
 SCORED_LIMIT = 16
@@ -71,7 +71,7 @@ class TracedHypothesis(Answer):
 
 class TraceAnswer(Answer):
     model: str
-    language: LanguagePair
+    language: dict[str, str] = Field(description="`source` and `target`.")
     sentence: int
     sentences: int = Field(description="Number of sentences in the text.")
     source: TextPieces
@@ -123,7 +123,7 @@ class EncoderLayerAnswer(Answer):
 
 class EncoderAnswer(Answer):
     model: str
-    language: LanguagePair
+    language: dict[str, str] = Field(description="`source` and `target`.")
     source: TextPieces
     layers: list[EncoderLayerAnswer]
     order: dict[str, list[float]] = Field(

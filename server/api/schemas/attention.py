@@ -155,13 +155,6 @@ class TargetAnswer(ScoredPieces):
     words: list[Word]
 
 
-class DecoderInputAnswer(Answer):
-    """The pieces that the decoder reads: the keys of its self-attention."""
-
-    pieces: list[str]
-    words: list[Word]
-
-
 class AlignmentAnswer(Answer):
     heads: list[AlignmentHead] = Field(description="Cross-attention heads that align words best.")
     method: Literal["combined", "attention"]
@@ -169,25 +162,12 @@ class AlignmentAnswer(Answer):
     coverage: list[float] = Field(description="Attention that each source word gets from the whole target.")
 
 
-class LanguagePair(Answer):
-    source: str
-    target: str
-
-
-class VectorsAnswer(Answer):
-    """Vectors of one head with one row per position."""
-
-    query: list[list[float]]
-    key: list[list[float]]
-    value: list[list[float]]
-
-
 class AttentionAnswer(Answer):
     """Maps have the axes layer, head, query and key, also if one layer or head is chosen."""
 
     id: str | None = Field(description="Id of the translation; null for one that is given or not stored.")
     model: str
-    language: LanguagePair
+    language: dict[str, str] = Field(description="`source` and `target`.")
     sentence: int
     sentences: int = Field(description="Number of sentences in the text.")
     leg: int
@@ -195,7 +175,9 @@ class AttentionAnswer(Answer):
     level: Literal["piece", "word"]
     source: SourceAnswer
     target: TargetAnswer
-    decoder_input: DecoderInputAnswer
+    decoder_input: dict[str, list[str] | list[Word]] = Field(
+        description="The `pieces` that the decoder reads, which are the keys of its self-attention, and their `words`."
+    )
     alignment: AlignmentAnswer
     layers: dict[str, list[int]] = Field(description="Layers of each kind of map.")
     heads: dict[str, list[int | str]] = Field(description="Heads of each kind of map.")
@@ -218,4 +200,7 @@ class AttentionAnswer(Answer):
     figures: dict[str, list[list[HeadFigures]]] | None = Field(
         default=None, description="Only with `figures`: by kind, layer and head."
     )
-    vectors: VectorsAnswer | None = Field(default=None, description="Only with `vectors`.")
+    vectors: dict[str, list[list[float]]] | None = Field(
+        default=None,
+        description="Only with `vectors`: `query`, `key` and `value` of the head, a row for each position.",
+    )
