@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 
 from model.search.options import DecodingOptions
 from server.access.admission import Admission
@@ -31,14 +30,6 @@ from server.translation.model_discovery import find_models
 from server.translation.served_models import ServedModels
 from server.translation.translator import Translator
 from server.version import server_version
-
-
-@dataclass(frozen=True, slots=True)
-class Readiness:
-    """Whether translations are served now. `state` is "starting", "ready", "draining" or "failed"."""
-
-    ready: bool
-    state: str
 
 
 class Services:
@@ -130,15 +121,16 @@ class Services:
         for store in self._stores:
             await store.stop()
 
-    def readiness(self) -> Readiness:
-        """Returns the current state of workers and models."""
+    @property
+    def readiness(self) -> str:
+        """Whether translations are served now: "starting", "ready", "draining" or "failed"."""
         if self.draining:
-            return Readiness(False, "draining")
+            return "draining"
         loaded = self._loading is not None and self._loading.done()
         status = self.engine.status()
         if loaded and status.ready and status.models:
-            return Readiness(True, "ready")
-        return Readiness(False, "failed" if loaded and not status.models else "starting")
+            return "ready"
+        return "failed" if loaded and not status.models else "starting"
 
     def _counters(self) -> dict[str, int]:
         """Returns the current values of the metrics in `server.observability.metrics.DESCRIPTIONS`."""

@@ -114,7 +114,7 @@ async def announce(services: Services, url: str) -> None:
     """Logs when translations are served, or that no model could be loaded."""
     await services.loaded()
     status = services.engine.status()
-    if services.readiness().state == "failed":
+    if services.readiness == "failed":
         log.error("no model could be loaded: %s", " ".join(services.models.errors.values()))
     elif not services.draining:
         fields = {"models": ", ".join(sorted(model.name for model in services.translator.catalog.models))}

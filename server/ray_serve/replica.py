@@ -52,7 +52,7 @@ class Server:
         await self._services.loaded()
         if self._services.engine.status().no_device:
             raise Unavailable(NO_DEVICE)
-        if self._services.readiness().state == "failed":
+        if self._services.readiness == "failed":
             raise Unavailable("No model could be loaded: " + " ".join(self._services.models.errors.values()))
 
     def record_autoscaling_stats(self) -> dict[str, float]:

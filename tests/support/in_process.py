@@ -25,7 +25,7 @@ def running(engine: FakeEngine, catalog: ModelCatalog | None = None, **settings:
         server = Server(config, services, "http://localhost")
         thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
         thread.start()
-        wait_for(lambda: server.started and services.readiness().ready)
+        wait_for(lambda: server.started and services.readiness == "ready")
         try:
             yield f"http://127.0.0.1:{bound.getsockname()[1]}", server
         finally:

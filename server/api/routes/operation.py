@@ -64,12 +64,12 @@ async def health() -> Response:
 )
 async def ready(request: Request) -> Response:
     services = services_of(request)
-    readiness = services.readiness()
+    readiness = services.readiness
     status = services.engine.status()
     catalog = services.translator.catalog
     failed = {key.partition("@")[0]: error for key, error in status.errors.items() if catalog.model(key) is not None}
     body = {
-        "status": readiness.state,
+        "status": readiness,
         "version": server_version(),
         "device": status.device,
         "dtype": status.dtype,
@@ -80,7 +80,7 @@ async def ready(request: Request) -> Response:
         "models": sorted(key.partition("@")[0] for key in status.models),
         "errors": without_folders(failed | services.models.errors),
     }
-    return json_response(body, 200 if readiness.ready else 503, {} if readiness.ready else {"Retry-After": "1"})
+    return json_response(body) if readiness == "ready" else json_response(body, 503, {"Retry-After": "1"})
 
 
 @router.get(
