@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.browser.conftest import PageLog, SeriousViolations
+from tests.browser.conftest import OpenPage, PageLog, SeriousViolations
 from tests.support.live import LiveServer
 
 DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 360, "height": 740}
@@ -39,7 +38,7 @@ STATES = {
     ("address", "state"), [(address, state) for address, states in STATES.items() for state in states]
 )
 def test_a_state_of_a_page(
-    open_page: Callable[..., Any], live: LiveServer, address: str, state: Any, serious_violations: SeriousViolations
+    open_page: OpenPage, live: LiveServer, address: str, state: Any, serious_violations: SeriousViolations
 ) -> None:
     size, view, clicks, shown = state
     page = open_page(viewport=size, bypass_csp=True, color_scheme="light")
@@ -55,7 +54,7 @@ def test_a_state_of_a_page(
 
 @pytest.mark.parametrize("address", STATES)
 def test_an_error(
-    open_page: Callable[..., Any],
+    open_page: OpenPage,
     live: LiveServer,
     page_log: PageLog,
     address: str,

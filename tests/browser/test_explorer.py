@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from tests.browser.conftest import SENTENCE, translate
+from tests.browser.conftest import SENTENCE, OpenPage, explored, translate
 from tests.support.live import LiveServer
 
 
@@ -110,9 +109,7 @@ def test_how_it_works_says_why_products_are_divided_and_heads_are_several(explor
     assert table.all_inner_texts() != before
 
 
-def test_the_report_opens_from_disk_without_a_network(
-    explorer: Any, open_page: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_the_report_opens_from_disk_without_a_network(explorer: Any, open_page: OpenPage, tmp_path: Path) -> None:
     with explorer.expect_download() as download:
         explorer.click("#report")
     file = tmp_path / "attention.html"
@@ -125,11 +122,9 @@ def test_the_report_opens_from_disk_without_a_network(
     assert page.locator(".thumb").count() == 8
 
 
-def test_text_is_not_interpreted_as_markup(open_page: Callable[..., Any], live: LiveServer) -> None:
+def test_text_is_not_interpreted_as_markup(open_page: OpenPage, live: LiveServer) -> None:
     attack = "<img src=x onerror=\"document.title='broken'\"> </script><script>document.title='broken'</script>"
-    page = open_page()
-    page.goto(live.url + "/attention")
-    translate(page, f"{attack} cat")
+    page = explored(open_page(), live, f"{attack} cat")
     page.click("#tab-whynot")
     page.fill("#asked", attack)
     page.click("#panel-whynot button.primary")
@@ -144,10 +139,10 @@ def test_text_is_not_interpreted_as_markup(open_page: Callable[..., Any], live: 
     assert "broken" not in (report.evaluate("window.broken || ''"))
 
 
-def test_the_layout_of_a_phone_with_a_dark_theme(open_page: Callable[..., Any], live: LiveServer) -> None:
-    page = open_page(viewport={"width": 360, "height": 740}, color_scheme="dark", has_touch=True, is_mobile=True)
-    page.goto(live.url + "/attention")
-    translate(page, SENTENCE)
+def test_the_layout_of_a_phone_with_a_dark_theme(open_page: OpenPage, live: LiveServer) -> None:
+    page = explored(
+        open_page(viewport={"width": 360, "height": 740}, color_scheme="dark", has_touch=True, is_mobile=True), live
+    )
     assert page.get_attribute("html", "data-theme") == "dark"
     page.tap("#output .w >> nth=0")
     assert page.locator("#output .w.on").count() == 1
@@ -183,7 +178,7 @@ def test_a_view_shows_its_json_and_curl_command(explorer: Any) -> None:
     assert '"beam_size":2' in explorer.inner_text("#dialog-body")
 
 
-def test_sentences_are_loaded_on_demand(open_page: Callable[..., Any], live: LiveServer) -> None:
+def test_sentences_are_loaded_on_demand(open_page: OpenPage, live: LiveServer) -> None:
     page = open_page()
     asked: list[str] = []
     page.on("request", lambda request: "/attention?" in request.url and asked.append(request.url))

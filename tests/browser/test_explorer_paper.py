@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 import pytest
+
+from tests.browser.conftest import OpenPage
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
@@ -91,9 +92,7 @@ def test_back_forward_and_reload_reproduce_what_is_chosen_in_the_chapters(chapte
     shows(**last)
 
 
-def test_the_head_word_and_distance_of_the_chapters_are_in_the_link(
-    chapters: Any, open_page: Callable[..., Any]
-) -> None:
+def test_the_head_word_and_distance_of_the_chapters_are_in_the_link(chapters: Any, open_page: OpenPage) -> None:
     chapters.select_option("#works-head select[aria-label=Head]", index=3)
     chapters.wait_for_selector("#works-head table.numbers")
     chapters.select_option("#works-head select[aria-label=Query]", index=0)

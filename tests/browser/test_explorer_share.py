@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from tests.browser.conftest import SENTENCE, PageLog, translate
+from tests.browser.conftest import SENTENCE, OpenPage, PageLog, translate
 from tests.support.live import LiveServer
 
 
@@ -39,7 +38,7 @@ def test_files_of_a_translation_that_the_server_no_longer_keeps(explorer: Any, p
     page_log.messages.clear()  # the status 410
 
 
-def test_a_link_marks_its_word(explorer: Any, open_page: Callable[..., Any]) -> None:
+def test_a_link_marks_its_word(explorer: Any, open_page: OpenPage) -> None:
     explorer.hover("#output .w >> nth=1")
     marked = explorer.inner_text("#panel-attention .heat .queries .on")
     explorer.click("role=radio[name='Alignment']")
@@ -52,7 +51,7 @@ def test_a_link_marks_its_word(explorer: Any, open_page: Callable[..., Any]) -> 
     assert "word=1" in page.url
 
 
-def test_the_id_of_a_translation_opens_its_sentence(open_page: Callable[..., Any], live: LiveServer) -> None:
+def test_the_id_of_a_translation_opens_its_sentence(open_page: OpenPage, live: LiveServer) -> None:
     served = live.post("/translate", {"q": f"a dog. {SENTENCE}", "source": "en", "target": "fr"}).json()["id"]
     page = open_page()
     page.goto(f"{live.url}/attention?id={served}&sentence=1")
@@ -69,7 +68,7 @@ def test_the_id_of_a_translation_opens_its_sentence(open_page: Callable[..., Any
     ],
 )
 def test_an_id_that_is_not_kept_is_named_and_the_page_works_on(
-    open_page: Callable[..., Any], live: LiveServer, page_log: PageLog, id: str, sentence: str
+    open_page: OpenPage, live: LiveServer, page_log: PageLog, id: str, sentence: str
 ) -> None:
     page = open_page()
     page.goto(f"{live.url}/attention?id={id}")

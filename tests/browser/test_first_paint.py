@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from tests.browser.conftest import SENTENCE
+from tests.browser.conftest import SENTENCE, OpenPage
 from tests.support.live import LiveServer
 
 PAINTED = "() => performance.getEntriesByName('first-contentful-paint').length > 0"
 
 
 @pytest.mark.parametrize("path", ["/", "/attention"])
-def test_a_page_is_painted_before_any_file_arrives(open_page: Callable[..., Any], live: LiveServer, path: str) -> None:
+def test_a_page_is_painted_before_any_file_arrives(open_page: OpenPage, live: LiveServer, path: str) -> None:
     page = open_page(viewport={"width": 1280, "height": 900}, color_scheme="dark", locale="de-DE")
     release = hold_files(page)
     page.goto(live.url + path, wait_until="commit")
@@ -55,7 +55,7 @@ def layout(page: Any) -> list[Any]:
     return boxes
 
 
-def test_what_is_chosen_before_the_explorer_is_ready_is_used(open_page: Callable[..., Any], live: LiveServer) -> None:
+def test_what_is_chosen_before_the_explorer_is_ready_is_used(open_page: OpenPage, live: LiveServer) -> None:
     page = open_page()
     release = hold_files(page)
     page.goto(live.url + "/attention", wait_until="commit")
@@ -67,7 +67,7 @@ def test_what_is_chosen_before_the_explorer_is_ready_is_used(open_page: Callable
     assert (page.input_value("#text"), page.input_value("#beam")) == (SENTENCE, "4") and "beam=4" in page.url
 
 
-def test_a_page_that_is_not_visible_is_ready(open_page: Callable[..., Any], live: LiveServer) -> None:
+def test_a_page_that_is_not_visible_is_ready(open_page: OpenPage, live: LiveServer) -> None:
     page = open_page()
     page.add_init_script("Object.defineProperty(document, 'hidden', { get: () => true })")
     page.add_init_script("window.PerformanceObserver.prototype.observe = () => {}")
@@ -75,7 +75,7 @@ def test_a_page_that_is_not_visible_is_ready(open_page: Callable[..., Any], live
     page.wait_for_selector("#to option", state="attached")
 
 
-def test_the_chosen_language_of_the_interface_stays(open_page: Callable[..., Any], live: LiveServer) -> None:
+def test_the_chosen_language_of_the_interface_stays(open_page: OpenPage, live: LiveServer) -> None:
     page = open_page(locale="de-DE")
     page.goto(live.url)
     page.wait_for_selector("#to option", state="attached")

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.browser.conftest import SENTENCE
+from tests.browser.conftest import SENTENCE, OpenPage
 from tests.support.live import LiveServer
 
 
 @pytest.fixture
-def page(open_page: Callable[..., Any], live: LiveServer) -> Any:
+def page(open_page: OpenPage, live: LiveServer) -> Any:
     page = open_page(viewport={"width": 1280, "height": 900}, locale="en-US")
     page.goto(f"{live.url}/#source=en&target=de")
     page.wait_for_selector("#to option", state="attached")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.browser.conftest import SENTENCE, PageLog, speaking_model, translate
+from tests.browser.conftest import SENTENCE, OpenPage, PageLog, speaking_model, translate
 from tests.support.keys import KeyFile
 from tests.support.live import LiveServer, live_server
 
@@ -22,7 +22,7 @@ def live(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Liv
         yield server
 
 
-def test_the_page_prompts_for_the_key_once(open_page: Callable[..., Any], live: LiveServer, page_log: PageLog) -> None:
+def test_the_page_prompts_for_the_key_once(open_page: OpenPage, live: LiveServer, page_log: PageLog) -> None:
     secret, _ = KeyFile(Path(live.log.parent / "data")).create("browser")
     page = open_page()
     asked: list[str] = []
@@ -38,5 +38,4 @@ def test_the_page_prompts_for_the_key_once(open_page: Callable[..., Any], live: 
     page.reload()
     translate(page, SENTENCE)
     assert len(asked) == 1
-    assert all("403" in message for message in page_log.messages)
-    page_log.messages.clear()
+    page_log.expected = "403"

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.browser.conftest import INTERFACES, SENTENCE, opened
+from tests.browser.conftest import INTERFACES, SENTENCE, OpenPage, opened
 from tests.browser.test_translator import TRANSLATED, translate
 from tests.support.live import LiveServer
 
@@ -15,9 +14,7 @@ TWO = "the cat sleeps. a dog walks."
 
 
 @pytest.mark.parametrize("address", ["/", "/attention"])
-def test_the_skip_link_keeps_the_translation_and_its_url(
-    open_page: Callable[..., Any], live: LiveServer, address: str
-) -> None:
+def test_the_skip_link_keeps_the_translation_and_its_url(open_page: OpenPage, live: LiveServer, address: str) -> None:
     page = open_page()
     page.goto(f"{live.url}{address}#source=en&target=de&q=the+cat+sleeps.")
     page.wait_for_selector(TRANSLATED)
@@ -107,19 +104,7 @@ def test_a_text_in_a_language_without_a_model_is_named_as_copied(page: Any) -> N
     assert page.locator("#warning").is_hidden() and page.inner_text("#detected") == ""
 
 
-@pytest.mark.parametrize("width", [720, 768, 900, 1440])
-def test_the_bars_of_both_sides_are_level(page: Any, width: int) -> None:
-    page.set_viewport_size({"width": width, "height": 900})
-    page.select_option("#from", "auto")
-    for language in INTERFACES:
-        page.select_option("#interface", language)
-        translate(page, f"the cat sleeps in a house and the dog is here {language}")
-        page.wait_for_selector("#others")
-        boxes = [bar.bounding_box() for bar in page.locator(".bar").all()]
-        assert [boxes[0]["height"], boxes[1]["y"]] == [boxes[2]["height"], boxes[3]["y"]]
-
-
-def test_a_print_shows_the_whole_texts_in_dark_ink(open_page: Callable[..., Any], live: LiveServer) -> None:
+def test_a_print_shows_the_whole_texts_in_dark_ink(open_page: OpenPage, live: LiveServer) -> None:
     page = opened(open_page(viewport={"width": 1280, "height": 500}, color_scheme="dark"), live)
     translate(page, "the cat sleeps in a house. " * 40)
     page.emulate_media(media="print")

@@ -96,8 +96,3 @@ def test_linguist(http):
         answers = list(pool.map(one, TEXTS * 8))
     assert {answer.headers["access-control-allow-origin"] for answer in answers} == {"*"}
     assert len({answer.json()["translatedText"] for answer in answers}) == len(TEXTS)
-
-
-def test_npm_translate(http):
-    answer = http.post("/translate", json={"q": TEXTS[0], "source": "en", "target": "de", "api_key": None}).json()
-    assert answer["translatedText"] and "error" not in answer
