@@ -74,13 +74,3 @@ def test_restored_numbers_do_not_merge(text: str, target: str) -> None:
     given = number_values("; ".join(text[start:end] for start, end in find_numbers(text)))
     assert restore(masked, masked.read, ()).text == text
     assert not given - number_values(restore(masked, target, ()).text)
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["We paid 250 euros in 1998.", "1998 was it", "look 😀 at 4711 https://example.org/x", "it was 15:30 or 16:45"],
-)
-def test_the_server_restores_numbers_that_the_model_loses(client, text: str) -> None:
-    answer = client.post("/translate", json={"q": text, "source": "en", "target": "de"}).json()["translatedText"]
-    assert not number_values(text) - number_values(answer)
-    assert sorted(answer) == sorted(text)  # the fake model reverses all characters, digits too

@@ -26,20 +26,7 @@ TAGS = [
     "</a>",
     '<a href="?a=1&b=2">',
 ]
-UNBALANCED = [
-    "<!-- no --",
-    "-->",
-    "<!-- c -->",
-    "<script>",
-    "</script>",
-    "if (a<b) {}",
-    "<code>",
-    "</code>",
-    "<",
-    ">",
-    "'",
-    '"',
-]
+UNBALANCED = ["<!-- no --", "-->", "<!-- c -->", "<script>", "</script>", "if (a<b) {}", "<code>", "</code>", *"<>'\""]
 MORE = [
     "<!DOCTYPE html>",
     "<p translate=no>",
