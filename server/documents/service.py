@@ -140,7 +140,7 @@ class DocumentTranslator:
         """Returns the source language, detected once for the whole file."""
         if request.source.strip().lower() != AUTO or not document.characters:
             return request.source
-        guesses = await asyncio.to_thread(self._translator.detect, document.sample)
+        guesses = await asyncio.to_thread(self._translator.detector.detect, document.sample)
         if not guesses:
             raise InvalidRequest("The language cannot be detected here; name it in source.")
         return guesses[0].language

@@ -34,7 +34,7 @@ async def trace_search(inspector: Inspector, request: TranslationRequest, senten
     """
     translator, source = inspector.translator, request.source
     if source.strip().lower() == AUTO:
-        guesses = translator.detect(request.texts[0])
+        guesses = translator.detector.detect(request.texts[0])
         if not guesses:
             raise InvalidRequest("The language cannot be detected here; name it in source.")
         source = guesses[0].language

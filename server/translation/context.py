@@ -16,7 +16,7 @@ from server.text.language_id import LanguageDetector
 from server.text.offsets import Run
 from server.translation.catalog import Leg
 from server.translation.segments import Segment
-from server.translation.types import NO_TIMINGS, Flag, OnFlag, Sentence, TranslationRequest
+from server.translation.types import NO_TIMINGS, Flag, Sentence, TranslationRequest
 
 Result = TypeVar("Result")
 COPIED = TranslationResult(0, (), NO_TIMINGS, 0)
@@ -65,9 +65,9 @@ class Draft:
 class Pass(Protocol):
     """A module of `server.translation.passes`."""
 
-    def rows(self, options: DecodingOptions, on_flag: OnFlag, thorough: bool) -> int:
-        """Returns the rows that the pass adds to those of the first decoding, for admission. A rescue of a few sentences
-        counts as 0."""
+    def rows(self, request: TranslationRequest) -> int:
+        """Returns the rows that the pass adds to those of the first decoding, for admission. The width of the beam is
+        known in the options. A rescue of a few sentences counts as 0."""
         ...
 
     async def apply(self, context: SentenceContext, draft: Draft) -> Draft:

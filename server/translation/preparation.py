@@ -22,7 +22,7 @@ NO_FORMALITY = (
 @dataclass(slots=True)
 class PreparedText:
     """One text of a request before its first leg. `segmented` holds the passages as the first leg's model reads them.
-    Without a leg, because source and target language are the same, both are empty. `segments` is their number."""
+    Without a leg, because source and target language are the same, both are empty."""
 
     number: int
     text: str
@@ -30,7 +30,6 @@ class PreparedText:
     route: tuple[Leg, ...]
     passages: tuple[Passage, ...]
     segmented: tuple[SegmentedText, ...]
-    segments: int
 
 
 def prepare(request: TranslationRequest, catalog: ModelCatalog, detector: LanguageDetector) -> list[PreparedText]:
@@ -45,20 +44,14 @@ def prepare(request: TranslationRequest, catalog: ModelCatalog, detector: Langua
         guesses = detector.detect_all(samples, target, request.accepted)
     prepared = []
     for number, text in enumerate(request.texts):
-        detected: DetectedLanguage | None = None
-        passages: tuple[Passage, ...] = ()
-        language = source
-        if language is None:
-            passages = parsed[number]
-            detected, language = _source(guesses[number], catalog, target)
+        detected, language = (None, source) if source is not None else _source(guesses[number], catalog, target)
         route = addressed(catalog.route(language, target), request)
+        passages: tuple[Passage, ...] = ()
+        segmented: tuple[SegmentedText, ...] = ()
         if route:
-            passages = passages or parse_passages(text, request.format)
+            passages = parsed[number] if parsed else parse_passages(text, request.format)
             segmented = segment_passages(passages, route[0], request)
-            segments = sum([len(part.segments) for part in segmented])
-            prepared.append(PreparedText(number, text, detected, route, passages, segmented, segments))
-        else:
-            prepared.append(PreparedText(number, text, detected, (), (), (), 0))
+        prepared.append(PreparedText(number, text, detected, route, passages, segmented))
     return prepared
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from model.search.options import DecodingOptions
 from server.translation.context import Draft, Pass, SentenceContext
 from server.translation.passes import (
     checks,
@@ -17,7 +16,7 @@ from server.translation.passes import (
     spans,
     terms,
 )
-from server.translation.types import OnFlag, Sentence
+from server.translation.types import Sentence, TranslationRequest
 
 PASSES: tuple[Pass, ...] = (reranking, first_letter, masked_names, terms, spans, checks, local_numbers, retry)
 """The passes in order. A new one is a file in `passes/` and a name here."""
@@ -27,9 +26,9 @@ _BURST = 32
 """Segments that are sent at once; after them the event loop serves other requests."""
 
 
-def rows(options: DecodingOptions, on_flag: OnFlag, thorough: bool = False) -> int:
+def rows(request: TranslationRequest) -> int:
     """Returns the rows that a sentence costs: those of its beam, and those that each pass states."""
-    return options.beam_size + sum([step.rows(options, on_flag, thorough) for step in PASSES])
+    return request.options.beam_size + sum([step.rows(request) for step in PASSES])
 
 
 async def translate(

@@ -14,7 +14,7 @@ from server.access.admission import Admission
 from server.engine.client.engine_client import EngineClient
 from server.store.history import History
 from server.store.history_records import LegRecord, SentenceRecord, TranslationRecord, new_id
-from server.text.language_id import DetectedLanguage, LanguageDetector
+from server.text.language_id import LanguageDetector
 from server.text.markup.passages import Passage
 from server.text.markup.projection import Link
 from server.translation import sentence
@@ -127,7 +127,7 @@ class Translator:
         catalog = self.catalog
         searched = catalog.searched(request.source, request.target, request.options)
         beam = searched.beam_size
-        cost = sentence.rows(searched, request.on_flag, request.thorough) * estimated_tokens(request)
+        cost = sentence.rows(dataclasses.replace(request, options=searched)) * estimated_tokens(request)
         document = characters > DOCUMENT_CHARACTERS or cost > DOCUMENT_COST or beam > DOCUMENT_ROWS
         with self.admission.admit(
             cost, request.deadline, caller=request.client, weight=request.weight, document=document, key=key
@@ -139,16 +139,15 @@ class Translator:
                         texts = await asyncio.to_thread(prepare, request, catalog, self.detector)
                     else:
                         texts = prepare(request, catalog, self.detector)
-                    document = document or beam * sum([text.segments for text in texts]) > DOCUMENT_ROWS
+                    document = (
+                        document
+                        or beam * sum([len(part.segments) for text in texts for part in text.segmented]) > DOCUMENT_ROWS
+                    )
                     return await gather_or_cancel(
                         [self._translate_text(text, request, int(document), listener) for text in texts]
                     )
             finally:
                 self._release(catalog)
-
-    def detect(self, text: str, accepted: Sequence[str] = ()) -> list[DetectedLanguage]:
-        """Returns the languages that a text may be in, best first. `accepted` are the codes of Accept-Language."""
-        return self.detector.detect(text, accepted=accepted)
 
     async def released(self, catalog: ModelCatalog) -> None:
         """Waits until no request uses a replaced catalog."""
@@ -175,25 +174,33 @@ class Translator:
                 segmented = segment_passages(passages, leg, request, first=False)
             # Alternatives are those of the last leg: every alternative of an earlier leg would need its own second leg.
             last = number == len(prepared.route) - 1
-            leg_request = request if last else _without_alternatives(request)
-            if len(prepared.route) > 1 and request.on_flag == "source":  # a sentence in the pivot language is of no use
-                leg_request = dataclasses.replace(leg_request, on_flag="mark")
+            options = request.options if last else dataclasses.replace(request.options, hypotheses=1)
+            # A sentence in the pivot language is of no use as the source of a flagged one.
+            on_flag = "mark" if len(prepared.route) > 1 and request.on_flag == "source" else request.on_flag
+            leg_request = dataclasses.replace(request, options=options, on_flag=on_flag)
             async with self.engine.holding(leg.model):
                 sentences = await self._sentences(
                     segmented, leg_request, priority, prepared.number, listener if last else None
                 )
-                links = await self._links(passages, segmented, sentences)
-            hypotheses = _translated_passages(passages, segmented, sentences, links, leg_request.options.hypotheses)
+                links = [
+                    await passage_links(self.engine, part, within, passage.boundaries) if passage.marks else ()
+                    for passage, part, within in zip(passages, segmented, sentences, strict=True)
+                ]
+            hypotheses = _translated_passages(passages, segmented, sentences, links, options.hypotheses)
             texts = ["".join(map(Passage.render, hypothesis)) for hypothesis in hypotheses]
             passages = hypotheses[0]
             flat = tuple(chain.from_iterable(sentences))
-            options = leg.decoding_options(leg_request.options)
+            options = leg.decoding_options(options)
             legs.append(
                 TranslatedLeg(
                     leg.model.name, leg.model.key, leg.source, leg.target, texts[0], flat, options.beam_size, options.rerank
                 )
             )  # fmt: skip
-        if request.on_flag == "source" and len(legs) > 1 and _has_faults(legs):
+        if (
+            request.on_flag == "source"
+            and len(legs) > 1
+            and any(each.flags & FAULTS for leg in legs for each in leg.sentences)
+        ):
             texts = [prepared.text]
         best, *others = texts
         alternatives = tuple(dict.fromkeys([other for other in others if other != best]))
@@ -221,18 +228,6 @@ class Translator:
         on_sentence = partial(listener.on_sentence, number) if listener else None
         sentences = iter(await sentence.translate(contexts, on_sentence))
         return [list(islice(sentences, len(part.segments))) for part in segmented]
-
-    async def _links(
-        self, passages: Sequence[Passage], segmented: Sequence[SegmentedText], sentences: Sequence[Sequence[Sentence]]
-    ) -> list[Sequence[Link]]:
-        """Returns the links between the words of each passage and of its translation, where it has marks to place."""
-        links: list[Sequence[Link]] = [()] * len(passages)
-        for number, passage in enumerate(passages):
-            if passage.marks:
-                links[number] = await passage_links(
-                    self.engine, segmented[number], sentences[number], passage.boundaries
-                )
-        return links
 
 
 def history_record(translation: Translation) -> TranslationRecord:
@@ -281,11 +276,3 @@ def _token_progress(
         return None
     decode, masked = leg.model.tokenizer.decode, segment.masked
     return lambda tokens: on_tokens(number, position, masked.with_originals(decode(tokens)))
-
-
-def _has_faults(legs: Sequence[TranslatedLeg]) -> bool:
-    return any(each.flags & FAULTS for leg in legs for each in leg.sentences)
-
-
-def _without_alternatives(request: TranslationRequest) -> TranslationRequest:
-    return dataclasses.replace(request, options=dataclasses.replace(request.options, hypotheses=1))

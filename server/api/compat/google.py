@@ -92,7 +92,8 @@ async def detect(request: Request, parameters: GoogleDetectParameters) -> Respon
     check_texts(tuple(parameters.q), services.settings)
     await enter(request, sum(map(len, parameters.q)), parameters.key or key_header(request))
     candidates = [
-        await asyncio.to_thread(services.translator.detect, text, reader_languages(request)) for text in parameters.q
+        await asyncio.to_thread(services.translator.detector.detect, text, "", reader_languages(request))
+        for text in parameters.q
     ]
     detections = [
         [{"language": best.language, "confidence": best.confidence / 100, "isReliable": False} for best in guesses[:1]]

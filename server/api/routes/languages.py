@@ -53,7 +53,7 @@ async def detect(request: Request, parameters: DetectParameters) -> Response:
     services = services_of(request)
     check_texts((parameters.q,), services.settings)
     await enter(request, len(parameters.q), parameters.api_key)
-    guesses = await asyncio.to_thread(services.translator.detect, parameters.q, reader_languages(request))
+    guesses = await asyncio.to_thread(services.translator.detector.detect, parameters.q, "", reader_languages(request))
     return json_response([{"confidence": guess.confidence, "language": guess.language} for guess in guesses])
 
 

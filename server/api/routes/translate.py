@@ -108,7 +108,8 @@ def chosen_rows(beam_size: int, hypotheses: int, rerank: bool, on_flag: OnFlag) 
     beam = max(beam_size or 1, hypotheses)
     if rerank and not beam_size:
         beam = wider_beam(beam)
-    return rows(DecodingOptions(beam_size=beam, hypotheses=hypotheses, rerank=rerank and beam > 1), on_flag)
+    options = DecodingOptions(beam_size=beam, hypotheses=hypotheses, rerank=rerank and beam > 1)
+    return rows(TranslationRequest(texts=(), source="", target="", options=options, on_flag=on_flag))
 
 
 def answer(parameters: TranslateParameters, translations: list[Translation]) -> dict[str, Any]:

@@ -12,7 +12,6 @@ from dataclasses import replace
 
 from model.analysis.attention_alignment import alignment_map, largest_gap, received_attention, words
 from model.analysis.confidence import length_ratio
-from model.search.options import DecodingOptions
 from model.search.repetition import longest_loop
 from server.engine.client.engine_client import EngineClient
 from server.errors import AttentiveError
@@ -29,7 +28,7 @@ from server.text.translation_checks import (
 )
 from server.translation.catalog import Leg
 from server.translation.context import Draft, SentenceContext
-from server.translation.types import FAULTS, Flag, OnFlag
+from server.translation.types import FAULTS, Flag, TranslationRequest
 
 log = logging.getLogger(__name__)
 
@@ -45,9 +44,9 @@ UNSPACED = frozenset({"CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MY
 """Scripts without spaces between words. The words of a source in them are not known, so its gaps are not measured."""
 
 
-def rows(options: DecodingOptions, on_flag: OnFlag, thorough: bool) -> int:
+def rows(request: TranslationRequest) -> int:
     """The row of the attention."""
-    return int(thorough)
+    return int(request.thorough)
 
 
 async def apply(context: SentenceContext, draft: Draft) -> Draft:

@@ -9,12 +9,11 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from model.search.options import DecodingOptions
 from server.translation.catalog import Leg
 from server.translation.context import Draft, SentenceContext
 from server.translation.passes import reranking
 from server.translation.segments import Segment
-from server.translation.types import OnFlag
+from server.translation.types import TranslationRequest
 
 WORDS, SENTENCE_WORDS = 5, 3
 """The longest text that is read again, and the longest that ends as a sentence. Longer ones gain nothing."""
@@ -25,7 +24,7 @@ GAIN, GAIN_OVER_COPY = 0.2, 0.1
 _ENGLISH_I = re.compile(r"I\b")
 
 
-def rows(options: DecodingOptions, on_flag: OnFlag, thorough: bool) -> int:
+def rows(request: TranslationRequest) -> int:
     return 0
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from model.search.options import DecodingOptions
 from server.text.number_format import localize_numbers
 from server.translation.context import Draft, SentenceContext
-from server.translation.types import OnFlag
+from server.translation.types import TranslationRequest
 
 
-def rows(options: DecodingOptions, on_flag: OnFlag, thorough: bool) -> int:
+def rows(request: TranslationRequest) -> int:
     return 0
 
 

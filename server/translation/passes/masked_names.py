@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from model.search.options import DecodingOptions
 from server.text.protection.copied import copied_spans, lost_spans, number_spans, sign_spans, words_with
 from server.text.protection.find import ProtectedSpan
 from server.translation.catalog import Leg
 from server.translation.context import Draft, SentenceContext
 from server.translation.passes import reranking
 from server.translation.segments import Segment, with_spans
-from server.translation.types import OnFlag
+from server.translation.types import TranslationRequest
 
 _RARE_LETTERS = frozenset("àâæçèéêëîïôœùûüÿ")
 """Letters that a vocabulary may lack although the language has them: a word such as Israël is translated."""
 
 
-def rows(options: DecodingOptions, on_flag: OnFlag, thorough: bool) -> int:
+def rows(request: TranslationRequest) -> int:
     return 0
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from model.search.options import DecodingOptions
 from server.translation.catalog import Leg
 from server.translation.context import Draft, SentenceContext, gather_or_cancel
-from server.translation.types import OnFlag
+from server.translation.types import TranslationRequest
 
 WEIGHT = 0.3
 """The factor of the reverse score. Both scores are normalised by length."""
@@ -21,8 +21,9 @@ MARGIN, MOST = 0.6, 4
 MARGIN below the best. Others hardly ever win."""
 
 
-def rows(options: DecodingOptions, on_flag: OnFlag, thorough: bool) -> int:
+def rows(request: TranslationRequest) -> int:
     """The rows that score the hypotheses. A beam of 1 is not reranked."""
+    options = request.options
     return max(MOST, options.hypotheses) if options.rerank and options.beam_size > 1 else 0
 
 

@@ -9,17 +9,17 @@ from server.errors import InvalidRequest
 from server.translation.catalog import wider_beam
 from server.translation.context import Draft, SentenceContext
 from server.translation.passes import reranking
-from server.translation.types import FAULTS, OnFlag
+from server.translation.types import FAULTS, TranslationRequest
 
 _NGRAM = 3
 
 
-def rows(options: DecodingOptions, on_flag: OnFlag, thorough: bool) -> int:
+def rows(request: TranslationRequest) -> int:
     """The rows of the wider beam and of its reranking."""
-    if on_flag != "retry":
+    if request.on_flag != "retry":
         return 0
-    options = retry_options(options)
-    return options.beam_size + reranking.rows(options, on_flag, thorough)
+    wider = replace(request, options=retry_options(request.options))
+    return wider.options.beam_size + reranking.rows(wider)
 
 
 async def apply(context: SentenceContext, draft: Draft) -> Draft:

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 
-from model.search.options import DecodingOptions
 from model.symbols import PLACEHOLDERS
 from server.text.markup.projection import SYMBOL, Link
 from server.text.protection.mask import WORDS, Masked, StandIn, mask
@@ -23,13 +22,13 @@ from server.translation.catalog import Leg
 from server.translation.context import COPIED, Draft, SentenceContext, gather_or_cancel
 from server.translation.passes import reranking, terms
 from server.translation.segments import Segment, text_to_read
-from server.translation.types import OnFlag
+from server.translation.types import TranslationRequest
 
 _FORCED = 2
 """Most translations of a segment in which a stand-in that the model dropped is forced."""
 
 
-def rows(options: DecodingOptions, on_flag: OnFlag, thorough: bool) -> int:
+def rows(request: TranslationRequest) -> int:
     return 0
 
 
@@ -120,7 +119,7 @@ async def _forced(context: SentenceContext, draft: Draft) -> Draft:
     if not stand_ins_of(leg.model.tokenizer).symbols:
         bare = mask(text_to_read(segment.text, segment.spans, segment.capitals), segment.spans)
         segment = replace(segment, masked=bare, ids=leg.encode_ids(bare.read))
-        return await terms.enforced(context, await reranking.apply(context, await context.decode(segment)), forced=0)
+        return await terms.apply(context, await reranking.apply(context, await context.decode(segment)), forced=0)
     for _ in range(_FORCED):
         missing = masked.missing(draft.text)
         if not missing:
@@ -129,7 +128,7 @@ async def _forced(context: SentenceContext, draft: Draft) -> Draft:
         prefix = _prefix(leg, masked, missing, draft.tokens, links)
         if len(prefix) + 1 >= leg.model.max_length:
             break
-        other = await terms.enforced(context, await context.decode(segment, prefix=prefix), forced=0)
+        other = await terms.apply(context, await context.decode(segment, prefix=prefix), forced=0)
         if len(masked.missing(other.text)) >= len(missing):
             break
         draft = other

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from model.search.options import DecodingOptions
 from server.text.markup.projection import SpanProjection
 from server.text.offsets import OffsetMap
 from server.text.protection.glossary import NO_SPACES, TermMatch
@@ -18,7 +17,7 @@ from server.text.segmentation import Span
 from server.translation.alignment import sentence_links
 from server.translation.catalog import Leg
 from server.translation.context import Draft, SentenceContext
-from server.translation.types import OnFlag
+from server.translation.types import TranslationRequest
 
 SPACE = "\u2581"
 """The piece of a space alone."""
@@ -28,18 +27,13 @@ _FORCED = 8
 """Most translations of a segment with forced terms."""
 
 
-def rows(options: DecodingOptions, on_flag: OnFlag, thorough: bool) -> int:
+def rows(request: TranslationRequest) -> int:
     return 0
 
 
-async def apply(context: SentenceContext, draft: Draft) -> Draft:
+async def apply(context: SentenceContext, draft: Draft, forced: int = _FORCED) -> Draft:
     """Returns a draft whose best hypothesis has the terms of the segment in their case, without alternatives that lack
-    one."""
-    return await enforced(context, draft)
-
-
-async def enforced(context: SentenceContext, draft: Draft, forced: int = _FORCED) -> Draft:
-    """Returns the same with at most `forced` further translations."""
+    one. At most `forced` further translations are made."""
     segment, leg = draft.segment, context.leg
     if not segment.terms or draft.copied:
         return draft

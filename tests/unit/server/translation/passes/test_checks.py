@@ -200,7 +200,8 @@ def test_source_through_a_pivot_is_the_whole_source():
 ])  # fmt: skip
 def test_admission_counts_what_a_retry_and_reranking_may_cost(beam, hypotheses, rerank, on_flag, expected):
     options = DecodingOptions(beam_size=beam, hypotheses=hypotheses, rerank=rerank)
-    assert rows(options, on_flag) == expected == rows(options, on_flag, thorough=True) - 1
+    request = TranslationRequest(texts=(), source="", target="", options=options, on_flag=on_flag)
+    assert rows(request) == expected == rows(dataclasses.replace(request, thorough=True)) - 1
 
 
 def test_a_retry_is_refused_where_there_is_room_only_for_the_first_decoding():
