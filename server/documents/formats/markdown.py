@@ -86,8 +86,8 @@ def find_blocks(text: str) -> Iterator[Block]:
             end = limit
             continue
         spans: list[tuple[int, int]] = []
-        for line in token.content.split("\n"):
-            content = line.strip()
+        # A line may consist of separators that strip() removes.
+        for content in [line.strip() for line in token.content.split("\n") if line.strip()] or [""]:
             start = text.find(content, position, limit)
             if start < 0:
                 start = text.find(content := content.replace("|", "\\|"), position, limit)

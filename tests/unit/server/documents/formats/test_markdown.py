@@ -38,6 +38,7 @@ print("code")
 def test_unchanged_markdown_is_identical():
     assert unchanged("a.md", PAGE.encode()).decode() == PAGE
     assert unchanged("a.md", PAGE.replace("\n", "\r\n").encode()).decode() == PAGE.replace("\n", "\r\n")
+    assert unchanged("a.md", b"a\n\x1c") == b"a\n\x1c"
 
 
 def test_only_text_changes():
