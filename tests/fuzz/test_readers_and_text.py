@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from server.config import Settings
 from server.services import Services
 from server.translation.types import TranslationRequest
-from tests.fuzz.__main__ import NAMES
 from tests.fuzz.mutations import mutant
 from tests.fuzz.targets import TARGETS
 from tests.support.fake_engine import FakeEngine, fake_catalog
@@ -29,8 +28,7 @@ LEAST_ACCEPTED = {"archive": 0, "json": 1, "yaml": 1}
 
 
 def test_every_target_can_be_fuzzed_for_long() -> None:
-    assert list(TARGETS) == NAMES
-    assert f"for target in {' '.join(NAMES)};" in MAKEFILE.read_text(encoding="utf-8")
+    assert f"for target in {' '.join(TARGETS)};" in MAKEFILE.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", TARGETS)

@@ -100,10 +100,8 @@ def test_indentation_and_line_ends_are_kept():
     made = changed(LETTER.replace("\n", "\r\n") + "\r\n" + LIST)
     indents = [line[: len(line) - len(line.lstrip())] for line in made.split("\n")]
     assert made.startswith("    The first") and made.count("\r\n") >= 4 and "\r\n\r\n- The" in made
-    assert indents[:2] == ["    ", ""] and [line[:2] for line in made.split("\r\n\r\n")[1].split("\n")[:2]] == [
-        "- ",
-        "  ",
-    ]
+    assert indents[:2] == ["    ", ""]
+    assert [line[:2] for line in made.split("\r\n\r\n")[1].split("\n")[:2]] == ["- ", "  "]
 
 
 def test_a_language_without_spaces_is_wrapped_too():

@@ -88,10 +88,8 @@ def test_the_faintest_lines_are_left_out(monkeypatch):
     weights = np.array([[[[0.1, 0.2, 0.7], [0.3, 0.3, 0.4]]]], dtype=np.float32)
     view = MapView("cross", weights, (0,), (0,), ("a", "b"), ("c", "d", "e"))
     drawing = draw([view], PictureOptions(view="lines"), [], "")
-    assert sum(isinstance(shape, Curve) and shape.opacity < 1 for shape in drawing.shapes) in (
-        3,
-        4,
-    )  # 0.3 is there twice
+    shown = sum(isinstance(shape, Curve) and shape.opacity < 1 for shape in drawing.shapes)
+    assert shown in (3, 4)  # 0.3 is there twice
 
 
 @pytest.mark.parametrize(
@@ -100,10 +98,8 @@ def test_the_faintest_lines_are_left_out(monkeypatch):
         ([maps(2, 1)], {"view": "lines"}, "one layer of one kind"),
         ([maps(), maps(kind="encoder")], {"view": "lines"}, "one layer of one kind"),
         ([maps(1, 9)], {"view": "lines"}, "at most 8 heads"),
-        ([maps(1, 2)], {"view": "map"}, "view=map shows one map"),
         ([maps()], {"query": 0}, "query is for"),
         ([maps()], {"view": "lines", "query": 2}, "between 0 and 1"),
-        ([maps()], {"view": "lines", "query": "Hund"}, "names no row"),
     ],
 )
 def test_what_a_view_cannot_show_is_refused(views, options, said):
