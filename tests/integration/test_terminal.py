@@ -47,9 +47,8 @@ def test_translating_a_long_file_shows_progress(tiny_weights: Path, tmp_path: Pa
     """Ctrl-C leaves the lines that are done."""
     lines, output = tmp_path / "lines", tmp_path / "output"
     lines.write_text("".join(f"{word} {' '.join(random.sample(WORDS, 9))}\n" for word in WORDS * 1_000))
-    status, shown = run_until(
-        " 1/20000 ", "translate", "--from", "en", "--to", "de", "-o", str(output), "--weights", str(tiny_weights), str(lines)
-    )  # fmt: skip
+    command = ["translate", "--from", "en", "--to", "de", "--weights", str(tiny_weights)]
+    status, shown = run_until(" 1/20000 ", *command, "-o", str(output), str(lines))
     assert status == 130
     assert "/20000 " in shown and "Traceback" not in shown and "busy" not in shown
     assert output.read_text().endswith("\n")

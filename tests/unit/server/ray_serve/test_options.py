@@ -64,13 +64,10 @@ def test_a_secret_is_refused_because_ray_would_store_it(name: str, value: str) -
     assert Options(settings={"state": "redis://redis:6379/0"}).replica_settings()["state"] == "redis://redis:6379/0"
 
 
-def test_a_worker_has_as_many_threads_as_its_replica_has_cores() -> None:
+def test_a_replica_has_threads_for_its_cores_and_time_to_finish() -> None:
     assert Options(cpus=2.5).replica_settings() == {"threads": "3"}
     assert Options(cpus=4, settings={"threads": "2"}).replica_settings() == {"threads": "2"}
     assert Options(cpus=4, gpus=1).replica_settings() == {}
-
-
-def test_a_replica_may_finish_its_requests_before_ray_ends_it() -> None:
     assert Options(settings={"grace_seconds": "45"}).stop_seconds() > 45
 
 
