@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ipaddress
 from dataclasses import dataclass
-from functools import lru_cache
 
 from server.config import Settings
 from server.errors import Forbidden, SettingsError, StateUnreachable
@@ -61,25 +60,18 @@ class Authenticator:
         StateUnreachable for one that cannot be checked."""
         if not secret and self.key_required:
             raise Forbidden("This server requires an API key, which its operator issues.")
-        if not secret or self._keys is None:
-            return without_key(address)
-        try:
-            key = await self._keys.find(secret) if await self.has_keys() else None
-        except StateUnreachable:
-            raise StateUnreachable(
-                "This API key cannot be checked now, because the server's shared state cannot be reached; try again later."
-            ) from None
-        if key is not None:
-            return Caller(f"key {key.id}", key)
-        if self.uses_keys:
-            raise Forbidden("Invalid API key.")
-        return without_key(address)
-
-
-@lru_cache(maxsize=4096)
-def without_key(address: str) -> Caller:
-    """Returns the caller of a request without a key."""
-    return Caller(network(address))
+        if secret and self._keys is not None:
+            try:
+                key = await self._keys.find(secret) if await self.has_keys() else None
+            except StateUnreachable:
+                raise StateUnreachable(
+                    "This API key cannot be checked now, because the server's shared state cannot be reached; try again later."
+                ) from None
+            if key is not None:
+                return Caller(f"key {key.id}", key)
+            if self.uses_keys:
+                raise Forbidden("Invalid API key.")
+        return Caller(network(address))
 
 
 def network(address: str) -> str:

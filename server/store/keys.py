@@ -15,7 +15,6 @@ import secrets
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypedDict, Unpack
 
 from server.errors import SettingsError
 from server.store.interface import Store
@@ -53,15 +52,6 @@ class Key:
             )
 
 
-class KeyOptions(TypedDict, total=False):
-    """The fields of a Key that its creator may choose."""
-
-    requests_per_minute: int | None
-    characters_per_minute: int | None
-    weight: float
-    remembered: bool
-
-
 class Keys:
     """The keys of a store. Methods raise StateUnreachable where the store cannot be used and its answer is needed."""
 
@@ -93,13 +83,22 @@ class Keys:
         entries = await self._store.read_all(NAME)
         return sorted(filter(None, map(parse, entries.values())), key=lambda key: (key.created, key.id))
 
-    async def create(self, name: str, **options: Unpack[KeyOptions]) -> tuple[str, Key]:
+    async def create(
+        self,
+        name: str,
+        requests_per_minute: int | None = None,
+        characters_per_minute: int | None = None,
+        *,
+        weight: float = 1.0,
+        remembered: bool = True,
+    ) -> tuple[str, Key]:
         """Creates a key and returns its secret, which is not stored, and the key. Raises SettingsError for an empty name,
         a weight out of range, or beyond LIMIT keys."""
         if not name.strip():
             raise SettingsError("The name of a key must not be empty.")
         secret = PREFIX + secrets.token_urlsafe(32)
-        key = Key(secrets.token_hex(4), name, digest(secret), time.time(), **options)
+        limits = requests_per_minute, characters_per_minute
+        key = Key(secrets.token_hex(4), name, digest(secret), time.time(), *limits, None, weight, remembered)
         await self.add([key])
         return secret, key
 
