@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from model.backends.cpu.backend import open_backend
+from model.backends.cpu.backend import Precision, open_backend
 from model.backends.cpu.build import build
-from model.backends.cpu.engine import Precision
 from model.backends.cpu.isa import Isa
 from model.config import ModelConfig
 from model.model_folder import Generation, ModelFolder, read_folder

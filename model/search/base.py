@@ -80,7 +80,7 @@ class PendingSteps(Protocol):
         """Waits for the steps and returns the output of each."""
 
 
-class AsyncBackend(MultiStepBackend, Protocol):
+class AsyncBackend(Backend, Protocol):
     """A backend that computes steps while the host continues, and can encode new sources at the same time."""
 
     def step_async(

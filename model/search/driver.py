@@ -68,7 +68,7 @@ class SearchDriver:
         self._max_length, self._forbidden = max_length, tuple(forbidden)
         self._async = supports_async(backend)
         # Steps that a device computes ahead have no forbidden tokens.
-        self._multi_step = supports_multi_step(backend) and backend.end == end and not (self._async and forbidden)
+        self._multi_step = (self._async and not forbidden) or (supports_multi_step(backend) and backend.end == end)
         self._unencoded: list[RunningSearch] = []
 
     def start(self, searches: Sequence[RunningSearch]) -> None:

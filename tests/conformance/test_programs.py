@@ -28,15 +28,13 @@ import json, sys
 import numpy as np
 from pathlib import Path
 from model.backends.cpu.backend import CpuBackend
-from model.backends.cpu.engine import CpuEngine
 from model.backends.cpu.tensors import position_table
 from model.config import ModelConfig
 assert "torch" not in sys.modules
 library, folder, precision = sys.argv[1:]
 config = ModelConfig(**json.loads(Path(folder, "config.json").read_text()))
 tensors = dict(np.load(Path(folder, "weights.npz")))
-engine = CpuEngine(Path(library), config, tensors, position_table(config, tensors), slots=4, threads=1, precision=precision)
-backend = CpuBackend(engine)
+backend = CpuBackend(Path(library), config, tensors, position_table(config, tensors), slots=4, threads=1, precision=precision)
 backend.prefill([[5, 9, 33, 17, 3], [40, 8, 3]], [0, 1])
 output = backend.step([0, 1], [1, 1], 5, [-1, -1])
 print(json.dumps([output.ids.tolist(), [score.hex() for score in output.scores.ravel().tolist()]]))

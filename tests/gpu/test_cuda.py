@@ -158,7 +158,7 @@ def test_multi_step_equals_single_steps() -> None:
         backend.prefill(sources(3), [4, 0, 2])
     tokens = [2, 2, 2]
     for _ in range(6):
-        for output in many.multi_step([4, 0, 2], tokens, 4):
+        for output in many.step_async([4, 0, 2], tokens, 1, [-1, -1, -1], 4).outputs():
             tokens = one.step([4, 0, 2], tokens, 1, [-1, -1, -1]).ids[:, 0].tolist()
             assert output.ids[:, 0].tolist() == tokens
     assert many.captured

@@ -11,9 +11,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from model.backends.cpu.backend import CpuBackend
+from model.backends.cpu.backend import CpuBackend, Precision
 from model.backends.cpu.build import build
-from model.backends.cpu.engine import CpuEngine, Precision
 from model.backends.cpu.isa import CpuBackendUnavailable
 from model.backends.cpu.tensors import position_table
 from model.backends.cpu.weights import unsupported
@@ -23,6 +22,7 @@ from model.config import ModelConfig
 from model.search.base import Backend, StepOutput
 from model.search.driver import translate
 from model.search.options import DecodingOptions
+from model.shortlist import Shortlist
 from model.transformer import Transformer
 
 try:
@@ -66,16 +66,29 @@ def tiny(**changes: Any) -> Transformer:
     return transformer
 
 
-def cpu_backend(transformer: Transformer, precision: Precision, *, slots: int = 16, threads: int = 1) -> CpuBackend:
+def cpu_backend(
+    transformer: Transformer,
+    precision: Precision,
+    *,
+    slots: int = 16,
+    threads: int = 1,
+    shortlist: Shortlist | None = None,
+) -> CpuBackend:
     """Returns a CPU backend with the weights of `transformer`."""
     assert LIBRARY is not None
     assert unsupported(transformer.config) is None
     tensors = {name: tensor.numpy() for name, tensor in transformer.state_dict().items()}
     positions = position_table(transformer.config, tensors)
-    engine = CpuEngine(
-        LIBRARY, transformer.config, tensors, positions, slots=slots, threads=threads, precision=precision
+    return CpuBackend(
+        LIBRARY,
+        transformer.config,
+        tensors,
+        positions,
+        slots=slots,
+        threads=threads,
+        precision=precision,
+        shortlist=shortlist,
     )
-    return CpuBackend(engine)
 
 
 def torch_backend(transformer: Transformer, precision: Precision, *, slots: int = 16) -> TorchBackend:

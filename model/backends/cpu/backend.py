@@ -1,30 +1,46 @@
-"""The CPU backend: the interface of model.search on the compiled C++ code. Imports no torch."""
+"""The CPU backend: the interface of model.search on the compiled C++ code. Arguments are checked here before a pointer is
+passed. Imports no torch."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from model.analysis.pair_alignment import WordedSentence, WordReading, check_words
-from model.analysis.types import CANDIDATES, AttentionMaps, Head, HeadMask, check_pair
+from model.analysis.types import CANDIDATES, AttentionMaps, Head, HeadMask, check_head, check_pair
+from model.backends.cpu import bindings as library
 from model.backends.cpu.attention_capture import AttentionCapture
-from model.backends.cpu.bindings import CpuBackendError
-from model.backends.cpu.engine import CpuEngine, Precision
-from model.backends.cpu.isa import CpuBackendUnavailable
+from model.backends.cpu.bindings import CpuBackendError, Float32, Int32, UInt8, address
+from model.backends.cpu.isa import CpuBackendUnavailable, Isa
 from model.backends.cpu.tensors import SafetensorFiles, position_table
-from model.backends.cpu.weights import unsupported
+from model.backends.cpu.weights import Tensors, linears, unsupported, vectors
+from model.calibration import for_int8, row_ranges
+from model.config import ModelConfig
 from model.model_folder import FolderError, ModelFolder
 from model.search.base import StepOutput
 from model.shortlist import Shortlist, ShortlistUse, read_shortlist
 from model.weight_files import weight_files
 
+Precision = Literal["float32", "int8"]
+MAX_THREADS = 256
+_PRECISIONS = {"float32": 0, "int8": 1}
+_ACTIVATIONS = {"relu": 0, "swish": 1, "gelu": 2}
+
 
 def open_backend(
-    folder: ModelFolder, library: Path, *, slots: int, threads: int, precision: Precision, shortlist: ShortlistUse = "off"
-) -> CpuBackend:  # fmt: skip
+    folder: ModelFolder,
+    library: Path,
+    *,
+    slots: int,
+    threads: int,
+    precision: Precision,
+    shortlist: ShortlistUse = "off",
+) -> CpuBackend:
     """Opens a model folder. `shortlist` says whether sentences are limited to the folder's shortlist.
 
     Raises CpuBackendUnavailable for an unsupported shape, FolderError for invalid weights.
@@ -32,86 +48,198 @@ def open_backend(
     if reason := unsupported(folder.model):
         raise CpuBackendUnavailable(reason)
     tensors = SafetensorFiles(weight_files(folder.path))
+    positions = position_table(folder.model, tensors)
+    listed = read_shortlist(folder, shortlist)
     try:
-        engine = CpuEngine(
-            library, folder.model, tensors, position_table(folder.model, tensors), slots=slots, threads=threads,
+        return CpuBackend(
+            library,
+            folder.model,
+            tensors,
+            positions,
+            slots=slots,
+            threads=threads,
             precision=precision,
-        )  # fmt: skip
+            shortlist=listed,
+        )
     except ValueError as error:
         raise FolderError(str(error)) from None
     except CpuBackendError as error:
         raise FolderError(f"The CPU backend cannot load the weights: {error}.") from None
-    return CpuBackend(engine, read_shortlist(folder, shortlist))
 
 
 class CpuBackend:
-    """Implements the backend interface of model.search with a CpuEngine. With a `shortlist`, each row writes only tokens
-    that its source allows; forced tokens are scored among all."""
+    """One model in one precision with its own threads and slots. Calls are serialised and release the interpreter lock.
 
-    def __init__(self, engine: CpuEngine, shortlist: Shortlist | None = None) -> None:
+    `tensors` are the Transformer's parameters by name, float32; `positions` is the table (max_length, d_model) that is
+    added to embeddings. With a `shortlist`, each row writes only tokens that its source allows; forced tokens are scored
+    among all.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        config: ModelConfig,
+        tensors: Tensors,
+        positions: Float32,
+        *,
+        slots: int,
+        threads: int,
+        precision: Precision,
+        shortlist: Shortlist | None = None,
+    ) -> None:
+        if slots < 1 or not 1 <= threads <= MAX_THREADS:
+            raise ValueError(f"slots must be at least 1 and threads between 1 and {MAX_THREADS}.")
+        self.config, self.slots, self.precision, self.end = config, slots, precision, config.eos_id
+        self._handle: int | None = None
+        self._commons = 0
+        self._library = library.load(path)
+        scale = math.sqrt(config.d_model) if config.scale_embeddings else 1.0
+        integers = [
+            _PRECISIONS[precision], config.vocab_size, config.source_vocab_size or config.vocab_size, config.d_model,
+            config.heads, config.d_ff, config.encoder_layers, config.decoder_layers, int(config.norm == "pre"),
+            int(config.tied_embeddings), int(config.zero_start_embedding),
+            int(config.recurrence != "none"), _ACTIVATIONS[config.activation],
+            config.max_length, slots, threads,
+        ]  # fmt: skip
+        shape = _int32(integers)
+        reals = np.array([config.norm_epsilon, scale], dtype=np.float32)
+        self._handle = self._library.attentive_create(address(shape), address(reals))
+        if not self._handle:
+            raise CpuBackendError(self._library.attentive_error().decode())
+        self._load(tensors, positions)
         self._shortlist = shortlist
-        self.engine, self.slots, self.end = engine, engine.slots, engine.config.eos_id
         lists = [] if shortlist is None else shortlist.common()
-        self._common = [engine.add_common(tokens) if len(tokens) else -1 for tokens in lists]
-        """Numbers of the common lists in the engine, -1 for an empty one."""
+        self._common = [self.add_common(tokens) if len(tokens) else -1 for tokens in lists]
+        """Numbers of the common lists in the C++ code, -1 for an empty one."""
+
+    @property
+    def isa(self) -> Isa:
+        """The instruction set of the library."""
+        name: Isa = self._library.attentive_isa().decode()
+        return name
+
+    @property
+    def details(self) -> Mapping[str, str]:
+        """The instruction set, for /ready."""
+        return {"isa": self.isa}
+
+    def __del__(self) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stops the threads and frees the memory."""
+        handle, self._handle = getattr(self, "_handle", None), None
+        if handle:
+            self._library.attentive_destroy(handle)
 
     def prefill(
         self, sources: Sequence[Sequence[int]], slots: Sequence[int], masked_heads: Sequence[HeadMask] = ()
     ) -> None:
-        """Encodes the sources and starts a row for each in its slot."""
-        self.engine.prefill(sources, slots, masked_heads)
+        """Encodes each source (1 to max_length ids) and starts a row in its slot. `masked_heads` has the masked heads
+        of each row."""
+        if len(sources) != len(slots):
+            raise ValueError(f"{len(sources)} sources for {len(slots)} slots.")
+        if not sources:
+            return
+        lengths = _int32([len(source) for source in sources])
+        tokens = _int32([token for source in sources for token in source])
+        if lengths.min() < 1 or lengths.max() > self.config.max_length:
+            raise ValueError(f"A source must have 1 to {self.config.max_length} tokens.")
+        where = self._slots(slots)
+        if len(set(slots)) != len(slots):
+            raise ValueError("Slots of one prefill must be distinct.")
+        masked = self._masked(masked_heads, len(sources))
+        self._call("prefill", len(sources), address(where), address(lengths), address(tokens), address(masked))
         if self._shortlist is not None:
             for source, slot in zip(sources, slots, strict=True):
                 split = self._shortlist.split(source, self.end)
                 if split is not None:
-                    self.engine.restrict(slot, split[1], self._common[split[0]])
+                    self.restrict(slot, split[1], self._common[split[0]])
 
-    def step(self, slots: Sequence[int], tokens: Sequence[int], candidates: int, forced: Sequence[int]) -> StepOutput:
-        """Advances each row by its token. Returns its `candidates` best next tokens, a forced one in column 0."""
-        ids, scores, forced_scores = self.engine.step(
-            slots, tokens, min(candidates, self.engine.config.vocab_size), forced
-        )
-        for row, token in enumerate(forced):
+    def add_common(self, tokens: Int32) -> int:
+        """Keeps a list of `tokens`, ascending, that many sentences may write. Returns its number for `restrict`."""
+        ids = self._allowed(tokens)
+        self._call("add_common", address(ids), len(ids))
+        self._commons += 1
+        return self._commons - 1
+
+    def restrict(self, slot: int, own: Int32, common: int = -1) -> None:
+        """Restricts the sentence in `slot` to its `own` tokens, ascending, and to those of a common list that has none
+        of them. They have the whole probability; further candidates have the score -inf. Steps of a row with a forced
+        token are not restricted."""
+        ids = self._allowed(own)
+        self._check_slots(_int32([slot]))
+        self._call("restrict", slot, common, address(ids), len(ids))
+
+    def _allowed(self, tokens: Int32) -> Int32:
+        if len(tokens) and (tokens[0] < 0 or tokens[-1] >= self.config.vocab_size or (np.diff(tokens) < 1).any()):
+            raise ValueError("Allowed tokens must be ascending ids of the vocabulary.")
+        return np.ascontiguousarray(tokens, dtype=np.int32)
+
+    def step(
+        self,
+        slots: Sequence[int],
+        tokens: Sequence[int],
+        candidates: int,
+        forced: Sequence[int],
+        capture: AttentionCapture | None = None,
+    ) -> StepOutput:
+        """Advances each row by its token. Returns its `candidates` best next tokens, ties by lower id, a forced one in
+        column 0. `capture`, allowed for one row, receives the attention weights of its position."""
+        rows, columns = len(slots), min(candidates, self.config.vocab_size)
+        if len(tokens) != rows or len(forced) != rows:
+            raise ValueError(
+                f"{rows} slots, {len(tokens)} tokens and {len(forced)} forced tokens must be equally many."
+            )
+        ids, scores, forced_scores = self._candidates(rows, columns)
+        if rows:
+            given = _int32((slots, tokens, forced))  # one array: taking an address is slow
+            self._check_slots(given[0])
+            self._check_forced(given[2])
+            first, row = given.ctypes.data, given.strides[0]
+            self._call(
+                "step", rows, first, first + row, columns, first + 2 * row, address(ids), address(scores),
+                address(forced_scores), None if capture is None else self._capture(capture),
+            )  # fmt: skip
+        for number, token in enumerate(forced):
             if token >= 0:
-                ids[row], scores[row] = np.roll(ids[row], 1), np.roll(scores[row], 1)
-                ids[row, 0], scores[row, 0] = token, forced_scores[row]
+                ids[number], scores[number] = np.roll(ids[number], 1), np.roll(scores[number], 1)
+                ids[number, 0], scores[number, 0] = token, forced_scores[number]
         return StepOutput(ids.astype(np.int64), scores)
-
-    def multi_step(
-        self, slots: Sequence[int], tokens: Sequence[int], steps: int, forbidden: Sequence[int] = ()
-    ) -> list[StepOutput]:
-        """Runs `steps` greedy steps without returning to Python: ids and scores (B, 1) of each step, without `forbidden`
-        tokens. Outputs after a row's end of sentence are undefined."""
-        ids, scores = self.engine.multi_step(slots, tokens, steps, forbidden)
-        wide = ids.astype(np.int64)
-        return [StepOutput(wide[i, :, None], scores[i, :, None]) for i in range(steps)]
 
     def forced_steps(
         self, slots: Sequence[int], tokens: Sequence[Sequence[int]], forced: Sequence[Sequence[int]]
-    ) -> list[NDArray[np.float32]]:
-        """Advances each row by several known tokens in one pass, bit for bit as in single steps. Returns the
-        log-probabilities of each row's forced tokens."""
-        return self.engine.forced_steps(slots, tokens, forced)
-
-    def reorder(self, targets: Sequence[int], origins: Sequence[int]) -> None:
-        """Copies rows: targets[i] continues from what row origins[i] held before the call."""
-        self.engine.reorder(targets, origins)
-
-    def free(self, slots: Sequence[int]) -> None:
-        """Frees the rows."""
-        self.engine.free(slots)
+    ) -> list[Float32]:
+        """Advances each slot by several known tokens in one pass, bit for bit as in single steps. Returns the
+        log-probabilities of each slot's forced tokens, one for each token read."""
+        lengths = _int32([len(read) for read in tokens])
+        if len(slots) != len(lengths) or [len(written) for written in forced] != lengths.tolist():
+            raise ValueError("forced_steps needs as many forced tokens as tokens for each slot.")
+        if not len(slots):
+            return []
+        if lengths.min() < 1 or lengths.max() > self.config.max_length or len(set(slots)) != len(slots):
+            raise ValueError(f"forced_steps needs 1 to {self.config.max_length} tokens for each of its distinct slots.")
+        where = self._slots(slots)
+        given, scored = _int32([*chain.from_iterable(tokens)]), _int32([*chain.from_iterable(forced)])
+        self._check_forced(scored)
+        if scored.min() < 0:
+            raise ValueError("forced_steps needs a forced token for each token read.")
+        found = np.empty(len(given), dtype=np.float32)
+        self._call(
+            "forced_steps", len(where), address(where), address(lengths), address(given), address(scored), address(found),
+        )  # fmt: skip
+        return np.split(found, np.cumsum(lengths)[:-1])
 
     def attention_maps(
         self, source: Sequence[int], target: Sequence[int], masked_heads: HeadMask = (), vectors_of: Head | None = None
     ) -> AttentionMaps:
-        """Returns the attention weights of a pair, equal to those of decoding. Raises ValueError for invalid ids,
-        lengths and heads."""
-        config = self.engine.config
+        """Returns the attention weights of a pair, equal to those of decoding. No slot changes. Raises ValueError for
+        invalid ids, lengths and heads."""
+        config = self.config
         check_pair(config, source, target)
         capture = AttentionCapture(config, len(source), len(target) + 1, vectors_of)
         inputs, written = [config.decoder_start_id, *target], [*target, config.eos_id]
-        candidates = min(CANDIDATES, config.vocab_size)
-        ids, scores, forced = self.engine.forced_decode(source, inputs, candidates, written, capture, masked_heads)
+        ids, scores, forced = self.forced_decode(source, inputs, written, capture, masked_heads)
         return AttentionMaps(
             capture.cross,
             capture.encoder,
@@ -123,17 +251,161 @@ class CpuBackend:
             capture.forget_gates,
         )
 
+    def forced_decode(
+        self,
+        source: Sequence[int],
+        inputs: Sequence[int],
+        forced: Sequence[int],
+        capture: AttentionCapture,
+        masked_heads: HeadMask = (),
+    ) -> tuple[Int32, Float32, Float32]:
+        """Decodes `inputs` after `source` in one pass (teacher forcing), bit for bit as step by step. No slot changes.
+
+        `capture`, created for both lengths, receives the attention of every head. `forced` has one token per input.
+        Returns the ids and log-probabilities of the likeliest tokens, and the log-probabilities of the forced ones.
+        """
+        lengths = len(source), len(inputs)
+        if min(lengths) < 1 or (capture.source, capture.queries) != lengths or len(forced) != len(inputs):
+            raise ValueError("forced_decode needs one forced token for each input and a capture of both lengths.")
+        columns = min(CANDIDATES, self.config.vocab_size)
+        ids, scores, forced_scores = self._candidates(len(inputs), columns)
+        scored, read, given = _int32(forced), _int32(source), _int32(inputs)
+        self._check_forced(scored)
+        masked = self._masked([masked_heads], 1)
+        self._call(
+            "forced_decode", address(read), address(given), address(masked), columns, address(scored), address(ids),
+            address(scores), address(forced_scores), self._capture(capture),
+        )  # fmt: skip
+        return ids, scores, forced_scores
+
     def read_words(self, sentence: WordedSentence, wanted: Sequence[int]) -> WordReading:
-        """Returns the evidence for word alignment of a sentence. Raises ValueError for invalid ids, lengths and
-        words."""
-        check_words(self.engine.config, sentence, wanted)
-        return WordReading(*self.engine.read_words(sentence.ids, sentence.words, wanted))
+        """Returns the states after the last encoder layer (S, d_model), and for each word the log-probabilities of the
+        `wanted` tokens as first target token when cross-attention is restricted to that word. No slot changes. Raises
+        ValueError for invalid ids, lengths and words."""
+        config, words = self.config, sentence.words
+        check_words(config, sentence, wanted)
+        states = np.empty((len(sentence.ids), config.d_model), dtype=np.float32)
+        scores = np.empty((len(words), len(wanted)), dtype=np.float32)
+        read, bounds, tokens = _int32(sentence.ids), _int32([bound for word in words for bound in word]), _int32(wanted)
+        self._call(
+            "read_words", address(read), len(read), address(bounds), len(words), config.decoder_start_id, address(tokens),
+            len(tokens), address(states), address(scores),
+        )  # fmt: skip
+        return WordReading(states, scores)
+
+    def multi_step(
+        self, slots: Sequence[int], tokens: Sequence[int], steps: int, forbidden: Sequence[int] = ()
+    ) -> list[StepOutput]:
+        """Runs `steps` greedy steps, each row reading its own last token: ids and scores (B, 1) of each step.
+
+        A row stops after the end of sentence; its further outputs are undefined. `forbidden` tokens are not written, but
+        have their part of the distribution.
+        """
+        rows, limit = len(slots), self.config.max_length
+        if len(tokens) != rows or not 1 <= steps <= limit:
+            raise ValueError(f"multi_step needs one token for each slot and 1 to {limit} steps.")
+        ids = np.empty((steps, rows), dtype=np.int32)
+        scores = np.empty((steps, rows), dtype=np.float32)
+        where, given, never = self._slots(slots), _int32(tokens), _int32(sorted(set(forbidden)))
+        if self.end in forbidden or len(never) >= self.config.vocab_size:
+            raise ValueError("Neither the end of sentence nor the whole vocabulary can be forbidden.")
+        if rows:
+            self._call(
+                "multi_step", rows, address(where), address(given), steps, self.end, address(never), len(never), address(ids),
+                address(scores),
+            )  # fmt: skip
+        wide = ids.astype(np.int64)
+        return [StepOutput(wide[i, :, None], scores[i, :, None]) for i in range(steps)]
+
+    def reorder(self, targets: Sequence[int], origins: Sequence[int]) -> None:
+        """Copies the rows: slot targets[i] continues from what slot origins[i] held before the call."""
+        to, of = self._slots(targets), self._slots(origins)
+        if len(to) != len(of) or len(set(targets)) != len(targets):
+            raise ValueError("reorder needs one origin for each of its distinct targets.")
+        self._call("reorder", len(to), address(to), address(of))
+
+    def free(self, slots: Sequence[int]) -> None:
+        """Frees the rows of the slots and their pages."""
+        where = self._slots(slots)
+        self._call("free", len(where), address(where))
 
     @property
-    def details(self) -> Mapping[str, str]:
-        """The instruction set, for /ready."""
-        return {"isa": self.engine.isa}
+    def bytes(self) -> tuple[int, int]:
+        """Bytes of weights, and of keys and values."""
+        return self._library.attentive_weight_bytes(self._handle), self._library.attentive_cache_bytes(self._handle)
 
-    def close(self) -> None:
-        """Stops the threads and frees the memory."""
-        self.engine.close()
+    @property
+    def pages_used(self) -> int:
+        """Number of pages of 16 positions in use."""
+        return int(self._library.attentive_pages_used(self._handle))
+
+    def _load(self, tensors: Tensors, positions: Float32) -> None:
+        int8 = self.precision == "int8"
+        if int8:
+            tensors = for_int8(self.config, tensors, positions)
+        for name, parts, bias in linears(self.config, tensors):
+            weight = np.ascontiguousarray(parts[0] if len(parts) == 1 else np.concatenate(parts), dtype=np.float32)
+            offset = None if bias is None else np.ascontiguousarray(bias, dtype=np.float32)
+            if weight.ndim != 2 or (offset is not None and offset.shape != weight.shape[:1]):
+                raise ValueError(f"The tensors of {name} do not have the shapes of a matrix and its bias.")
+            ranges = np.concatenate([row_ranges(part) for part in parts]) if int8 else None
+            self._call("linear", name.encode(), address(weight), address(ranges), address(offset), *weight.shape)
+        for name, vector in vectors(self.config, tensors, positions):
+            values = np.ascontiguousarray(vector, dtype=np.float32)
+            self._call("vector", name.encode(), address(values), values.size)
+        self._call("resolve")
+
+    def _candidates(self, rows: int, columns: int) -> tuple[Int32, Float32, Float32]:
+        """Returns arrays for ids and scores (rows, columns) and for the scores of forced tokens (rows)."""
+        if columns < 1:
+            raise ValueError("There must be at least 1 candidate.")
+        shape = rows, columns
+        return np.empty(shape, dtype=np.int32), np.empty(shape, dtype=np.float32), np.empty(rows, dtype=np.float32)
+
+    def _check_forced(self, tokens: Int32) -> None:
+        if tokens.max() >= self.config.vocab_size:
+            raise ValueError(f"A forced token is outside the vocabulary of {self.config.vocab_size}.")
+
+    def _masked(self, masked_heads: Sequence[HeadMask], rows: int) -> UInt8 | None:
+        """Returns 1 for each masked head (rows, layers of encoder, self- and cross-attention, H); None if no head is
+        masked."""
+        if not any(masked_heads):
+            return None
+        if len(masked_heads) != rows:
+            raise ValueError(f"{len(masked_heads)} masks for {rows} rows.")
+        config = self.config
+        first = {"encoder": 0, "decoder": config.encoder_layers, "cross": config.encoder_layers + config.decoder_layers}
+        masked = np.zeros((rows, config.encoder_layers + 2 * config.decoder_layers, config.heads), dtype=np.uint8)
+        for row, heads in enumerate(masked_heads):
+            for kind, layer, head in heads:
+                check_head(config, (kind, layer, head))
+                masked[row, first[kind] + layer, head] = 1
+        return masked
+
+    def _capture(self, capture: AttentionCapture) -> int:
+        config = self.config
+        if capture.shape != (config.encoder_layers, config.decoder_layers, config.heads, config.head_dim):
+            raise ValueError("The AttentionCapture was created for a model of another shape.")
+        return capture.address
+
+    def _slots(self, slots: Sequence[int]) -> Int32:
+        where = _int32(slots)
+        self._check_slots(where)
+        return where
+
+    def _check_slots(self, slots: Int32) -> None:
+        if slots.size and (slots.min() < 0 or slots.max() >= self.slots):
+            raise ValueError(f"Slots are numbered 0 to {self.slots - 1}.")
+
+    def _call(self, name: str, *arguments: object) -> None:
+        if self._handle is None:
+            raise CpuBackendError("The CPU backend is closed.")
+        if getattr(self._library, f"attentive_{name}")(self._handle, *arguments):
+            raise CpuBackendError(self._library.attentive_error().decode())
+
+
+def _int32(values: Sequence[int] | Sequence[Sequence[int]]) -> Int32:
+    try:
+        return np.array(values, dtype=np.int32)
+    except OverflowError:
+        raise ValueError("A token or slot is not a 32-bit integer.") from None

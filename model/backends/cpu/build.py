@@ -30,8 +30,6 @@ FLAGS = (
 TRIAL_FLAGS = tuple(flag for flag in FLAGS if flag not in ("-fPIC", "-shared"))
 TRIAL_SOURCES = ("trial/", "kernels/", "layers/linear.")
 """The sources of the trial program begin so; the library has all others than `trial/`."""
-TIMEOUT_SECONDS = 300
-"""Time for one library while a server waits for it with torch. Compiling ahead of time has no limit."""
 
 
 def default_folder() -> Path:
@@ -78,24 +76,17 @@ def build(folder: Path | None = None, isa: Isa = "auto") -> Path:
     raise refusal or CpuBackendUnavailable("The CPU backend has no instruction set for this processor.")
 
 
-def build_one(
-    instructions: InstructionSet, folder: Path | None = None, seconds: float | None = TIMEOUT_SECONDS
-) -> Path:
-    """Returns the library for `instructions`, compiled into `folder` if necessary, within `seconds` (None: no limit).
-    Raises CpuBackendUnavailable."""
+def build_one(instructions: InstructionSet, folder: Path | None = None) -> Path:
+    """Returns the library for `instructions`, compiled into `folder` if necessary. Raises CpuBackendUnavailable."""
     name = library_name(instructions)
-    return _find(folder, name) or _compile(
-        folder, name, (*FLAGS, *instructions.compiler_flags), source_files(), seconds
-    )
+    return _find(folder, name) or _compile(folder, name, (*FLAGS, *instructions.compiler_flags), source_files())
 
 
-def build_trial(
-    instructions: InstructionSet, folder: Path | None = None, seconds: float | None = TIMEOUT_SECONDS
-) -> Path:
+def build_trial(instructions: InstructionSet, folder: Path | None = None) -> Path:
     """Returns the trial program of `instructions`, compiled into `folder` if necessary. Raises CpuBackendUnavailable."""
     sources = source_files(trial=True)
     name = _file_name("trial", instructions, sources, TRIAL_FLAGS)
-    return _find(folder, name) or _compile(folder, name, (*TRIAL_FLAGS, *instructions.compiler_flags), sources, seconds)
+    return _find(folder, name) or _compile(folder, name, (*TRIAL_FLAGS, *instructions.compiler_flags), sources)
 
 
 def _ranked(folder: Path | None, isa: Isa, compile: bool) -> list[InstructionSet]:
@@ -120,8 +111,8 @@ def build_ahead(folder: Path, isa: Isa = "auto", report: Callable[[str], object]
     built, refusal = [], CpuBackendUnavailable("There is nothing to compile.")
     wanted = of_this_machine(isa)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        trials = [pool.submit(build_trial, each, folder, None) for each in wanted if len(wanted) > 1]
-        building = {each.name: pool.submit(build_one, each, folder, None) for each in wanted}
+        trials = [pool.submit(build_trial, each, folder) for each in wanted if len(wanted) > 1]
+        building = {each.name: pool.submit(build_one, each, folder) for each in wanted}
         for name, library in building.items():
             try:
                 built.append(library.result())
@@ -151,9 +142,7 @@ def _find(folder: Path | None, name: str) -> Path | None:
     return None
 
 
-def _compile(
-    folder: Path | None, name: str, flags: Sequence[str], sources: Sequence[Path], seconds: float | None
-) -> Path:
+def _compile(folder: Path | None, name: str, flags: Sequence[str], sources: Sequence[Path]) -> Path:
     target = folder or default_folder()
     compiler = next(filter(None, map(shutil.which, COMPILERS)), None)
     if compiler is None:
@@ -165,7 +154,7 @@ def _compile(
         target.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target) as scratch:
             output = Path(scratch) / "output"
-            _run([compiler, *flags, f"-I{SOURCES}", *units, "-o", str(output)], seconds)
+            _run([compiler, *flags, f"-I{SOURCES}", *units, "-o", str(output)])
             path = target / name
             output.replace(path)  # atomic: another process sees the whole file or none
     except OSError as error:
@@ -173,13 +162,8 @@ def _compile(
     return path
 
 
-def _run(command: list[str], seconds: float | None) -> None:
-    if seconds is not None and (nice := shutil.which("nice")):  # the server translates meanwhile
-        command = [nice, "-n", "10", *command]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
-    except subprocess.TimeoutExpired:
-        raise CpuBackendUnavailable(f"Compiling the CPU backend took longer than {seconds:.0f} seconds.") from None
+def _run(command: list[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         first = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr[:200])
         raise CpuBackendUnavailable(f"The CPU backend did not compile: {first.strip()[:200]}")

@@ -82,8 +82,7 @@ class GraphedBackend(TorchBackend):
     """A TorchBackend with steps of fixed shape: replayed from CUDA graphs if `capture`, computed with `kernels` if
     given.
 
-    `captured` counts the steps that were replayed; `end` ends what `multi_step` generates. Raises
-    ValueError for a model that the kernels cannot run.
+    `captured` counts the steps that were replayed. Raises ValueError for a model that the kernels cannot run.
     """
 
     cache: StaticCache
@@ -94,7 +93,6 @@ class GraphedBackend(TorchBackend):
         super().__init__(transformer, slots)
         parameter = next(transformer.parameters())
         self.cache = StaticCache(transformer.config, slots, parameter.dtype, self.device)
-        self.end = transformer.config.eos_id
         self.captured = 0
         self._fused = None if kernels is None else FusedStep(self.transformer, self.cache, kernels)
         self._graphs = StepGraphs(capture)
@@ -135,14 +133,6 @@ class GraphedBackend(TorchBackend):
     def step(self, slots: Sequence[int], tokens: Sequence[int], candidates: int, forced: Sequence[int]) -> StepOutput:
         """Advances each row by its token. Returns the `candidates` most probable next tokens of each row."""
         return self.step_async(slots, tokens, candidates, forced).outputs()[0]
-
-    def multi_step(
-        self, slots: Sequence[int], tokens: Sequence[int], steps: int, forbidden: Sequence[int] = ()
-    ) -> list[StepOutput]:
-        """Runs `steps` greedy steps without returning to the host in between. Raises ValueError for forbidden tokens."""
-        if forbidden:
-            raise ValueError("Captured steps have no forbidden tokens.")
-        return self.step_async(slots, tokens, 1, [-1] * len(slots), steps).outputs()
 
     @torch.inference_mode()
     def step_async(

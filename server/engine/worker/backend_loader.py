@@ -12,9 +12,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from model.backends.cpu.backend import open_backend
+from model.backends.cpu.backend import Precision, open_backend
 from model.backends.cpu.build import build, find
-from model.backends.cpu.engine import Precision
 from model.backends.cpu.isa import CpuBackendUnavailable, check_cpu
 from model.backends.interface import InspectableBackend
 from model.model_folder import FolderError, ModelFolder, read_folder

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from model.backends.cpu.backend import CpuBackend
 from model.backends.cpu.bindings import CpuBackendError
 from model.backends.torch.backend import TorchBackend
 from model.model_folder import FolderError, ModelFolder, TokenizerFiles
@@ -46,7 +45,7 @@ def tagged(vocabulary: int, best: int, tags: tuple[int, ...]) -> Shortlist:
 def backend(kind: str, transformer: Transformer, listed: Shortlist | None, slots: int = 16) -> Backend:
     if kind == "torch":
         return TorchBackend(transformer, slots, listed)
-    return CpuBackend(cpu_backend(transformer, "float32", slots=slots).engine, listed)
+    return cpu_backend(transformer, "float32", slots=slots, shortlist=listed)
 
 
 def test_a_source_allows_the_first_tokens_and_those_of_its_own() -> None:
@@ -179,7 +178,7 @@ def test_tagged_lists_limit_each_row(kind: str) -> None:
 
 @needs_cpu_backend
 def test_the_engine_refuses_lists_that_overlap() -> None:
-    engine = cpu_backend(tiny(), "float32", slots=2).engine
+    engine = cpu_backend(tiny(), "float32", slots=2)
     engine.prefill([[5, 3]], [0])
     common = engine.add_common(np.array([4, 8], dtype=np.int32))
     for own, number in (([8], common), ([9], common + 1), ([], -1), ([9, 9], -1), ([200], -1)):

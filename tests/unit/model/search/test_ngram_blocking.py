@@ -140,9 +140,3 @@ def test_batch_and_multi_step_do_not_change_targets(precision: Any, beam: int) -
             assert any(longest_loop(tokens) for tokens in plain)
         if precision == "float32":
             assert run(torch_backend(transformer, precision), sources, options, config) == together
-
-
-@pytest.mark.parametrize("size", [-1, -5])
-def test_a_negative_size_is_refused(size: int) -> None:
-    with pytest.raises(ValueError, match="no_repeat_ngram_size"):
-        DecodingOptions(no_repeat_ngram_size=size)

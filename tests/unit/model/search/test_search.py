@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 
-from model.backends.torch.backend import TorchBackend
 from model.model_folder import Generation
 from model.search.driver import RunningSearch, SearchDriver, new_search
 from model.search.options import RERANK_THRESHOLD, DecodingOptions
@@ -159,22 +158,6 @@ def test_a_prefix_is_kept_and_continued(beam: int) -> None:
             assert hypothesis.token_scores == pytest.approx(table.total((2, 3), complete(hypothesis)), abs=1e-5)
         [free] = search(table, beam_size=1, prefix=search(table, max_length=9)[0].tokens, max_length=20)
         assert free.tokens[:9] == search(table, max_length=20)[0].tokens[:9]
-
-
-def test_masked_heads_apply_to_one_sentence() -> None:
-    transformer = random_model()
-    sources = random_ids(transformer.config, 4)
-    backend = TorchBackend(transformer, 4)
-    heads = (("cross", 0, 0), ("cross", 1, 1))
-    start = [transformer.config.decoder_start_id] * 4
-    backend.prefill(sources, [0, 1, 2, 3], [heads, (), heads, ()])
-    mixed = backend.step([0, 1, 2, 3], start, 3, [-1] * 4)
-    for masks, rows in ((heads, (0, 2)), ((), (1, 3))):
-        alone = TorchBackend(transformer, 4)
-        alone.prefill(sources, [0, 1, 2, 3], [masks] * 4)
-        output = alone.step([0, 1, 2, 3], start, 3, [-1] * 4)
-        for row in rows:
-            assert np.allclose(output.scores[row], mixed.scores[row], atol=1e-5)
 
 
 @pytest.mark.parametrize("beam", [1, 3])

@@ -70,6 +70,7 @@ def test_targets_over_the_maximum_length_are_refused(options: dict[str, Any], me
         {"beam_size": 33},
         {"hypotheses": 2},
         {"max_length": 0},
+        {"no_repeat_ngram_size": -1},
         {"length_penalty": -0.1},
         {"length_penalty": math.nan},
     ],

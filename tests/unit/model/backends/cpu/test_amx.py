@@ -68,18 +68,6 @@ def test_sums_are_exact(library: ctypes.CDLL, rows: int, outputs: int, k: int) -
     assert np.array_equal(found, activations.astype(np.int64) @ weights.T.astype(np.int64))
 
 
-@pytest.mark.parametrize(("rows", "outputs", "k"), SHAPES)
-def test_tiles_give_the_bits_of_the_small_kernels(library: ctypes.CDLL, rows: int, outputs: int, k: int) -> None:
-    activations, weights = operands(rows, outputs, k)
-    random = np.random.default_rng(5)
-    scales, bias = random.random(rows, np.float32), random.standard_normal(outputs, np.float32)
-    weights *= random.random((outputs, 1), np.float32)
-    tiled, _ = product(library, activations, weights, scales, bias, rows)
-    alone, (_, _, products) = product(library, activations, weights, scales, bias, 1)
-    assert products == 0
-    assert np.array_equal(tiled, alone)
-
-
 def test_extreme_values_do_not_saturate(library: ctypes.CDLL) -> None:
     activations = np.repeat(np.array([[127], [-127]], np.int8), 16, axis=0) * np.ones((1, 2048), np.int8)
     weights = np.full((64, 2048), 127.0, np.float32)
@@ -87,25 +75,6 @@ def test_extreme_values_do_not_saturate(library: ctypes.CDLL) -> None:
     ones, zeros = np.ones(32, np.float32), np.zeros(64, np.float32)
     found, _ = product(library, activations, weights, ones, zeros, 32)
     assert np.array_equal(found, (activations.astype(np.int64) @ weights.T.astype(np.int64)).astype(np.float32))
-
-
-@pytest.mark.parametrize(
-    ("rows", "loads", "products"),
-    [(16, 4 + 8 * 5, 8 * 4), (32, 2 * (4 + 8 * 4), 8 * 8), (64, 4 * (4 + 8 * 4), 16 * 8), (15, 0, 0)],
-)
-def test_a_panel_takes_the_least_number_of_products(library: ctypes.CDLL, rows: int, loads: int, products: int) -> None:
-    activations, weights = operands(rows, 64, 512)
-    _, counts = product(library, activations, weights, np.ones(rows, np.float32), np.zeros(64, np.float32), rows)
-    assert counts == [loads, products // 8, products]
-
-
-def test_the_emulation_refuses_what_the_processor_refuses(library: ctypes.CDLL) -> None:
-    assert library.emulated_refusal(64, 16) == 0
-    assert library.emulated_refusal(-1, 16) == 1  # no configuration
-    assert library.emulated_refusal(128, 16) == 1  # rows of more than 64 bytes
-    assert library.emulated_refusal(0, 16) == 1  # rows without bytes
-    assert library.emulated_refusal(32, 16) == 1  # fewer sums than outputs
-    assert library.emulated_refusal(64, 8) == 1  # fewer weights than activations
 
 
 def test_the_instructions_compile(tmp_path: Path) -> None:

@@ -10,9 +10,8 @@ import pytest
 
 from model.analysis.types import Head, HeadMask
 from model.backends.cpu.attention_capture import AttentionCapture
-from model.backends.cpu.backend import CpuBackend
+from model.backends.cpu.backend import CpuBackend, Precision
 from model.backends.cpu.bindings import CpuBackendError
-from model.backends.cpu.engine import Precision
 from model.backends.torch.attention_maps import attention_maps
 from model.search.driver import translate
 from model.search.options import DecodingOptions
@@ -33,12 +32,12 @@ def decoded(
     backend: CpuBackend, source: list[int], target: list[int], slot: int, masked: HeadMask = ()
 ) -> tuple[AttentionCapture, list[float]]:
     """Returns attention weights and scores of the target, captured from an incremental decode."""
-    config = backend.engine.config
+    config = backend.config
     capture = AttentionCapture(config, len(source), len(target) + 1)
     backend.prefill([source], [slot], [masked])
     scores = []
     for read, written in zip([config.decoder_start_id, *target], [*target, config.eos_id], strict=True):
-        scores.append(float(backend.engine.step([slot], [read], 1, [written], capture).forced[0]))
+        scores.append(float(backend.step([slot], [read], 1, [written], capture).scores[0, 0]))
     backend.free([slot])
     return capture, scores
 
@@ -58,7 +57,7 @@ def test_maps_equal_the_incremental_decode(variant: str, precision: Precision) -
         assert np.array_equal(maps.decoder, capture.decoder)
         assert np.array_equal(maps.forget_gates, capture.forget_gates)
         assert maps.token_scores.tolist() == scores
-        assert backend.engine.pages_used == 0
+        assert backend.pages_used == 0
 
 
 @pytest.mark.parametrize("beam_size", [1, 4])
@@ -132,7 +131,7 @@ def test_maps_with_masked_heads_equal_decoding_with_masked_heads(precision: Prec
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_head_vectors_reproduce_the_attention_weights(precision: Precision, head: Head) -> None:
     backend = cpu_backend(tiny(), precision)
-    [source], [target] = sentences(backend.engine.config, (19,)), sentences(backend.engine.config, (18,))
+    [source], [target] = sentences(backend.config, (19,)), sentences(backend.config, (18,))
     maps = backend.attention_maps(source, target, (), head)
     assert maps.vectors is not None
     scores = maps.vectors.query @ maps.vectors.key.T / np.sqrt(maps.vectors.query.shape[-1])
@@ -156,9 +155,9 @@ def test_attention_maps_do_not_depend_on_threads_or_change_other_slots(precision
         for part in ("encoder", "decoder", "cross", "token_scores", "candidate_ids", "candidate_scores"):
             assert np.array_equal(getattr(found, part), getattr(expected, part))
         forced = [*target, transformer.config.eos_id][place]
-        assert busy.engine.step([15, 0], [5, token], 1, [-1, forced]).forced[1] == np.float32(rest[place])
+        assert busy.step([15, 0], [5, token], 1, [-1, forced]).scores[1, 0] == np.float32(rest[place])
     busy.free([0, 15])
-    assert busy.engine.pages_used == 0
+    assert busy.pages_used == 0
 
 
 def test_invalid_attention_requests_are_refused() -> None:
@@ -173,20 +172,20 @@ def test_invalid_attention_requests_are_refused() -> None:
         backend.attention_maps([5], [5], (("cross", 0, 9),))
     with pytest.raises(ValueError, match="no cross head 9"):
         backend.attention_maps([5], [5], (), ("cross", 0, 9))
-    engine, config = backend.engine, transformer.config
+    config = transformer.config
     with pytest.raises(ValueError, match="of both lengths"):
-        engine.forced_decode([5], [2], 1, [3], AttentionCapture(config, 2, 1))
+        backend.forced_decode([5], [2], [3], AttentionCapture(config, 2, 1))
     with pytest.raises(ValueError, match="another shape"):
-        engine.forced_decode([5], [2], 1, [3], AttentionCapture(config.replace(heads=4), 1, 1))
+        backend.forced_decode([5], [2], [3], AttentionCapture(config.replace(heads=4), 1, 1))
     with pytest.raises(CpuBackendError, match="vocabulary"):
-        engine.forced_decode([200], [2], 1, [3], AttentionCapture(config, 1, 1))
+        backend.forced_decode([200], [2], [3], AttentionCapture(config, 1, 1))
     with pytest.raises(CpuBackendError, match="vocabulary"):
-        engine.forced_decode([5], [-2], 1, [3], AttentionCapture(config, 1, 1))
+        backend.forced_decode([5], [-2], [3], AttentionCapture(config, 1, 1))
     with pytest.raises(CpuBackendError, match="outside the model's"):
-        engine.forced_decode([5], [2] * 65, 1, [3] * 65, AttentionCapture(config, 1, 65))
+        backend.forced_decode([5], [2] * 65, [3] * 65, AttentionCapture(config, 1, 65))
     backend.prefill([[5, 6]], [0])
     for capture in (AttentionCapture(config, 3, 4), AttentionCapture(config, 2, 0)):
         with pytest.raises(CpuBackendError, match="attention capture"):
-            engine.step([0], [2], 1, [-1], capture)
+            backend.step([0], [2], 1, [-1], capture)
     backend.free([0])
-    assert engine.pages_used == 0
+    assert backend.pages_used == 0

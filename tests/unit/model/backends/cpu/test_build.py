@@ -209,13 +209,6 @@ def test_amx_needs_the_permission_of_the_kernel(monkeypatch: pytest.MonkeyPatch,
         available("amx")
 
 
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="needs a processor with AVX2")
-def test_a_kernel_without_amx_refuses_the_permission() -> None:
-    flags = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-    permitted = processor._tiles_permitted()
-    assert not permitted or "amx_tile" in flags
-
-
 @pytest.mark.parametrize(
     ("hwcap", "hwcap2", "names"),
     [(1 << 20, 1 << 13, ["neon-i8mm", "neon-dotprod"]), (1 << 20, 0, ["neon-dotprod"]), (~0, 0, ["neon-dotprod"])],
@@ -310,22 +303,6 @@ def test_build_ahead_builds_every_instruction_set_that_compiles(
         build_ahead(target, "avxvnni")
 
 
-def test_only_a_server_that_serves_meanwhile_limits_time_and_priority(
-    monkeypatch: pytest.MonkeyPatch, cpu: Path, sources: Path, compiler: Path, tmp_path: Path
-) -> None:
-    runs: list[tuple[float | None, bool]] = []
-
-    def run(command: list[str], timeout: float | None, **_: object) -> subprocess.CompletedProcess[str]:
-        runs.append((timeout, "nice" in command[0]))
-        Path(command[-1]).write_text("")
-        return subprocess.CompletedProcess(command, 0, "", "")
-
-    monkeypatch.setattr(module.subprocess, "run", run)
-    build(tmp_path / "here", "avx2")
-    build_ahead(tmp_path / "ahead", "avx2")
-    assert runs == [(module.TIMEOUT_SECONDS, True), (None, False)]
-
-
 def test_the_command_names_what_did_not_compile(
     monkeypatch: pytest.MonkeyPatch,
     cpu: Path,
@@ -367,8 +344,3 @@ def test_an_existing_library_is_found_and_not_rebuilt(monkeypatch: pytest.Monkey
     monkeypatch.setattr(module, "COMPILERS", ())
     assert build() == LIBRARY
     assert find() in {find(isa=each.name) for each in available()}
-
-
-def test_importing_the_backend_imports_no_torch() -> None:
-    code = "import sys, model.backends.cpu.backend; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from model.backends.cpu.backend import CpuBackend
-from model.backends.cpu.engine import Precision
+from model.backends.cpu.backend import CpuBackend, Precision
 from model.model_folder import Generation
 from model.search.base import StepOutput
 from model.search.driver import translate
@@ -105,7 +104,7 @@ def test_beams_agree_with_torch(decoder: str, precision: Precision, threads: int
     backend = cpu_backend(transformer, precision, threads=threads)
     ours = translate(backend, sources, options, **bounds)
     theirs = translate(torch_backend(transformer, precision), sources, options, **bounds)
-    assert backend.engine.pages_used == 0
+    assert backend.pages_used == 0
     for our, their in zip(ours, theirs, strict=True):
         if precision == "float32":
             assert [hypothesis.tokens for hypothesis in our] == [hypothesis.tokens for hypothesis in their]
@@ -134,7 +133,7 @@ def test_reordered_beams_continue_bit_for_bit(decoder: str, precision: Precision
         backend.reorder(slots, origins)
         kept = moved
     backend.free(slots)
-    assert backend.engine.pages_used == 0
+    assert backend.pages_used == 0
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
@@ -229,7 +228,7 @@ def test_forced_steps_equal_single_steps(decoder: str, precision: Precision, thr
     for slot, i in enumerate(moved):
         assert [*first[i].tolist(), *second[slot].tolist()] == expected[i]
     backend.free(slots)
-    assert backend.engine.pages_used == 0
+    assert backend.pages_used == 0
 
 
 def test_forced_steps_of_several_passes_equal_those_of_one() -> None:

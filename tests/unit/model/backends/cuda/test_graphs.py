@@ -102,7 +102,7 @@ def test_multi_step_equals_single_steps() -> None:
     one, many = (GraphedBackend(model, 5, capture=False) for _ in range(2))
     for backend in (one, many):
         backend.prefill(sources(3), [4, 0, 2])
-    outputs = many.multi_step([4, 0, 2], [2, 2, 2], 6)
+    outputs = many.step_async([4, 0, 2], [2, 2, 2], 1, [-1, -1, -1], 6).outputs()
     tokens = [2, 2, 2]
     for output in outputs:
         single = one.step([4, 0, 2], tokens, 1, [-1, -1, -1])

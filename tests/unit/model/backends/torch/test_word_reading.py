@@ -47,7 +47,7 @@ def test_read_words_changes_no_slot_and_keeps_no_memory() -> None:
         steps.append(backend.step([0], [2], 4, [-1]))
     np.testing.assert_array_equal(steps[0].ids, steps[1].ids)
     np.testing.assert_array_equal(steps[0].scores, steps[1].scores)
-    assert read.engine.pages_used == undisturbed.engine.pages_used
+    assert read.pages_used == undisturbed.pages_used
 
 
 def test_a_word_of_all_tokens_equals_the_whole_sentence() -> None:
