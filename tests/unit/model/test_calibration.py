@@ -13,7 +13,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from model.backends.cpu import engine
+from model.backends.cpu import backend as module
 from model.backends.cpu.tensors import position_table
 from model.calibration import for_int8, row_ranges
 from model.layers import DecoderLayer
@@ -162,7 +162,7 @@ def test_the_cpu_backend_keeps_the_integers_of_stacked_matrices(exact: bool, mon
     """Queries, keys and values are one matrix there and have scales of their own in the file. The inputs are integers,
     which int8 does not round."""
     if not exact:
-        monkeypatch.setattr(engine, "row_ranges", lambda weight: np.abs(weight).max(axis=1))
+        monkeypatch.setattr(module, "row_ranges", lambda weight: np.abs(weight).max(axis=1))
     transformer = tiny(positions="learned", scale_embeddings=False)
     with torch.no_grad():
         transformer.positions.weight.zero_()
