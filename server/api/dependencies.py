@@ -99,7 +99,8 @@ async def inline_or_stored(
     """Returns the terms of the parameter `glossary`: an id, or pairs."""
     if glossary is None or isinstance(glossary, str):
         return await glossary_terms(request, caller, [glossary] if glossary else [], source, target)
-    return TermIndex([Entry(pair.source, pair.target, pair.exact) for pair in glossary if pair.target.strip()])
+    entries = [Entry(pair.source, pair.target, pair.exact) for pair in glossary if pair.target.strip()]
+    return TermIndex(entries) if entries else None
 
 
 def check_texts(texts: tuple[str, ...], settings: Settings, beam_size: int = 1) -> None:

@@ -39,7 +39,8 @@ async def root(request: Request) -> Response:
 @router.get("/docs", include_in_schema=False)
 async def docs() -> Response:
     """Swagger UI, which shows /openapi.json and sends requests."""
-    return FileResponse(FOLDER / "docs.html", headers={"Content-Security-Policy": PAGE_POLICY})
+    headers = {"Content-Security-Policy": PAGE_POLICY, "Cache-Control": "no-cache"}
+    return FileResponse(FOLDER / "docs.html", headers=headers)
 
 
 class PageFiles(StaticFiles):

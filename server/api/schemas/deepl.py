@@ -102,7 +102,9 @@ class DeeplUsageParameters(Parameters):
 
 
 class DeeplLanguagesParameters(DeeplUsageParameters):
-    type: Literal["source", "target"] = Field(default="source", description="List of source or of target languages.")
+    type: Annotated[Literal["source", "target"], BeforeValidator(lambda value: value or "source")] = Field(
+        default="source", description="List of source or of target languages."
+    )
 
 
 class DocumentParameters(TranslationParameters, UploadParameters):

@@ -97,7 +97,7 @@ def test_the_document_is_served(client):
 def test_the_page_loads_only_files_of_this_server(client):
     page = client.get("/docs")
     assert page.status_code == 200 and page.headers["content-type"].startswith("text/html")
-    assert page.headers["content-security-policy"] == PAGE_POLICY
+    assert page.headers["content-security-policy"] == PAGE_POLICY and page.headers["cache-control"] == "no-cache"
     assert "unsafe" not in PAGE_POLICY and "http" not in PAGE_POLICY
     assert not re.search(r"<script(?![^>]* src=)|<style|style=", page.text)
     links = re.findall(r'(?:src|href)="([^"]+)"', page.text)

@@ -192,10 +192,11 @@ def test_a_repeated_text_is_answered_without_the_worker_and_equal_in_all_details
     assert second["details"].pop("timings") == dict.fromkeys(first["details"].pop("timings"), 0.0)
     assert first == second
     assert "cache" in again.headers["server-timing"]
+    assert "cache" in ask(client, **fields, glossary=[]).headers["server-timing"]  # no term: as without a glossary
     found = client.get("/attention", params={"id": id, "sentence": 1, "format": "json"}).json()
     assert found["id"] == id and found["source"]["text"] == "Ein Hund."
     metrics = client.get("/metrics").text
-    assert "attentive_cache_hits_total 1.0" in metrics and "attentive_cache_misses_total 1.0" in metrics
+    assert "attentive_cache_hits_total 2.0" in metrics and "attentive_cache_misses_total 1.0" in metrics
 
 
 def test_other_options_are_translated(serve, engine):
