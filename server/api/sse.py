@@ -34,7 +34,8 @@ async def stream(
     Exceptions before the first event are raised, so that the response has their status. A disconnect cancels the work.
     """
     queue: Queue = asyncio.Queue()
-    work: Work = asyncio.ensure_future(translator.translate(request, listener(queue, tokens)))
+    progress = listener(queue, tokens)
+    work: Work = asyncio.ensure_future(translator.translate(request, progress))
     work.add_done_callback(lambda _: queue.put_nowait(None))
     try:
         first = await queue.get()

@@ -172,20 +172,6 @@ def test_the_chapters_say_who_looked_and_what_was_almost_said(page: Any) -> None
     page.wait_for_selector("#panel-decoding svg .node.win")
 
 
-def test_what_was_almost_written_is_counted_like_the_word(page: Any) -> None:
-    found = page.evaluate("""async () => {
-        const { chanceOf, steps } = await import("/static/explorer/film/steps.js"), ln = Math.log;
-        const side = (text, pieces) => ({ text, pieces, words: [{ text, start: 0, end: text.length, pieces: [0, 1] }] });
-        const target = { ...side("rote", ["▁rot", "e"]), scores: [ln(0.5), ln(0.4)],
-            candidates: [[["▁rot", ln(0.5)], ["▁blau", ln(0.1)]], [["e", ln(0.4)], ["er", ln(0.3)]]] };
-        const [word] = steps({ source: side("red", ["▁re", "d"]), target }, { columns: 1, data: [1] }).targets;
-        return [chanceOf({ target }, word), ...word.runnersUp.flatMap(({ text, chance }) => [text, chance])];
-    }""")
-    word, *runners = found
-    assert word == pytest.approx(0.2)  # 0.5 of the first piece, 0.4 of the second
-    assert runners == ["roter", pytest.approx(0.15), "blau", pytest.approx(0.1)]
-
-
 def test_roles_over_sentences_are_shown_where_the_model_has_them(explorer: Any, open_page: OpenPage) -> None:
     url = explorer.url
     explorer.click("role=radio[name='Numbers']")

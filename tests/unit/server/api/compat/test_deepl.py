@@ -18,16 +18,13 @@ def ask(client, **fields):
 @pytest.mark.parametrize(
     "parts",
     [
-        {"json": HELLO},
         {"json": HELLO | {"text": "Hello world"}},
         {"json": HELLO | {"unknown": {"a": 1}, "formality": "prefer_more", "model_type": None, "context": None}},
         {
             "json": HELLO
             | {"tag_handling": None, "ignore_tags": None, "split_sentences": 1, "preserve_formatting": True}
         },
-        {"data": HELLO},
         {"data": HELLO | {"split_sentences": "nonewlines", "preserve_formatting": "0", "source_lang": ""}},
-        {"params": HELLO},
     ],
 )
 def test_every_way_to_ask(client, parts):
@@ -93,16 +90,12 @@ def test_splitting_tags_end_a_sentence(client):
     ("fields", "status"),
     [
         ({"text": []}, 400),
-        ({"text": 5}, 400),
-        ({"text": [1]}, 400),
         ({"target_lang": "XX"}, 400),
-        ({"target_lang": None}, 400),
         ({"source_lang": "XX"}, 400),
         ({"glossary_id": "1", "source_lang": None}, 400),
         ({"glossary_id": "1", "glossary_ids": ["1"]}, 400),
         ({"glossary_id": "1"}, 404),
         ({"tag_handling": "markdown"}, 400),
-        ({"split_sentences": "maybe"}, 400),
         ({"text": ["x" * 100_001]}, 400),
     ],
 )

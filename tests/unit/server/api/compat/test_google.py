@@ -11,10 +11,8 @@ PATH = "/language/translate/v2"
     "parts",
     [
         {"json": {"q": ["Hello"], "source": "en", "target": "de", "format": "text"}},
-        {"json": {"q": "Hello", "source": "en", "target": "de"}},
         {"json": {"q": ["Hello"], "source": "en", "target": "de", "cid": [], "format": None, "model": None}},
         {"params": {"q": "Hello", "source": "en", "target": "de", "key": "any"}},
-        {"data": {"q": "Hello", "source": "en", "target": "de"}},
     ],
 )
 def test_translate(client, parts):
