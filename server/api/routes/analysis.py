@@ -37,15 +37,10 @@ from server.inspection.types import InspectionOptions, InspectionResult
 from server.translation.catalog import Leg
 from server.translation.types import TranslationRequest
 
-router = APIRouter(tags=["attention"], route_class=ParameterRoute)
+router = APIRouter(tags=["attention"], route_class=ParameterRoute, responses=errors(*WORK))
 
 
-@router.post(
-    "/score",
-    summary="Log-probability of given translations",
-    response_model=ScoreAnswer,
-    responses=errors(*WORK),
-)
+@router.post("/score", summary="Log-probability of given translations", response_model=ScoreAnswer)
 async def score(request: Request, parameters: ScoreParameters) -> Response:
     services = services_of(request)
     given = [parameters.translation] if isinstance(parameters.translation, str) else parameters.translation
@@ -68,12 +63,7 @@ async def score(request: Request, parameters: ScoreParameters) -> Response:
     return json_response(body | {"scores": scores if isinstance(parameters.translation, list) else scores[0]})
 
 
-@router.post(
-    "/trace",
-    summary="Steps of the search for the translation of one sentence",
-    response_model=TraceAnswer,
-    responses=errors(*WORK),
-)
+@router.post("/trace", summary="Steps of the search for the translation of one sentence", response_model=TraceAnswer)
 async def traced(request: Request, parameters: TraceParameters) -> Response:
     services = services_of(request)
     options = DecodingOptions(
@@ -100,10 +90,7 @@ async def traced(request: Request, parameters: TraceParameters) -> Response:
 
 
 @router.get(
-    "/model",
-    summary="Shape of the model between two languages",
-    response_model=ModelAnswer,
-    responses=errors(400, 403, 404, 429, 503),
+    "/model", summary="Shape of the model between two languages", response_model=ModelAnswer, responses=errors(404)
 )
 async def model(request: Request, parameters: Annotated[ModelParameters, Query()]) -> Response:
     await enter(request, 0, parameters.api_key)
@@ -124,7 +111,6 @@ async def model(request: Request, parameters: Annotated[ModelParameters, Query()
     "/encoder",
     summary="Residual, feed-forward units and positions in the layers of an encoder",
     response_model=EncoderAnswer,
-    responses=errors(*WORK),
 )
 async def encoder(request: Request, parameters: Annotated[EncoderParameters, Query()]) -> Response:
     """Computed in float32 from the weights of the model. The answer has the numbers of one sentence, and of the same
