@@ -6,7 +6,6 @@ python -m model.convert.head_roles weights/NAME
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
@@ -44,27 +43,18 @@ def measure(folder: ModelFolder, transformer: Transformer) -> HeadRoles | None:
     return HeadRoles(weights_hash(folder.path), counter.sentences, names, counter.roles())
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None) -> None:
     """The command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m model.convert.head_roles", description=(__doc__ or "").split("\n")[0]
-    )
+    parser = argparse.ArgumentParser(prog="python -m model.convert.head_roles", description=measure.__doc__)
     parser.add_argument("folder", type=Path, help="model folder")
-    options = parser.parse_args(arguments)
     try:
-        folder = read_folder(options.folder)
+        folder = read_folder(parser.parse_args(arguments).folder)
         roles = measure(folder, load_model(folder).eval())
     except FolderError as error:
-        print(error, file=sys.stderr)
-        return 2
+        parser.error(str(error))
     if roles is None:
-        print(f"No sentences for the languages of {folder.name}.", file=sys.stderr)
-        return 2
+        parser.error(f"there are no sentences for the languages of {folder.name}")
     roles.write(folder.path)
-    for kind, layers in roles.heads.items():
-        for number, layer in enumerate(layers):
-            print(f"{kind} {number}: " + ", ".join(f"{head.role} {head.share:.2f}" for head in layer))
-    return 0
 
 
 def _pairs(
@@ -72,30 +62,25 @@ def _pairs(
 ) -> list[tuple[Encoding, tuple[int, ...]]]:
     """Returns the sources, and the target ids without start and end. The targets are the sentences of the package, or the
     model's own greedy translations into other languages."""
-    limit = min(folder.model.max_length, _LONGEST) - 2
+    config = folder.model
+    limit = min(config.max_length, _LONGEST) - 2
     encodings = [tokenizer.encode(text, target, source) for text in SENTENCES[source]]
     if target in SENTENCES:
         targets = [tokenizer.encode_target(text) for text in SENTENCES[target]]
     else:
-        targets = _translated(backend, tokenizer, folder, [encoding.ids[:limit] for encoding in encodings], target)
+        sources = [encoding.ids[:limit] for encoding in encodings]
+        translations = translate(
+            backend,
+            sources,
+            DecodingOptions(first_token=tokenizer.first_token(target)),
+            start=config.decoder_start_id,
+            end=config.eos_id,
+            max_length=min(config.max_length, 2 * max(map(len, sources))),
+            generation=folder.generation,
+        )
+        targets = [tuple(hypotheses[0].tokens) for hypotheses in translations]
     pairs = zip(encodings, targets, strict=True)
     return [(encoding, ids) for encoding, ids in pairs if 0 < len(ids) <= limit and len(encoding.ids) <= limit]
-
-
-def _translated(
-    backend: TorchBackend, tokenizer: Tokenizer, folder: ModelFolder, sources: Sequence[Sequence[int]], target: str
-) -> list[tuple[int, ...]]:
-    config = folder.model
-    translations = translate(
-        backend,
-        sources,
-        DecodingOptions(first_token=tokenizer.first_token(target)),
-        start=config.decoder_start_id,
-        end=config.eos_id,
-        max_length=min(config.max_length, 2 * max(map(len, sources))),
-        generation=folder.generation,
-    )
-    return [tuple(hypotheses[0].tokens) for hypotheses in translations]
 
 
 def _count(
@@ -122,4 +107,4 @@ def _count(
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

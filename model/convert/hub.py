@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import json
 import re
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 from model.convert.downloads import Downloaded, Refused, RemoteFile, Unreachable, fetch, pull_folder, read_url
+from model.convert.huggingface.weights import WEIGHTS
 from model.model_folder import FolderError
 
 _CONFIG = "config.json"
@@ -18,13 +20,6 @@ _TOKENIZERS = (("source.spm", "target.spm", "vocab.json"), ("sentencepiece.bpe.m
 _FURTHER = """
     generation_config.json tokenizer_config.json special_tokens_map.json tokenizer.json target_vocab.json vocab.json README.md
 """.split()
-_WEIGHTS = (
-    r"model\.safetensors",
-    r"model\.safetensors\.index\.json|model-\d+-of-\d+\.safetensors",
-    r"pytorch_model\.bin",
-    r"pytorch_model\.bin\.index\.json|pytorch_model-\d+-of-\d+\.bin",
-)
-"""Names of the weight files; safetensors are preferred to a pickle."""
 _REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
 _MAX_FILE_BYTES = 64_000_000_000
 
@@ -84,7 +79,7 @@ def _list_files(repository: str, revision: str, token: str | None) -> tuple[str,
 
 def _select_files(repository: str, present: dict[str, Any]) -> list[str]:
     """Returns the names of the files to download. Raises FolderError where one is missing."""
-    weights: list[str] = next(filter(None, ([n for n in present if re.fullmatch(kind, n)] for kind in _WEIGHTS)), [])
+    weights: list[str] = next(filter(None, (fnmatch.filter(present, name) for name in WEIGHTS)), [])
     tokenizer = next((names for names in _TOKENIZERS if set(names) <= set(present)), ())
     missing = [] if _CONFIG in present else [_CONFIG]
     if not tokenizer:

@@ -3,6 +3,7 @@ moved."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import shutil
@@ -13,7 +14,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import sentencepiece
 import torch
 
 from model.backends.torch.backend import TorchBackend
@@ -34,11 +34,8 @@ from model.model_folder import (
     AllPairs,
     FolderError,
     ModelFolder,
-    Pairs,
     TokenizerFiles,
-    check_segment_length,
     read_folder,
-    read_tokenizer_files,
 )
 from model.search.driver import check_trial_sentence
 from model.transformer import Transformer
@@ -113,71 +110,48 @@ def _read(path: Path) -> Imported:
 
 
 def _folder(path: Path, target: Path, name: str, imported: Imported, options: ImportOptions) -> ModelFolder:
-    noted = imported.exported or {}
-    tags = language_tags(imported.vocabulary) if imported.tagged else {}
-    pairs: Pairs
+    exported = imported.exported
+    license_ = options.license or (imported.license if exported is None else exported.license)
+    stated: dict[str, Any] = {
+        "path": target,
+        "name": options.name or (name if exported is None else exported.name),
+        "model": imported.config,
+        "license": license_ if _LICENSE.fullmatch(license_) else "unknown",
+        "origin": options.origin or (f"imported from {path.resolve().name}" if exported is None else exported.origin),
+        "tokenizer": _tokenizer(imported),
+        "generation": imported.generation,
+    }
     if imported.language_pieces:
-        pairs, tags = _all_pairs(path, imported.language_pieces, options), {}
-    elif noted and not options.sources and not options.targets:
-        pairs, tags = _noted_pairs(path, noted)
-    else:
+        stated |= _many_languages(path, imported, options)
+    elif exported is None or options.sources or options.targets:
+        tags = language_tags(imported.vocabulary) if imported.tagged else {}
         pairs, tags = find_pairs(path, name, imported.languages, tags, options.sources, options.targets)
-    language_pieces = _language_pieces(pairs, tags, imported)
-    return ModelFolder(
-        path=target,
-        name=options.name or _noted(noted, "name") or name,
-        model=imported.config,
-        pairs=pairs,
-        tags=language_pieces.get("tags", {}),
-        source_tags=language_pieces.get("source_tags", {}),
-        first_tokens=language_pieces.get("first_tokens", {}),
-        license=_license(options.license or _noted(noted, "license") or imported.license),
-        origin=options.origin or _noted(noted, "origin") or f"imported from {path.resolve().name}",
-        tokenizer=_tokenizer(path, imported),
-        generation=imported.generation,
-        formality=_noted_formality(path, noted),
-        segment_length=_noted_segment_length(path, noted, imported.config.max_length),
-    )
+        first = {} if imported.first_piece is None else {target: imported.first_piece for _, target in pairs}
+        stated |= {"pairs": pairs, "tags": tags, "first_tokens": first}
+    return ModelFolder(**stated) if exported is None else dataclasses.replace(exported, **stated)
 
 
-def _all_pairs(path: Path, known: dict[str, str], options: ImportOptions) -> AllPairs:
-    """Returns the pairs of a model between all of its languages, or between those of the options."""
+def _many_languages(path: Path, imported: Imported, options: ImportOptions) -> dict[str, Any]:
+    """Returns the pairs of a model between all of its languages, or between those of the options, and their pieces."""
+    known = imported.language_pieces
     if unknown := [code for code in (*options.sources, *options.targets) if code not in known]:
         raise ImportRefused(path, [f"it does not have the language {code}" for code in unknown[:5]])
     pairs = AllPairs(*(tuple(dict.fromkeys(side)) or tuple(known) for side in (options.sources, options.targets)))
     if not pairs:
         raise ImportRefused(path, ["source and target language are the same"])
-    return pairs
+    sources, targets = ({code: known[code] for code in side} for side in (pairs.sources, pairs.targets))
+    if imported.tagged_by_target:
+        return {"pairs": pairs, "tags": targets}
+    return {"pairs": pairs, "tags": {}, "source_tags": sources, "first_tokens": targets}
 
 
-def _language_pieces(pairs: Pairs, tags: dict[str, str], imported: Imported) -> dict[str, dict[str, str]]:
-    """Returns the fields of a model folder with the pieces that name languages."""
-    if not isinstance(pairs, AllPairs):
-        first = imported.first_piece
-        return {"tags": tags, "first_tokens": {} if first is None else {target: first for _, target in pairs}}
-    sources, targets = (
-        {code: imported.language_pieces[code] for code in side} for side in (pairs.sources, pairs.targets)
-    )
-    return (
-        {"tags": targets}
-        if imported.tagged_by_target
-        else {"tags": {}, "source_tags": sources, "first_tokens": targets}
-    )
-
-
-def _tokenizer(path: Path, imported: Imported) -> TokenizerFiles:
+def _tokenizer(imported: Imported) -> TokenizerFiles:
     """Returns the names of the tokenizer's files; those of the exported folder if it had one SentencePiece model whose
     ids are the vocabulary's."""
     same = imported.source_pieces == imported.target_pieces
-    if imported.exported is not None and "tokenizer" in imported.exported:
-        try:
-            noted = read_tokenizer_files(imported.exported["tokenizer"])
-        except (TypeError, ValueError):
-            raise ImportRefused(path, ["`attentive` in config.json names no valid tokenizer files"]) from None
-        processor = sentencepiece.SentencePieceProcessor()
-        processor.LoadFromSerializedProto(imported.source_pieces)
-        if same and noted == TokenizerFiles() and sentencepiece_vocabulary(processor) == imported.vocabulary:
-            return noted
+    one_file = same and imported.exported is not None and imported.exported.tokenizer == TokenizerFiles()
+    if one_file and sentencepiece_vocabulary(imported.source_pieces) == imported.vocabulary:
+        return TokenizerFiles()
     return TokenizerFiles(
         source="source.spm",
         target="source.spm" if same else "target.spm",
@@ -186,39 +160,6 @@ def _tokenizer(path: Path, imported: Imported) -> TokenizerFiles:
         source_start=imported.source_start,
         source_end=imported.source_end,
     )
-
-
-def _license(stated: str) -> str:
-    return stated if _LICENSE.fullmatch(stated) else "unknown"
-
-
-def _noted(noted: dict[str, Any], key: str) -> str | None:
-    value = noted.get(key)
-    return value if isinstance(value, str) else None
-
-
-def _noted_pairs(path: Path, noted: dict[str, Any]) -> tuple[tuple[tuple[str, str], ...], dict[str, str]]:
-    try:
-        pairs = tuple((str(source), str(target)) for source, target in noted["pairs"])
-        return pairs, {str(language): str(tag) for language, tag in noted["tags"].items()}
-    except (KeyError, TypeError, ValueError, AttributeError):
-        raise ImportRefused(path, ["`attentive` in config.json lacks pairs and tags"]) from None
-
-
-def _noted_formality(path: Path, noted: dict[str, Any]) -> tuple[str, ...]:
-    languages = noted.get("formality", [])
-    if not isinstance(languages, list) or not all(isinstance(language, str) for language in languages):
-        raise ImportRefused(path, ["`attentive` in config.json has no valid list of languages in `formality`"])
-    return tuple(languages)
-
-
-def _noted_segment_length(path: Path, noted: dict[str, Any], max_length: int) -> int:
-    length = noted.get("segment_length", 0)
-    try:
-        check_segment_length(length, max_length)
-    except ValueError as error:
-        raise ImportRefused(path, [f"`attentive` in config.json is invalid ({str(error).rstrip('.')})"]) from None
-    return int(length)
 
 
 def _write(path: Path, folder: ModelFolder, imported: Imported) -> ModelFolder:
@@ -231,12 +172,13 @@ def _write(path: Path, folder: ModelFolder, imported: Imported) -> ModelFolder:
     files = folder.tokenizer
     (folder.path / files.source).write_bytes(imported.source_pieces)
     (folder.path / files.target).write_bytes(imported.target_pieces)
-    if files.vocabulary is not None:
-        _write_vocabulary(folder.path / files.vocabulary, imported.vocabulary)
-    if files.target_vocabulary is not None and imported.target_vocabulary is not None:
-        _write_vocabulary(folder.path / files.target_vocabulary, imported.target_vocabulary)
-    for name, data in {CARD: _card(folder).encode(), **imported.extra_files}.items():
-        (folder.path / name).write_bytes(data)
+    vocabularies = {files.vocabulary: imported.vocabulary, files.target_vocabulary: imported.target_vocabulary}
+    for name, vocabulary in vocabularies.items():
+        if name is not None and vocabulary is not None:
+            ordered = dict(sorted(vocabulary.items(), key=lambda entry: entry[1]))
+            (folder.path / name).write_text(json.dumps(ordered, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    for extra, data in {CARD: _card(folder).encode(), **imported.extra_files}.items():
+        (folder.path / extra).write_bytes(data)
     if imported.shortlist is not None:
         imported.shortlist.write(folder.path)
     written = read_folder(folder.path)
@@ -261,11 +203,6 @@ def _move(written: Path, target: Path, aside: Path) -> None:
         if aside.exists():
             aside.rename(target)
         raise
-
-
-def _write_vocabulary(file: Path, vocabulary: dict[str, int]) -> None:
-    ordered = dict(sorted(vocabulary.items(), key=lambda entry: entry[1]))
-    file.write_text(json.dumps(ordered, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def _card(folder: ModelFolder) -> str:

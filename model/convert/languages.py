@@ -2,42 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from model.convert.source_files import ImportRefused, Languages
 
-# ISO 639-3 (and the 639-2 bibliographic codes that models use) -> ISO 639-1.
-_ISO = dict(
-    entry.split(":")
-    for entry in """
-    aar:aa abk:ab afr:af aka:ak alb:sq amh:am ara:ar arb:ar arg:an arm:hy asm:as ava:av ave:ae aym:ay aze:az azj:az
-    bak:ba bam:bm baq:eu bel:be ben:bn bis:bi bod:bo bos:bs bre:br bul:bg bur:my cat:ca ces:cs cha:ch che:ce chi:zh
-    chu:cu chv:cv cmn:zh cor:kw cos:co cre:cr cym:cy cze:cs dan:da deu:de div:dv dut:nl dzo:dz ell:el eng:en epo:eo
-    est:et eus:eu ewe:ee fao:fo fas:fa fij:fj fin:fi fra:fr fre:fr fry:fy ful:ff geo:ka ger:de gla:gd gle:ga glg:gl
-    glv:gv gre:el grn:gn guj:gu hat:ht hau:ha heb:he her:hz hin:hi hmo:ho hrv:hr hun:hu hye:hy ibo:ig ice:is ido:io
-    iii:ii iku:iu ile:ie ina:ia ind:id ipk:ik isl:is ita:it jav:jv jpn:ja kal:kl kan:kn kas:ks kat:ka kau:kr kaz:kk
-    khm:km kik:ki kin:rw kir:ky kom:kv kon:kg kor:ko kua:kj kur:ku lao:lo lat:la lav:lv lim:li lin:ln lit:lt ltz:lb
-    lub:lu lug:lg mac:mk mah:mh mal:ml mao:mi mar:mr may:ms mkd:mk mlg:mg mlt:mt mon:mn mri:mi msa:ms mya:my nau:na
-    nav:nv nbl:nr nde:nd ndo:ng nep:ne nld:nl nno:nn nob:nb nor:no nya:ny oci:oc oji:oj ori:or orm:om oss:os pan:pa
-    per:fa pes:fa pli:pi pob:pt-BR pol:pl por:pt pus:ps que:qu roh:rm ron:ro rum:ro run:rn rus:ru sag:sg san:sa sin:si
-    slk:sk slo:sk slv:sl sme:se smo:sm sna:sn snd:sd som:so sot:st spa:es sqi:sq srd:sc srp:sr ssw:ss sun:su swa:sw
-    swe:sv swh:sw tah:ty tam:ta tat:tt tel:te tgk:tg tgl:tl tha:th tib:bo tir:ti ton:to tsn:tn tso:ts tuk:tk tur:tr
-    twi:tw uig:ug ukr:uk urd:ur uzb:uz ven:ve vie:vi vol:vo wel:cy wln:wa wol:wo xho:xh yid:yi yor:yo zha:za zho:zh
-    zsm:ms zul:zu als:sq ayr:ay fuv:ff gaz:om jap:ja khk:mn kmr:ku knc:kr lvs:lv npi:ne ory:or pbt:ps plt:mg quy:qu
-    uzn:uz ydd:yi
-    """.split()
-)
-# Language families (ISO 639-5) and the names that OPUS-MT gives to groups of languages.
-_GROUPS = frozenset(
-    """
-    aav afa alv art ase bat bnt cau ccs cel cpf cpp crp csu cus dra euq fiu gem gme gmq gmw grk iir inc ine ira iro itc
-    jpx kmj khi map mkh mul nah ngf nic omv paa phi poz pqe pqw qwe roa sal sem sit sla smi ssa syd tai trk tup tut urj
-    wen xgn ypk zhx zle zls zlw celtic romance scandinavia north_eu nordic norway sami western indic dravidian chinese
-    caucasian balkan
-    """.split()
-)
+_TABLES = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
+_ISO: dict[str, str] = _TABLES["iso_639_1"]
+"""ISO 639-3 (and the 639-2 bibliographic codes that models use) -> ISO 639-1."""
+_GROUPS = frozenset(_TABLES["groups"])
+"""Language families (ISO 639-5) and the names that OPUS-MT gives to groups of languages."""
 _TAG = re.compile(r">>([A-Za-z]{2,8}(?:[_-][A-Za-z0-9]{1,8})*)<<")
 NLLB_CODE = re.compile(r"[a-z]{3}_[A-Z][a-z]{3}")
 """A code of NLLB such as eng_Latn: language and script."""

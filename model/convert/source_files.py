@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,14 @@ import yaml
 from torch import Tensor
 
 from model.config import ModelConfig
-from model.model_folder import FolderError, Generation
+from model.model_folder import FolderError, Generation, ModelFolder
 from model.shortlist import Shortlist
+from model.transformer import Transformer
 
 MAX_TEXT_BYTES = 1_000_000
 MAX_VOCABULARY_BYTES = 64_000_000
 MAX_SENTENCEPIECE_BYTES = 64_000_000
+_FLOATING = (torch.float32, torch.float16, torch.bfloat16)
 SUPPRESSED = -60_000.0
 """Output bias of a forbidden token: far below any logit, and finite in float16."""
 
@@ -45,8 +48,8 @@ class Languages:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
     """A model that has been read. `tensors` have the names of our Transformer's state_dict; `source_pieces` and
-    `target_pieces` are the bytes of the SentencePiece files; vocabularies map pieces to ids. `exported` is the section
-    `attentive` that our own export writes into config.json; `extra_files` are the further files that it names.
+    `target_pieces` are the bytes of the SentencePiece files; vocabularies map pieces to ids. `exported` is the folder that
+    our own export describes in the section `attentive` of config.json; `extra_files` are the further files that it names.
     `language_pieces` maps the languages of a many-language model to their pieces, which stand before the source and
     first in the target. With `tagged_by_target` only the target's piece stands before the source. With `tagged`
     False, tags in the vocabulary are not used. Every target begins with `first_piece` if it is set."""
@@ -56,9 +59,9 @@ class Imported:
     source_pieces: bytes
     target_pieces: bytes
     vocabulary: dict[str, int]
-    target_vocabulary: dict[str, int] | None
-    languages: Languages
-    license: str
+    target_vocabulary: dict[str, int] | None = None
+    languages: Languages = Languages()
+    license: str = ""
     generation: Generation = Generation()
     language_pieces: dict[str, str] = field(default_factory=dict)
     tagged_by_target: bool = False
@@ -67,20 +70,13 @@ class Imported:
     source_start: bool = False
     source_end: bool = True
     extra_files: dict[str, bytes] = field(default_factory=dict)
-    exported: dict[str, Any] | None = None
+    exported: ModelFolder | None = None
     shortlist: Shortlist | None = None
 
 
 def few(reasons: list[str]) -> list[str]:
     """Returns at most five reasons, and how many more there are."""
     return reasons if len(reasons) <= 5 else [*reasons[:5], f"and {len(reasons) - 5} more like these"]
-
-
-def fits(shape: Sequence[int], expected: Sequence[int | None]) -> bool:
-    """Returns whether a tensor has the expected shape; None accepts any size."""
-    return len(shape) == len(expected) and all(
-        size in (None, actual) for actual, size in zip(shape, expected, strict=True)
-    )
 
 
 def read_bytes(path: Path, most: int) -> bytes:
@@ -143,22 +139,32 @@ def check_vocabulary(path: Path, vocabulary: dict[str, Any], size: int) -> dict[
     return dict(sorted(vocabulary.items(), key=lambda entry: int(entry[1])))
 
 
-def parse_options(path: Path, name: str, text: bytes) -> dict[str, Any]:
-    """Parses Marian's options, stored as YAML in the array `name` of a model file. Raises ImportRefused."""
-    try:
-        options = yaml.safe_load(text.decode("utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError):
-        raise ImportRefused(path, [f"{name} is not YAML"]) from None
-    if not isinstance(options, dict):
-        raise ImportRefused(path, [f"{name} does not hold an object"])
-    return options
+def take_tensors(file: Path, stored: dict[str, Tensor], names: Mapping[str, str]) -> dict[str, Tensor]:
+    """Removes tensors from `stored` and returns them; `names` maps our names to theirs. Raises ImportRefused where one is
+    missing."""
+    if missing := [f"{theirs} is missing" for theirs in names.values() if theirs not in stored]:
+        raise ImportRefused(file, few(missing))
+    return {ours: stored.pop(theirs) for ours, theirs in names.items()}
 
 
-def finite(path: Path, name: str, tensor: Tensor) -> Tensor:
-    """Returns the tensor. Raises ImportRefused for NaN and infinity."""
-    if not torch.isfinite(tensor).all():
-        raise ImportRefused(path, [f"{name} holds numbers that are not finite"])
-    return tensor
+def check_tensors(file: Path, config: ModelConfig, tensors: Mapping[str, Tensor], left: Iterable[str] = ()) -> None:
+    """Raises ImportRefused unless the tensors have our names and the shapes of a model of this `config` and hold finite
+    floating-point numbers, and none is `left` in the files."""
+    with torch.device("meta"):
+        expected = {name: tuple(tensor.shape) for name, tensor in Transformer(config).state_dict().items()}
+    reasons = [f"{name} is not a tensor of this architecture" for name in [*left, *tensors] if name not in expected]
+    for name, shape in expected.items():
+        tensor = tensors.get(name)
+        if tensor is None:
+            reasons.append(f"{name} is missing")
+        elif tuple(tensor.shape) != shape:
+            reasons.append(f"{name} has shape {tuple(tensor.shape)}, the settings ask for {shape}")
+        elif tensor.dtype not in _FLOATING:
+            reasons.append(f"{name} is {str(tensor.dtype).removeprefix('torch.')}, not float32, float16 or bfloat16")
+        elif not torch.isfinite(tensor).all():
+            reasons.append(f"{name} holds numbers that are not finite")
+    if reasons:
+        raise ImportRefused(file, few(reasons))
 
 
 def plain_name(path: Path, name: Any) -> str:
@@ -175,16 +181,13 @@ def read_card(path: Path) -> tuple[str, tuple[str, ...]]:
         return "", ()
     head, _, rest = read_text(file).partition("---\n")
     matter, closed, _ = rest.partition("\n---")
-    if head.strip() or not closed:
-        return "", ()
-    try:
-        fields = yaml.safe_load(matter)
-    except (yaml.YAMLError, RecursionError, ValueError):
-        return "", ()
+    fields = None
+    if not head.strip() and closed:
+        with contextlib.suppress(yaml.YAMLError, RecursionError, ValueError):
+            fields = yaml.safe_load(matter)
     if not isinstance(fields, dict):
         return "", ()
-    listed = fields.get("language") or []
+    listed, stated = fields.get("language") or [], fields.get("license")
     codes = [listed] if isinstance(listed, str) else listed if isinstance(listed, list) else []
-    stated = fields.get("license")
     spoken = ("no" if code is False else code for code in codes)  # YAML reads the code of Norwegian, no, as False
     return stated if isinstance(stated, str) else "", tuple(code for code in spoken if isinstance(code, str))

@@ -17,10 +17,11 @@ class Part:
     huggingface: str
     marian_weight: str
     marian_bias: str | None
-    linear: bool
+    linear: bool = True
+    """Marian stores the weight of a linear layer transposed."""
 
 
-_PROJECTIONS = (("query", "q"), ("key", "k"), ("value", "v"), ("output", "o"))
+_PROJECTIONS = (("query", "q_proj", "q"), ("key", "k_proj", "k"), ("value", "v_proj", "v"), ("output", "out_proj", "o"))
 
 
 def parts(config: ModelConfig) -> Iterator[Part]:
@@ -28,40 +29,40 @@ def parts(config: ModelConfig) -> Iterator[Part]:
 
     Pre-norm models of Hugging Face are those of its M2M100.
     """
-    pre = "_pre" if config.norm == "pre" else ""
     for i in range(config.encoder_layers):
-        ours, theirs, marian = f"encoder.{i}", f"model.encoder.layers.{i}", f"encoder_l{i + 1}"
-        yield from _attention(f"{ours}.self_attention", f"{theirs}.self_attn", f"{marian}_self")
-        yield _norm(f"{ours}.attention_residual.norm", f"{theirs}.self_attn_layer_norm", f"{marian}_self_Wo_ln", pre)
-        yield from _feed_forward(ours, theirs, marian, pre)
+        yield from _layer(config, f"encoder.{i}", f"model.encoder.layers.{i}", f"encoder_l{i + 1}")
     for i in range(config.decoder_layers):
-        ours, theirs, marian = f"decoder.{i}", f"model.decoder.layers.{i}", f"decoder_l{i + 1}"
-        if config.recurrence == "none":
-            yield from _attention(f"{ours}.self_attention", f"{theirs}.self_attn", f"{marian}_self")
-            yield _norm(f"{ours}.self_residual.norm", f"{theirs}.self_attn_layer_norm", f"{marian}_self_Wo_ln", pre)
-        else:
-            yield Part(f"{ours}.recurrence.input", "", f"{marian}_rnn_W", None, True)
-            yield Part(f"{ours}.recurrence.forget", "", f"{marian}_rnn_Wf", f"{marian}_rnn_bf", True)
-            yield _norm(f"{ours}.self_residual.norm", "", f"{marian}_rnn_ln" if pre else f"{marian}_rnn_ffn_ln", pre)
-        yield from _attention(f"{ours}.cross_attention", f"{theirs}.encoder_attn", f"{marian}_context")
-        yield _norm(f"{ours}.cross_residual.norm", f"{theirs}.encoder_attn_layer_norm", f"{marian}_context_Wo_ln", pre)
-        yield from _feed_forward(ours, theirs, marian, pre)
+        yield from _layer(config, f"decoder.{i}", f"model.decoder.layers.{i}", f"decoder_l{i + 1}")
     if config.norm == "pre":
-        yield _norm("encoder_norm", "model.encoder.layer_norm", "encoder_top_ln", "")
-        yield _norm("decoder_norm", "model.decoder.layer_norm", "decoder_top_ln", "")
+        for side in ("encoder", "decoder"):
+            theirs, marian = f"model.{side}.layer_norm", f"{side}_top_ln"
+            yield Part(f"{side}_norm", theirs, f"{marian}_scale", f"{marian}_bias", linear=False)
 
 
-def _attention(ours: str, theirs: str, marian: str) -> Iterator[Part]:
-    for name, letter in _PROJECTIONS:
-        projection = "out_proj" if letter == "o" else f"{letter}_proj"
-        yield Part(f"{ours}.{name}", f"{theirs}.{projection}", f"{marian}_W{letter}", f"{marian}_b{letter}", True)
+def _layer(config: ModelConfig, ours: str, theirs: str, marian: str) -> Iterator[Part]:
+    pre = "_pre" if config.norm == "pre" else ""
 
+    def norm(name: str, huggingface: str, marian_name: str) -> Part:
+        scale, bias = f"{marian}_{marian_name}_scale{pre}", f"{marian}_{marian_name}_bias{pre}"
+        return Part(f"{ours}.{name}.norm", huggingface and f"{theirs}.{huggingface}", scale, bias, linear=False)
 
-def _feed_forward(ours: str, theirs: str, marian: str, pre: str) -> Iterator[Part]:
-    yield Part(f"{ours}.feed_forward.inner", f"{theirs}.fc1", f"{marian}_ffn_W1", f"{marian}_ffn_b1", True)
-    yield Part(f"{ours}.feed_forward.outer", f"{theirs}.fc2", f"{marian}_ffn_W2", f"{marian}_ffn_b2", True)
-    yield _norm(f"{ours}.feed_forward_residual.norm", f"{theirs}.final_layer_norm", f"{marian}_ffn_ffn_ln", pre)
+    def attention(name: str, huggingface: str, marian_name: str) -> Iterator[Part]:
+        for projection, proj, letter in _PROJECTIONS:
+            weight, bias = f"{marian}_{marian_name}_W{letter}", f"{marian}_{marian_name}_b{letter}"
+            yield Part(f"{ours}.{name}.{projection}", f"{theirs}.{huggingface}.{proj}", weight, bias)
 
-
-def _norm(ours: str, theirs: str, marian: str, pre: str) -> Part:
-    return Part(ours, theirs, f"{marian}_scale{pre}", f"{marian}_bias{pre}", False)
+    decoder = ours.startswith("decoder")
+    if decoder and config.recurrence != "none":
+        yield Part(f"{ours}.recurrence.input", "", f"{marian}_rnn_W", None)
+        yield Part(f"{ours}.recurrence.forget", "", f"{marian}_rnn_Wf", f"{marian}_rnn_bf")
+        yield norm("self_residual", "", "rnn_ln" if pre else "rnn_ffn_ln")
+    else:
+        yield from attention("self_attention", "self_attn", "self")
+        yield norm("self_residual" if decoder else "attention_residual", "self_attn_layer_norm", "self_Wo_ln")
+    if decoder:
+        yield from attention("cross_attention", "encoder_attn", "context")
+        yield norm("cross_residual", "encoder_attn_layer_norm", "context_Wo_ln")
+    feed_forward = f"{ours}.feed_forward"
+    yield Part(f"{feed_forward}.inner", f"{theirs}.fc1", f"{marian}_ffn_W1", f"{marian}_ffn_b1")
+    yield Part(f"{feed_forward}.outer", f"{theirs}.fc2", f"{marian}_ffn_W2", f"{marian}_ffn_b2")
+    yield norm("feed_forward_residual", "final_layer_norm", "ffn_ffn_ln")

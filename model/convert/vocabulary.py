@@ -4,30 +4,30 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from pathlib import Path
 
 import sentencepiece
+import yaml
 
 from model.model_folder import FolderError, ModelFolder
 from model.tokenizer import load_vocabulary
 
-_DOUBLE_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
-_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "e": "\x1b"}
-_ESCAPE = re.compile(r"\\(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))", re.DOTALL)
+_DOUBLE_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
 def folder_vocabularies(folder: ModelFolder) -> tuple[dict[str, int], dict[str, int]]:
     """Returns source and target vocabulary (piece -> id) of a model folder. Raises FolderError if a file is
     unreadable."""
-    files = folder.tokenizer
+    files, path = folder.tokenizer, folder.path
+
+    def read(vocabulary: str | None, pieces: str) -> dict[str, int]:
+        if vocabulary is not None:
+            return load_vocabulary(path / vocabulary)
+        return sentencepiece_vocabulary((path / pieces).read_bytes())
+
     try:
-        source = _vocabulary(folder.path, files.vocabulary, files.source)
-        if files.target_vocabulary is not None:
-            return source, load_vocabulary(folder.path / files.target_vocabulary)
-        target = source if files.vocabulary is not None else _vocabulary(folder.path, None, files.target)
+        return read(files.vocabulary, files.source), read(files.target_vocabulary or files.vocabulary, files.target)
     except (OSError, ValueError, RuntimeError) as error:
-        raise FolderError(f"The tokenizer of {folder.path.name} cannot be read: {error}") from None
-    return source, target
+        raise FolderError(f"The tokenizer of {path.name} cannot be read: {error}") from None
 
 
 def folder_pieces(folder: ModelFolder) -> tuple[list[str], list[str]]:
@@ -46,16 +46,9 @@ def by_id(vocabulary: Mapping[str, int], size: int) -> list[str]:
     return pieces
 
 
-def _vocabulary(path: Path, vocabulary: str | None, pieces: str) -> dict[str, int]:
-    return _sentencepiece(path / pieces) if vocabulary is None else load_vocabulary(path / vocabulary)
-
-
-def _sentencepiece(path: Path) -> dict[str, int]:
-    return sentencepiece_vocabulary(sentencepiece.SentencePieceProcessor(model_file=str(path)))
-
-
-def sentencepiece_vocabulary(processor: sentencepiece.SentencePieceProcessor) -> dict[str, int]:
+def sentencepiece_vocabulary(data: bytes) -> dict[str, int]:
     """Returns piece -> id of a SentencePiece model."""
+    processor = sentencepiece.SentencePieceProcessor(model_proto=data)
     return {processor.id_to_piece(i): i for i in range(processor.get_piece_size())}
 
 
@@ -77,18 +70,16 @@ def parse_vocab_yml(text: str) -> dict[str, int]:
         waiting = None
         if not colon or not value.strip().isdecimal():
             raise ValueError(f"line {number} is not `piece: id`")
-        vocabulary[_unquote(key)] = int(value)
+        try:
+            vocabulary[_unquote(key)] = int(value)
+        except yaml.YAMLError:
+            raise ValueError(f"line {number} has an unknown escape sequence") from None
     return vocabulary
 
 
 def _unquote(key: str) -> str:
     if _DOUBLE_QUOTED.fullmatch(key):
-        return _ESCAPE.sub(_unescape, key[1:-1])
+        return str(yaml.safe_load(key)) if "\\" in key else key[1:-1]
     if len(key) >= 2 and key[0] == key[-1] == "'":
         return key[1:-1].replace("''", "'")
     return key
-
-
-def _unescape(match: re.Match[str]) -> str:
-    code = match[1] or match[2] or match[3]
-    return chr(int(code, 16)) if code else _ESCAPES.get(match[4], match[4])

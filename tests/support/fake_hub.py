@@ -18,8 +18,8 @@ MODEL = "Helsinki-NLP/opus-mt-en-de"
 class FakeHub(ThreadingHTTPServer):
     """Serves the files of `path`. `requests` records (name, first byte) of each download.
 
-    `refusal` is a status and an error code for every request. `spoiled` names a file whose content is wrong, `cut` one
-    that ends early, and `stalled` one that stops in the middle until `released` is set; `half_sent` is set then.
+    `refusal` is a status and an error code for every request. `spoiled` names a file whose content is wrong, and `cut` one
+    that ends early.
     """
 
     daemon_threads = True
@@ -29,8 +29,7 @@ class FakeHub(ThreadingHTTPServer):
         self.path = path
         self.requests: list[tuple[str, int]] = []
         self.refusal: tuple[int, str] | None = None
-        self.spoiled = self.cut = self.stalled = ""
-        self.half_sent, self.released = threading.Event(), threading.Event()
+        self.spoiled = self.cut = ""
 
     @property
     def address(self) -> str:
@@ -71,12 +70,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(206 if start else 200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        half = len(body) // 2 if name in (hub.cut, hub.stalled) else len(body)
-        self.wfile.write(body[:half])
-        self.wfile.flush()
-        if name == hub.stalled:
-            hub.half_sent.set()
-            hub.released.wait(60)
+        self.wfile.write(body[: len(body) // 2] if name == hub.cut else body)
 
     def _send(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
         self.send_response(status)
@@ -98,7 +92,6 @@ def fake_hub(path: Path) -> Iterator[FakeHub]:
     try:
         yield hub
     finally:
-        hub.released.set()
         hub.shutdown()
         thread.join()
         hub.server_close()

@@ -10,22 +10,17 @@ from typing import Any, Literal
 import numpy as np
 import sentencepiece
 import torch
-import yaml
 from numpy.typing import NDArray
 from torch.nn import functional
 
 from model.config import ModelConfig
 from model.convert.marian.reader import marian_sinusoids
-from model.convert.tensor_names import parts
 from model.transformer import Transformer
-from tests.support.marian_models import made_up_text, train_sentencepiece
+from tests.support.marian_models import made_up_text, marian_arrays, marian_options, train_sentencepiece
 
 Precision = Literal["float32", "int8"]
 _TYPES = {"float32": 0x404, "int8": 0x4101, "bytes": 0x101}
 _ALIGNMENT = 256
-TINY: dict[str, Any] = {"d_model": 256, "encoder_layers": 6, "decoder_layers": 2}
-BASE_MEMORY: dict[str, Any] = {"d_model": 384, "encoder_layers": 6, "decoder_layers": 4}
-"""Shapes of Mozilla's models; both have 8 heads, d_ff 1536 and 32,000 tokens."""
 
 
 def random_firefox(
@@ -75,45 +70,15 @@ def sharpened(transformer: Transformer) -> Transformer:
 
 def write_firefox(file: Path, transformer: Transformer, precision: Precision, **options: Any) -> None:
     """Writes the weights to a model file of Marian's binary format, with the training options of Mozilla's models."""
-    config, tensors = transformer.config, {name: tensor.numpy() for name, tensor in transformer.state_dict().items()}
-    training = {
-        "type": "transformer", "dim-emb": config.d_model, "transformer-heads": config.heads,
-        "transformer-dim-ffn": config.d_ff, "enc-depth": config.encoder_layers, "dec-depth": config.decoder_layers,
-        "transformer-ffn-activation": config.activation, "transformer-preprocess": "",
-        "transformer-postprocess": "dan", "transformer-postprocess-top": "", "transformer-postprocess-emb": "d",
-        "transformer-decoder-autoreg": "rnn", "dec-cell": "ssru", "dec-cell-base-depth": 2, "dec-cell-high-depth": 1,
-        "transformer-rnn-projection": False, "transformer-tied-layers": [], "transformer-ffn-depth": 2,
-        "transformer-decoder-ffn-depth": 0, "transformer-decoder-dim-ffn": 0, "transformer-no-projection": False,
-        "transformer-train-position-embeddings": False, "transformer-guided-alignment-layer": "last",
-        "transformer-aan-depth": 2, "transformer-pool": False, "layer-normalization": False, "skip": False,
-        "right-left": False, "input-types": [], "tied-embeddings": not config.tied_embeddings,
-        "tied-embeddings-src": False, "tied-embeddings-all": config.tied_embeddings, "ulr": False,
-        "output-omit-bias": False, "lemma-dim-emb": 0, "factors-combine": "sum", "enc-cell": "gru",
-        "dim-vocabs": [config.source_vocab_size or config.vocab_size, config.vocab_size], "version": "v1.12.14", **options,
-    }  # fmt: skip
     items: list[tuple[str, str, tuple[int, ...], bytes]] = []
-
-    def add(name: str, values: NDArray[np.float32], *, matrix: bool) -> None:
-        array = np.ascontiguousarray(values, dtype=np.float32)
-        if matrix and precision == "int8":
+    for name, array in marian_arrays(transformer).items():
+        if precision == "int8" and min(array.shape) > 1:
             items.append((name, "int8", array.shape, _quantized(array, transposed="Wemb" not in name)))
             alpha = np.float32(127 / 6)  # of activations: Marian measures it on text
             items.append((f"{name}_QuantMultA", "float32", (1, 1), alpha.tobytes()))
         else:
             items.append((name, "float32", array.shape, array.tobytes()))
-
-    for part in parts(config):
-        weight = tensors[f"{part.ours}.weight"]
-        add(part.marian_weight, weight.T if part.linear else weight[None], matrix=part.linear)
-        if part.marian_bias is not None:
-            add(part.marian_bias, tensors[f"{part.ours}.bias"][None], matrix=False)
-    if config.tied_embeddings:
-        add("Wemb", tensors["embedding.weight"], matrix=True)
-    else:
-        add("encoder_Wemb", tensors["source_embedding.weight"], matrix=True)
-        add("decoder_Wemb", tensors["embedding.weight"], matrix=True)
-    add("decoder_ff_logit_out_b", tensors["output_bias"][None], matrix=False)
-    text = yaml.safe_dump(training).encode() + b"\0"
+    text = marian_options(transformer, **{"tied-embeddings": not transformer.config.tied_embeddings}, **options)
     items.append(("special:model.yml", "bytes", (len(text),), text))
     file.write_bytes(binary_file(items))
 

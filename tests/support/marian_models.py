@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,13 @@ import pytest
 import sentencepiece
 import torch
 import yaml
+from numpy.typing import NDArray
+from safetensors.torch import load_file, save_file
 
 from model.config import ModelConfig
 from model.convert.tensor_names import parts
+from model.convert.vocabulary import folder_pieces
+from model.model_folder import ModelFolder
 from model.transformer import Transformer
 
 
@@ -134,6 +138,16 @@ def random_huggingface(folder: Path, seed: int = 0, **changes: Any) -> Any:
     return model
 
 
+def split_into_shards(folder: Path) -> None:
+    """Replaces model.safetensors by two files with an index."""
+    tensors = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    placed = {name: f"model-{1 + i % 2:05d}-of-00002.safetensors" for i, name in enumerate(tensors)}
+    for file in set(placed.values()):
+        save_file({name: tensors[name] for name in tensors if placed[name] == file}, folder / file)
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": placed}))
+
+
 def _sharpen(model: Any, pad: int, eos: int) -> None:
     """Sharpens the weights. Padding gets a zero embedding and a probability near zero; the end of sentence gets a high
     probability."""
@@ -238,7 +252,13 @@ def random_marian(
 
 def write_marian(file: Path, transformer: Transformer, **options: Any) -> None:
     """Writes the weights to a .npz file of Marian with the training options."""
-    config, tensors = transformer.config, transformer.state_dict()
+    text = np.frombuffer(marian_options(transformer, **options), dtype=np.int8)
+    np.savez(file, **{"special:model.yml": text}, **marian_arrays(transformer))
+
+
+def marian_options(transformer: Transformer, **options: Any) -> bytes:
+    """Returns Marian's training options of a model, as its files store them."""
+    config = transformer.config
     pre = config.norm == "pre"
     training_options = {
         "type": "transformer",
@@ -260,18 +280,32 @@ def write_marian(file: Path, transformer: Transformer, **options: Any) -> None:
         "dim-vocabs": [config.source_vocab_size or config.vocab_size, config.vocab_size],
         **options,
     }
-    arrays = {"special:model.yml": np.frombuffer(yaml.safe_dump(training_options).encode() + b"\0", dtype=np.int8)}
+    return yaml.safe_dump(training_options).encode() + b"\0"
+
+
+def marian_arrays(transformer: Transformer) -> dict[str, NDArray[np.float32]]:
+    """Returns the weights by Marian's names."""
+    config, tensors = transformer.config, {name: tensor.numpy() for name, tensor in transformer.state_dict().items()}
+    arrays = {}
     for part in parts(config):
-        weight = tensors[f"{part.ours}.weight"].numpy()
+        weight = tensors[f"{part.ours}.weight"]
         arrays[part.marian_weight] = weight.T if part.linear else weight[None]
         if part.marian_bias is not None:
-            arrays[part.marian_bias] = tensors[f"{part.ours}.bias"].numpy()[None]
+            arrays[part.marian_bias] = tensors[f"{part.ours}.bias"][None]
     if config.tied_embeddings:
-        arrays["Wemb"] = tensors["embedding.weight"].numpy()
+        arrays["Wemb"] = tensors["embedding.weight"]
     else:
-        arrays["encoder_Wemb"] = tensors["source_embedding.weight"].numpy()
-        arrays["decoder_Wemb"] = tensors["embedding.weight"].numpy()
-        if not torch.equal(tensors["projection.weight"], tensors["embedding.weight"]):
-            arrays["decoder_ff_logit_out_W"] = tensors["projection.weight"].numpy().T
-    arrays["decoder_ff_logit_out_b"] = tensors["output_bias"].numpy()[None]
-    np.savez(file, **{name: np.ascontiguousarray(array) for name, array in arrays.items()})
+        arrays["encoder_Wemb"] = tensors["source_embedding.weight"]
+        arrays["decoder_Wemb"] = tensors["embedding.weight"]
+        if not np.array_equal(tensors["projection.weight"], tensors["embedding.weight"]):
+            arrays["decoder_ff_logit_out_W"] = tensors["projection.weight"].T
+    arrays["decoder_ff_logit_out_b"] = tensors["output_bias"][None]
+    return {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+
+
+def ctranslate2_pieces(folder: ModelFolder, ids: Sequence[int]) -> list[str]:
+    """Converts source ids of our tokenizer to the pieces that the exported model reads: CTranslate2 adds start and
+    end."""
+    source, _ = folder_pieces(folder)
+    files = folder.tokenizer
+    return [source[i] for i in ids[int(files.source_start) : len(ids) - int(files.source_end)]]

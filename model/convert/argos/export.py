@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import tempfile
 import zipfile
 from collections.abc import Callable
@@ -40,19 +41,16 @@ def export_argos(
         dropped = export_ctranslate2(folder, model, quantization=quantization)
         _set_tag(model / "config.json", folder, target)
         files = [path for path in sorted(model.iterdir()) if path.suffix in (".bin", ".json")]
+        with zipfile.ZipFile(Path(scratch) / "package", "x", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr(f"{name}/{METADATA}", _metadata(folder, source, target, language_name))
+            archive.write(folder.path / folder.tokenizer.source, f"{name}/{SENTENCEPIECE}")
+            if (folder.path / "README.md").is_file():
+                archive.write(folder.path / "README.md", f"{name}/README.md")
+            for file in files:
+                archive.write(file, f"{name}/model/{file.name}")
         output.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with zipfile.ZipFile(output, "x", zipfile.ZIP_DEFLATED) as archive:
-                archive.writestr(f"{name}/{METADATA}", _metadata(folder, source, target, language_name))
-                archive.write(folder.path / folder.tokenizer.source, f"{name}/{SENTENCEPIECE}")
-                if (folder.path / "README.md").is_file():
-                    archive.write(folder.path / "README.md", f"{name}/README.md")
-                for file in files:
-                    archive.write(file, f"{name}/model/{file.name}")
-        except BaseException:
-            output.unlink(missing_ok=True)
-            raise
-    return [file for file in dropped if file != "README.md"]
+        shutil.move(Path(scratch) / "package", output)
+    return dropped
 
 
 def _pair(folder: ModelFolder, source: str, target: str) -> tuple[str, str]:

@@ -6,6 +6,8 @@ It has one folder with metadata.json, a CTranslate2 model in `model`, and senten
 from __future__ import annotations
 
 import dataclasses
+import re
+import shutil
 import tempfile
 import zipfile
 import zlib
@@ -18,10 +20,9 @@ from model.convert.source_files import Imported, ImportRefused, Languages, read_
 PACKAGE_SUFFIX = ".argosmodel"
 METADATA = "metadata.json"
 SENTENCEPIECE = "sentencepiece.model"
-_BLOCK = 1 << 20
 _MAX_FILES = 2_000
 _MAX_BYTES = 4_000_000_000
-_MODEL_FILES = ("model.bin", "config.json", "shared_vocabulary", "source_vocabulary", "target_vocabulary")
+_MODEL_FILE = re.compile(r"model\.bin|config\.json|(shared|source|target)_vocabulary\.(json|txt)")
 
 
 def read_argos(path: Path) -> Imported:
@@ -64,37 +65,26 @@ def _unpack(file: Path, folder: Path) -> None:
             entries = archive.infolist()
             if len(entries) > _MAX_FILES:
                 raise ImportRefused(file, [f"the package has more than {_MAX_FILES} files"])
-            members = {name: info for info in entries if (name := _wanted(info.filename)) is not None}
+            members = {name: info for info in entries if (name := _member(info.filename)) is not None}
             if METADATA not in members:
                 raise ImportRefused(file, [f"the package has no {METADATA}"])
-            left = _MAX_BYTES
+            if sum(info.file_size for info in members.values()) > _MAX_BYTES:  # no more than that is unpacked
+                raise ImportRefused(file, ["the package claims to hold more than 4 GB"])
             (folder / "model").mkdir()
             for name, info in members.items():
-                left = _copy(archive, info, folder / name, left)
+                with archive.open(info) as packed, (folder / name).open("wb") as out:
+                    shutil.copyfileobj(packed, out)
     except (OSError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError, ValueError) as error:
         if isinstance(error, ImportRefused):
             raise
         raise ImportRefused(file, ["the file is not readable as a package (zip archive)"]) from None
 
 
-def _copy(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path, most: int) -> int:
-    """Unpacks one file and returns how many more bytes are allowed. The size that the archive states is not used."""
-    with archive.open(info) as packed, path.open("wb") as out:
-        while block := packed.read(_BLOCK):
-            most -= len(block)
-            if most < 0:
-                raise ValueError
-            out.write(block)
-    return most
-
-
-def _wanted(name: str) -> str | None:
+def _member(name: str) -> str | None:
     """Returns where a file of the archive belongs, None for files that an import does not read."""
     parts = PurePosixPath(name).parts
     if len(parts) == 2 and parts[1] in (METADATA, SENTENCEPIECE, "bpe.model"):
         return parts[1]
-    if len(parts) == 3 and parts[1] == "model" and parts[2].removesuffix(".json").removesuffix(".txt") in (
-        *_MODEL_FILES, "config",
-    ):  # fmt: skip
+    if len(parts) == 3 and parts[1] == "model" and _MODEL_FILE.fullmatch(parts[2]):
         return f"model/{parts[2]}"
     return None

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from model.checkpoint import load_model
 from model.config import ModelConfig
 from model.convert.ctranslate2.tensor_names import parts
-from model.convert.extra_files import extra_files
+from model.convert.extra_files import CARD, carried, left_out
 from model.convert.source_files import SUPPRESSED
 from model.convert.vocabulary import folder_pieces
 from model.model_folder import FolderError, ModelFolder
@@ -53,8 +53,7 @@ def export_ctranslate2(folder: ModelFolder, output: Path, *, quantization: str |
     except BaseException:
         shutil.rmtree(output)
         raise
-    carried, dropped = extra_files(folder)
-    return [*(file.name for file in carried), *dropped]
+    return sorted([*(name for name in carried(folder) if name != CARD), *left_out(folder)])
 
 
 def _refuse(config: ModelConfig) -> None:
@@ -81,15 +80,18 @@ def _build(specs: ModuleType, transformer: Transformer, folder: ModelFolder) -> 
     spec.encoder.embeddings[0].weight = _array(source.weight)
     spec.decoder.embeddings.weight = _array(transformer.embedding.weight)
     _layers(spec, transformer)
+    learned = config.positions == "learned"
+    positions = _array(transformer.positions.weight if learned else transformer.get_buffer("position_table"))
     for side in (spec.encoder, spec.decoder):
         side.scale_embeddings = config.scale_embeddings
-        side.position_encodings.encodings = _positions(transformer)
+        side.position_encodings.encodings = positions
     projection = transformer.embedding if config.tied_embeddings else transformer.projection
     spec.decoder.projection.weight = _array(projection.weight)
     if config.output_bias or forbidden:
         bias = transformer.output_bias if config.output_bias else torch.zeros(config.vocab_size)
         spec.decoder.projection.bias = _array(bias.index_fill(0, torch.tensor(forbidden, dtype=torch.long), SUPPRESSED))
-    spec.decoder.start_from_zero_embedding = config.zero_start_embedding or _starts_at_zero(transformer)
+    starts_at_zero = not bool(transformer.embedding.weight[config.decoder_start_id].any())  # OPUS-MT's converted models
+    spec.decoder.start_from_zero_embedding = config.zero_start_embedding or starts_at_zero
     _vocabulary(spec, folder)
     return spec
 
@@ -129,17 +131,6 @@ def _vocabulary(spec: Any, folder: ModelFolder) -> None:
     spec.config.add_source_bos = folder.tokenizer.source_start
     if config.norm_epsilon != _DEFAULT_EPSILON:
         spec.config.add_attribute("layer_norm_epsilon", config.norm_epsilon)
-
-
-def _starts_at_zero(transformer: Transformer) -> bool:
-    """Returns True if the start token has a zero embedding, as in OPUS-MT's converted models."""
-    return not bool(transformer.embedding.weight[transformer.config.decoder_start_id].any())
-
-
-def _positions(transformer: Transformer) -> NDArray[np.float32]:
-    if transformer.config.positions == "learned":
-        return _array(transformer.positions.weight)
-    return _array(transformer.get_buffer("position_table"))
 
 
 def _array(tensor: torch.Tensor) -> NDArray[np.float32]:

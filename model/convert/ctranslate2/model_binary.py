@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import math
 import struct
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from model.convert.source_files import ImportRefused, fits
+from model.convert.source_files import ImportRefused
 
 BINARY = "model.bin"
 SPECIFICATION = "TransformerSpec"
@@ -25,65 +23,15 @@ _VERSIONS = range(4, 7)
 _HIGHEST_VERSION = 1_000
 _TYPES = (torch.float32, torch.int8, torch.int16, torch.int32, torch.float16, torch.bfloat16)
 _MAX_ARRAYS, _MAX_RANK = 20_000, 4
+_SCALE = "_scale"
 
 
-@dataclass(slots=True)
-class ModelBinary:
-    """The arrays of a model by name. `take` removes what it returns, so that the rest can be refused."""
-
-    file: Path
-    arrays: dict[str, Tensor]
-    used: set[str] = field(default_factory=set)
-
-    def take(self, name: str, shape: tuple[int | None, ...]) -> Tensor:
-        """Returns a float array; int8 and int16 ones divided by their scales. Raises ImportRefused."""
-        if name not in self.arrays:
-            raise ImportRefused(self.file, [f"it lacks {name}"])
-        tensor = self.arrays[name]
-        if not fits(tensor.shape, shape):
-            raise ImportRefused(
-                self.file, [f"{name} has shape {tuple(tensor.shape)}, the rest of the model asks for {shape}"]
-            )
-        self.used.add(name)
-        if tensor.dtype in (torch.int8, torch.int16):
-            tensor = self._dequantized(name, tensor)
-        if not tensor.is_floating_point() or not torch.isfinite(tensor).all():
-            raise ImportRefused(self.file, [f"{name} holds numbers that are not finite, or no numbers with a fraction"])
-        return tensor
-
-    def number(self, *names: str) -> float | None:
-        """Returns the scalar with one of these names, None if there is none."""
-        for name in names:
-            if name in self.arrays and self.arrays[name].numel() == 1:
-                self.used.add(name)
-                return float(self.arrays[name].item())
-        return None
-
-    def __contains__(self, name: str) -> bool:
-        return name in self.arrays
-
-    def unused(self) -> list[str]:
-        """Returns the names of arrays that were not taken, apart from those of the same memory."""
-        return sorted(set(self.arrays) - self.used)
-
-    def _dequantized(self, name: str, tensor: Tensor) -> Tensor:
-        scale = self.arrays.get(f"{name}_scale")
-        self.used.add(f"{name}_scale")
-        if (
-            scale is None
-            or not scale.is_floating_point()
-            or scale.numel() not in (1, tensor.shape[0])
-            or not (scale > 0).all()
-        ):
-            raise ImportRefused(self.file, [f"{name} has no valid scale"])
-        return tensor.float() / scale.float().reshape(-1, *[1] * (tensor.dim() - 1))
-
-
-def read_model_binary(file: Path) -> ModelBinary:
-    """Reads model.bin of a Transformer. Raises ImportRefused."""
+def read_model_binary(file: Path) -> dict[str, Tensor]:
+    """Returns the arrays of a Transformer's model.bin by name. Matrices of int8 and int16 are divided by their scales.
+    Raises ImportRefused."""
     try:
         with file.open("rb") as opened:
-            return ModelBinary(file, _read(file, opened, file.stat().st_size))
+            return _read(file, opened, file.stat().st_size)
     except OSError as error:
         raise ImportRefused(file, [f"the file cannot be read ({error.strerror or error})"]) from None
     except (struct.error, UnicodeDecodeError, EOFError):
@@ -105,11 +53,14 @@ def _read(file: Path, opened: BinaryIO, size: int) -> dict[str, Tensor]:
     [count] = _unpack(opened, "<I")
     if count > _MAX_ARRAYS:
         raise ImportRefused(file, [f"it claims to hold {count} arrays"])
-    arrays = dict(_array(file, opened, size) for _ in range(count))
+    stored = dict(_array(file, opened, size) for _ in range(count))
+    arrays = {name: _dequantized(file, name, stored) for name in stored if not name.endswith(_SCALE)}
     [aliases] = _unpack(opened, "<I")
     if aliases > _MAX_ARRAYS:
         raise ImportRefused(file, [f"it claims to hold {aliases} aliases"])
     for alias, original in [(_string(opened), _string(opened)) for _ in range(aliases)]:
+        if original.endswith(_SCALE):
+            continue
         if original not in arrays:
             raise ImportRefused(file, [f"{alias} stands for {original}, which is missing"])
         arrays[alias] = arrays[original]
@@ -129,12 +80,18 @@ def _array(file: Path, opened: BinaryIO, size: int) -> tuple[str, Tensor]:
     data = opened.read(length)
     if len(data) != length or length != math.prod(shape) * dtype.itemsize:
         raise ImportRefused(file, [f"{name} is truncated"])
-    flat = (
-        torch.from_numpy(np.frombuffer(bytearray(data), dtype=np.uint8)).view(dtype)
-        if length
-        else torch.empty(0, dtype=dtype)
-    )
+    flat = torch.frombuffer(bytearray(data), dtype=dtype) if length else torch.empty(0, dtype=dtype)
     return name, flat.reshape(shape)
+
+
+def _dequantized(file: Path, name: str, arrays: dict[str, Tensor]) -> Tensor:
+    tensor, scale = arrays[name], arrays.get(name + _SCALE)
+    if tensor.dtype not in (torch.int8, torch.int16) or tensor.dim() < 2:
+        return tensor
+    rows = tensor.shape[0]
+    if scale is None or not scale.is_floating_point() or scale.numel() not in (1, rows) or not (scale > 0).all():
+        raise ImportRefused(file, [f"{name} has no valid scale"])
+    return tensor.float() / scale.float().reshape(-1, *[1] * (tensor.dim() - 1))
 
 
 def _string(opened: BinaryIO) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import torch
 from torch import Tensor
 
 from model.config import ConfigError, ModelConfig
-from model.convert.ctranslate2.model_binary import BINARY, ModelBinary, read_model_binary
+from model.convert.ctranslate2.model_binary import BINARY, read_model_binary
 from model.convert.ctranslate2.tensor_names import SIDES, parts
 from model.convert.huggingface.multilingual import language_codes, offset_sinusoids
 from model.convert.source_files import (
@@ -20,12 +19,13 @@ from model.convert.source_files import (
     Imported,
     ImportRefused,
     Languages,
+    check_tensors,
     check_vocabulary,
-    few,
     read_card,
     read_optional,
     read_sentencepiece,
     read_text,
+    take_tensors,
 )
 from model.positions import sinusoidal_table
 
@@ -35,8 +35,8 @@ _LONGEST = 1024
 _PIECES = (("source.spm", "target.spm"), *((name, name) for name in (
     "sentencepiece.model", "sentencepiece.bpe.model", "tokenizer.model", "spm.model", "source.spm",
 )))  # fmt: skip
-_IGNORED = ("alignment_heads", "alignment_layer")
-_DEFAULT_OFF = ("alibi", "alibi_use_positive_positions", "multi_query_attention", "embeddings_merge", "scale_alibi")
+_IGNORED = ("alignment_heads", "alignment_layer", "alibi_use_positive_positions", "scale_alibi")
+_DEFAULT_OFF = ("alibi", "multi_query_attention", "embeddings_merge")
 
 
 def read_ctranslate2(path: Path, languages: Languages | None = None, pieces: Path | None = None) -> Imported:
@@ -46,9 +46,9 @@ def read_ctranslate2(path: Path, languages: Languages | None = None, pieces: Pat
     """
     files = (pieces, pieces) if pieces is not None else _sentencepiece_files(path)
     settings = read_optional(path / "config.json")
-    binary = read_model_binary(path / BINARY)
+    stored = read_model_binary(path / BINARY)
     source, target = _vocabularies(path)
-    config, tensors = _convert(path, binary, settings, len(source), len(target))
+    config, tensors = _convert(path, stored, settings, len(source), len(target))
     source, target = (check_vocabulary(path, side, len(side)) for side in (source, target))
     config = _with_ids(path, config, settings, target, source)
     license_, listed = read_card(path)
@@ -73,139 +73,135 @@ def read_ctranslate2(path: Path, languages: Languages | None = None, pieces: Pat
 
 
 def _convert(
-    path: Path, binary: ModelBinary, settings: dict[str, Any], source_size: int, target_size: int
+    path: Path, stored: dict[str, Tensor], settings: dict[str, Any], source_size: int, target_size: int
 ) -> tuple[ModelConfig, dict[str, Tensor]]:
     """Returns the shape and the tensors. Raises ImportRefused for arrays that the architecture does not have."""
-    target = binary.take("decoder/embeddings/weight", (target_size, None))
-    width = target.shape[1]
-    name = "encoder/embeddings_0/weight" if "encoder/embeddings_0/weight" in binary else "encoder/embeddings/weight"
-    source = binary.take(name, (source_size, width))
-    output = binary.take("decoder/projection/weight", (target_size, width))
+    file = path / BINARY
+    shared = "encoder/embeddings/weight"
+    names = {
+        "embedding.weight": "decoder/embeddings/weight",
+        "source_embedding.weight": shared if shared in stored else "encoder/embeddings_0/weight",
+        "projection.weight": "decoder/projection/weight",
+    }
+    if "decoder/projection/bias" in stored:
+        names["output_bias"] = "decoder/projection/bias"
+    tensors = take_tensors(file, stored, names)
+    width = tensors["embedding.weight"].numel() // max(1, target_size)
+    target, source, output = (tensors[name] for name in list(names)[:3])
     tied = source_size == target_size and torch.equal(source, target) and torch.equal(target, output)
-    tensors = {"embedding.weight": target}
-    if not tied:
-        tensors |= {"source_embedding.weight": source.clone(), "projection.weight": output.clone()}
-    if "decoder/projection/bias" in binary:
-        tensors["output_bias"] = binary.take("decoder/projection/bias", (target_size,))
-    positions, table = _positions(binary, width)
+    if tied:
+        del tensors["source_embedding.weight"], tensors["projection.weight"]
+    positions, table = _positions(file, stored, width)
     if positions == "learned":
         tensors["positions.weight"] = table
-    pre = bool(binary.number("encoder/pre_norm", "pre_norm"))
-    encoder_layers, decoder_layers = (_depth(binary, side) for side in SIDES)
-    tensors |= _layers(binary, parts(encoder_layers, decoder_layers, pre), width)
+    pre = bool(_number(stored, "encoder/pre_norm", "pre_norm"))
+    encoder_layers, decoder_layers = (_depth(stored, side) for side in SIDES)
+    tensors |= _layers(file, stored, encoder_layers, decoder_layers, pre)
     try:
         config = ModelConfig(
             vocab_size=target_size,
             source_vocab_size=None if source_size == target_size else source_size,
             d_model=width,
-            heads=int(binary.number("encoder/num_heads", "num_heads") or 8),
+            heads=int(_number(stored, "encoder/num_heads", "num_heads") or 8),
             d_ff=tensors["encoder.0.feed_forward.inner.weight"].shape[0],
             encoder_layers=encoder_layers,
             decoder_layers=decoder_layers,
             norm="pre" if pre else "post",
-            activation=_activation(binary),  # type: ignore[arg-type]
+            activation=_activation(stored),  # type: ignore[arg-type]
             positions=positions,  # type: ignore[arg-type]
             tied_embeddings=tied,
-            scale_embeddings=_scaled(binary, width),
+            scale_embeddings=_scaled(stored, width),
             output_bias="output_bias" in tensors,
             max_length=table.shape[0],
             norm_epsilon=settings.get("layer_norm_epsilon") or 1e-5,
-            zero_start_embedding=bool(binary.number("decoder/start_from_zero_embedding")),
+            zero_start_embedding=bool(_number(stored, "decoder/start_from_zero_embedding")),
         )
-    except (ConfigError, KeyError, TypeError, ValueError) as error:
+    except (ConfigError, KeyError, TypeError, ValueError, IndexError) as error:
         raise ImportRefused(path, [f"its shape is not that of a Transformer ({str(error).rstrip('.')})"]) from None
-    _check_rest(path, binary, config)
-    return config, tensors
+    _check_options(path, stored, config)
+    copies = {name: tensor.clone() for name, tensor in tensors.items()}  # parts of one array, or aliases
+    check_tensors(file, config, copies, stored)
+    return config, copies
 
 
-def _check_rest(path: Path, binary: ModelBinary, config: ModelConfig) -> None:
-    """Raises ImportRefused for options and arrays that change the function and were not read."""
+def _number(stored: dict[str, Tensor], *names: str) -> float | None:
+    """Removes the scalar with the first of these names that is there and returns it, None if there is none."""
+    scalars = (name for name in names if name in stored and stored[name].numel() == 1)
+    return next((float(stored.pop(name)) for name in scalars), None)
+
+
+def _check_options(path: Path, stored: dict[str, Tensor], config: ModelConfig) -> None:
+    """Removes the other options. Raises ImportRefused for those that change the function."""
     reasons = []
     for side in SIDES:
         for option in _DEFAULT_OFF:
-            value = binary.number(f"{side}/{option}")
-            if value and option not in ("scale_alibi", "alibi_use_positive_positions"):
+            if value := _number(stored, f"{side}/{option}"):
                 reasons.append(f"option {side}/{option} is {value:g}")
-        if (heads := binary.number(f"{side}/num_heads")) is not None and heads != config.heads:
+        if (heads := _number(stored, f"{side}/num_heads")) is not None and heads != config.heads:
             reasons.append("encoder and decoder have different numbers of heads")
-        if (pre := binary.number(f"{side}/pre_norm")) is not None and bool(pre) != (config.norm == "pre"):
+        if (pre := _number(stored, f"{side}/pre_norm")) is not None and bool(pre) != (config.norm == "pre"):
             reasons.append("encoder and decoder have their norms in different places")
         for option in _IGNORED:
-            binary.number(f"{side}/{option}")
-    reasons += few([f"{name} is not a tensor of this architecture" for name in binary.unused()])
+            stored.pop(f"{side}/{option}", None)
     if reasons:
         raise ImportRefused(path, reasons)
 
 
-def _depth(binary: ModelBinary, side: str) -> int:
-    layers = {name.split("/")[1] for name in binary.arrays if name.startswith(f"{side}/layer_")} - {"layer_norm"}
+def _depth(stored: dict[str, Tensor], side: str) -> int:
+    layers = {name.split("/")[1] for name in stored if name.startswith(f"{side}/layer_")} - {"layer_norm"}
     return len(layers)
 
 
-def _layers(binary: ModelBinary, names: Iterable[tuple[str, list[str]]], width: int) -> dict[str, Tensor]:
+def _layers(file: Path, stored: dict[str, Tensor], encoder: int, decoder: int, pre_norm: bool) -> dict[str, Tensor]:
+    """Splits each matrix and its bias into those of our linear layers with the same input."""
     tensors: dict[str, Tensor] = {}
-    inner = 0
-    for theirs, ours in names:
-        if theirs.endswith("layer_norm"):
-            gamma, beta = binary.take(f"{theirs}/gamma", (width,)), binary.take(f"{theirs}/beta", (width,))
-            tensors |= {f"{ours[0]}.weight": gamma.clone(), f"{ours[0]}.bias": beta.clone()}
-        elif ours[0].endswith(".inner"):
-            inner = binary.take(f"{theirs}/weight", (None, width)).shape[0]
-            tensors |= _linear(binary, theirs, ours, inner, width)
-        else:
-            tensors |= _linear(binary, theirs, ours, width, inner if ours[0].endswith(".outer") else width)
+    for theirs, ours in parts(encoder, decoder, pre_norm):
+        weight, bias = ("gamma", "beta") if theirs.endswith("layer_norm") else ("weight", "bias")
+        both = take_tensors(file, stored, {"weight": f"{theirs}/{weight}", "bias": f"{theirs}/{bias}"})
+        for suffix, tensor in both.items():
+            pieces = tensor.chunk(len(ours)) if tensor.dim() else ()
+            tensors |= {f"{name}.{suffix}": piece for name, piece in zip(ours, pieces, strict=False)}
     return tensors
 
 
-def _linear(binary: ModelBinary, theirs: str, ours: list[str], outputs: int, inputs: int) -> dict[str, Tensor]:
-    """Splits a matrix and its bias into those of several linears of `outputs` rows each."""
-    rows = outputs * len(ours)
-    weight, bias = binary.take(f"{theirs}/weight", (rows, inputs)), binary.take(f"{theirs}/bias", (rows,))
-    tensors: dict[str, Tensor] = {}
-    for i, name in enumerate(ours):
-        part = slice(i * outputs, (i + 1) * outputs)
-        tensors |= {f"{name}.weight": weight[part].clone(), f"{name}.bias": bias[part].clone()}
-    return tensors
-
-
-def _positions(binary: ModelBinary, width: int) -> tuple[str, Tensor]:
+def _positions(file: Path, stored: dict[str, Tensor], width: int) -> tuple[str, Tensor]:
     """Returns the kind of positions and their table. A folder without a table has the sinusoids of tensor2tensor."""
-    names = [f"{side}/position_encodings/encodings" for side in SIDES]
-    if not any(name in binary for name in names):
+    names = {side: f"{side}/position_encodings/encodings" for side in SIDES}
+    if not any(name in stored for name in names.values()):
         return "learned", offset_sinusoids(_LONGEST, width, pad=0)
-    tables = [binary.take(name, (None, width)) for name in names]
-    if tables[0].shape != tables[1].shape or not torch.equal(tables[0], tables[1]):
-        raise ImportRefused(binary.file, ["encoder and decoder have different positions"])
-    table = tables[0][:_LONGEST].clone()
+    encoder, decoder = take_tensors(file, stored, names).values()
+    if not torch.equal(encoder, decoder):
+        raise ImportRefused(file, ["encoder and decoder have different positions"])
+    table = encoder[:_LONGEST]
     for kind, half_first in (("sinusoidal", False), ("sinusoidal_half", True)):
-        if torch.allclose(table.float(), sinusoidal_table(table.shape[0], width, half=half_first), atol=1e-5):
+        if table.shape != (len(table), width):
+            break
+        if torch.allclose(table.float(), sinusoidal_table(len(table), width, half=half_first), atol=1e-5):
             return kind, table
     return "learned", table
 
 
-def _activation(binary: ModelBinary) -> str:
-    kinds = {int(binary.number(f"{side}/activation") or 0) for side in SIDES}
+def _activation(stored: dict[str, Tensor]) -> str:
+    kinds = {int(_number(stored, f"{side}/activation") or 0) for side in SIDES}
     if len(kinds) != 1 or not kinds <= set(_ACTIVATIONS):
         raise ValueError("its activation is not relu, swish or gelu")
     return _ACTIVATIONS[kinds.pop()]
 
 
-def _scaled(binary: ModelBinary, width: int) -> bool:
+def _scaled(stored: dict[str, Tensor], width: int) -> bool:
     """Returns whether embeddings are multiplied by sqrt(width): stated as a flag or as the factor, by default true."""
-    scaled = set()
+    root, scaled = math.sqrt(width), set()
     for side in SIDES:
-        value = binary.number(f"{side}/scale_embeddings", f"{side}/embeddings/multiply_by_sqrt_depth")
-        scaled.add(value is None or value not in (0.0, 1.0) or (_is_flag(binary, side) and value == 1.0))
-        if value is not None and value not in (0.0, 1.0) and not math.isclose(value, math.sqrt(width), rel_tol=1e-3):
-            raise ValueError(f"its embeddings are multiplied by {value:g}")
+        array = stored.get(f"{side}/scale_embeddings")
+        flag = array is None or array.dtype == torch.int8
+        value = _number(stored, f"{side}/scale_embeddings", f"{side}/embeddings/multiply_by_sqrt_depth")
+        factor = root if value is None or (flag and value == 1.0) else value or 1.0
+        if factor != 1.0 and not math.isclose(factor, root, rel_tol=1e-3):
+            raise ValueError(f"its embeddings are multiplied by {factor:g}")
+        scaled.add(factor != 1.0)
     if len(scaled) != 1:
         raise ValueError("only one side scales its embeddings")
     return scaled.pop()
-
-
-def _is_flag(binary: ModelBinary, side: str) -> bool:
-    array = binary.arrays.get(f"{side}/scale_embeddings")
-    return array is None or array.dtype == torch.int8
 
 
 def _vocabularies(path: Path) -> tuple[dict[str, int], dict[str, int]]:

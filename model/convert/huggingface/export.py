@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +13,12 @@ from torch import Tensor
 
 from model.checkpoint import load_model, read_tensors
 from model.config import ModelConfig
-from model.convert.extra_files import CARD, extra_files
-from model.convert.feature_order import to_half
+from model.convert.extra_files import carried, left_out
 from model.convert.source_files import SUPPRESSED
 from model.convert.tensor_names import parts
 from model.convert.vocabulary import by_id, folder_vocabularies
 from model.model_folder import FolderError, ModelFolder, let_others_read
+from model.positions import sinusoidal_table
 from model.weight_files import weight_files
 
 _EPSILON = 1e-5
@@ -28,10 +27,9 @@ _EPSILON = 1e-5
 def export_huggingface(folder: ModelFolder, output: Path) -> list[str]:
     """Writes `folder` as a MarianMTModel to the new folder `output`: config, safetensors, tokenizer files, model card.
 
-    Interleaved sinusoids become half-and-half ones (model/convert/feature_order.py). A decoder that starts from the
-    zero embedding gets a padding token with this embedding, like OPUS-MT's converted models. `attentive` in config.json
-    has the data that an import needs to restore the same folder. Returns the names of files that are not exported.
-    Raises FolderError if the model cannot be represented or `output` exists.
+    A decoder that starts from the zero embedding gets a padding token with this embedding, like OPUS-MT's converted
+    models. `attentive` in config.json is the config.json of `folder`, with which an import restores it. Returns the names
+    of files that are not exported. Raises FolderError if the model cannot be represented or `output` exists.
     """
     config = folder.model
     _refuse(folder)
@@ -46,21 +44,19 @@ def export_huggingface(folder: ModelFolder, output: Path) -> list[str]:
         forbidden = [*forbidden, pad]
     else:
         pad = config.decoder_start_id if config.decoder_start_id in forbidden else config.pad_id
-    carried, dropped = extra_files(folder)
     output.mkdir(parents=True)
     try:
         save_file(_named(config, tensors), output / "model.safetensors", metadata={"format": "pt"})
         let_others_read(output / "model.safetensors")
-        _write_json(output / "config.json", _config(folder, tensors, pad, carried))
+        _write_json(output / "config.json", _config(folder, tensors, pad))
         _write_json(output / "generation_config.json", _generation(folder, pad, forbidden))
         _write_tokenizer(folder, output, pad, source, target)
-        for file in [*carried, folder.path / CARD]:
-            if file.is_file():
-                shutil.copyfile(file, output / file.name)
+        for name in carried(folder):
+            shutil.copyfile(folder.path / name, output / name)
     except BaseException:
         shutil.rmtree(output)
         raise
-    return dropped
+    return left_out(folder)
 
 
 def _refuse(folder: ModelFolder) -> None:
@@ -99,15 +95,12 @@ def _add_start(
             tensor = tensors[name]
             new = torch.full_like(tensor[:1], SUPPRESSED if name == "output_bias" else 0.0)
             tensors[name] = torch.cat([tensor, new])
-    one = source is target
     source = {**source, "<pad>": config.source_vocab_size or config.vocab_size}
-    return config.vocab_size, source, source if one else {**target, "<pad>": config.vocab_size}
+    return config.vocab_size, source, {**target, "<pad>": config.vocab_size}
 
 
 def _named(config: ModelConfig, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Returns the tensors with Hugging Face's names and order of features."""
-    if config.positions == "sinusoidal":
-        tensors = to_half(config, tensors)
+    """Returns the tensors with Hugging Face's names. Positions that its Marian does not compute are stored."""
     named = {}
     for part in parts(config):
         for suffix in ("weight", "bias"):
@@ -124,13 +117,15 @@ def _named(config: ModelConfig, tensors: dict[str, Tensor]) -> dict[str, Tensor]
         named["final_logits_bias"] = tensors["output_bias"].unsqueeze(0)
     else:
         named["final_logits_bias"] = torch.zeros(1, embedding.shape[0], dtype=embedding.dtype)
-    if config.positions == "learned":
+    if config.positions != "sinusoidal_half":
+        learned = config.positions == "learned"
+        table = tensors["positions.weight"] if learned else sinusoidal_table(config.max_length, config.d_model)
         for side in ("encoder", "decoder"):
-            named[f"model.{side}.embed_positions.weight"] = tensors["positions.weight"].clone()
+            named[f"model.{side}.embed_positions.weight"] = table.clone()
     return {name: tensor.contiguous() for name, tensor in named.items()}
 
 
-def _config(folder: ModelFolder, tensors: dict[str, Tensor], pad: int, carried: list[Path]) -> dict[str, Any]:
+def _config(folder: ModelFolder, tensors: dict[str, Tensor], pad: int) -> dict[str, Any]:
     config = folder.model
     target_size = tensors["embedding.weight"].shape[0]
     source_size = target_size if config.tied_embeddings else tensors["source_embedding.weight"].shape[0]
@@ -154,25 +149,13 @@ def _config(folder: ModelFolder, tensors: dict[str, Tensor], pad: int, carried: 
         "activation_function": config.activation,
         "scale_embedding": config.scale_embeddings,
         "dropout": config.dropout,
-        "static_position_embeddings": config.positions != "learned",
+        "static_position_embeddings": config.positions == "sinusoidal_half",
         "pad_token_id": pad,
         "eos_token_id": config.eos_id,
         "bos_token_id": None,
         "forced_eos_token_id": config.eos_id if folder.generation.forced_end else None,
         "decoder_start_token_id": _start(config, pad),
-        "attentive": {
-            "name": folder.name,
-            "license": folder.license,
-            "origin": folder.origin,
-            "pairs": [list(pair) for pair in folder.pairs],
-            "tags": folder.tags,
-            "formality": list(folder.formality),
-            "segment_length": folder.segment_length,
-            "generation": asdict(folder.generation),
-            "tokenizer": asdict(folder.tokenizer),
-            "files": [file.name for file in carried],
-            "model": asdict(config),
-        },
+        "attentive": folder.to_fields(),
     }
 
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import sentencepiece
 import torch
 from torch import Tensor
 
@@ -22,6 +20,7 @@ from model.convert.source_files import (
     read_optional,
     read_sentencepiece,
 )
+from model.convert.vocabulary import sentencepiece_vocabulary
 
 SENTENCEPIECE = "sentencepiece.bpe.model"
 _FAIRSEQ = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3}
@@ -29,20 +28,9 @@ _FAIRSEQ = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3}
 _FIRST_PIECE, _OFFSET = 3, 1
 
 
-@dataclass(frozen=True, slots=True)
-class Vocabulary:
-    """The SentencePiece file, piece -> id with the languages' pieces, and language code -> piece."""
-
-    pieces: bytes
-    ids: dict[str, int]
-    languages: dict[str, str]
-    tagged_by_target: bool
-    """The source begins with the target's language (SMaLL-100), not with its own."""
-
-
-def read_vocabulary(path: Path, config: ModelConfig) -> Vocabulary:
-    """Reads sentencepiece.bpe.model, vocab.json (M2M100; NLLB has none) and the list of language tokens. Raises
-    ImportRefused."""
+def read_vocabulary(path: Path, config: ModelConfig) -> dict[str, Any]:
+    """Returns the fields of Imported that come from sentencepiece.bpe.model, vocab.json (M2M100; NLLB has none) and the
+    list of language tokens. Raises ImportRefused."""
     pieces = read_sentencepiece(path / SENTENCEPIECE)
     names = read_optional(path / "tokenizer_config.json")
     file = path / "vocab.json"
@@ -51,46 +39,38 @@ def read_vocabulary(path: Path, config: ModelConfig) -> Vocabulary:
     codes = language_codes(list(tokens))
     if not codes:
         raise ImportRefused(path, ["none of its files lists the language tokens, such as __en__ or eng_Latn"])
-    vocabulary = check_vocabulary(path, {**ids, **tokens}, config.vocab_size)
     label = f"{names.get('tokenizer_class', '')} {path.resolve().name}".lower().replace("-", "")
-    return Vocabulary(pieces, vocabulary, codes, "small100" in label)
+    return {
+        "source_pieces": pieces,
+        "target_pieces": pieces,
+        "vocabulary": check_vocabulary(path, {**ids, **tokens}, config.vocab_size),
+        "language_pieces": codes,
+        "tagged_by_target": "small100" in label,
+    }
 
 
 def offset_sinusoids(length: int, d_model: int, pad: int) -> Tensor:
     """Returns the positions of fairseq (length, d_model): sines and cosines from position pad + 1 on, whose wavelengths
     are spread over d_model / 2 - 1 steps."""
     half = d_model // 2
-    rates = torch.exp(torch.arange(half, dtype=torch.float32) * -(math.log(10000) / (half - 1)))
+    rates = torch.exp(torch.arange(half, dtype=torch.float32) * -(math.log(10000) / max(1, half - 1)))
     angles = torch.arange(pad + 1, pad + 1 + length, dtype=torch.float32).unsqueeze(1) * rates  # (length, half)
     return torch.cat([angles.sin(), angles.cos()], dim=1)
 
 
 def _fairseq_ids(pieces: bytes) -> dict[str, int]:
-    processor = sentencepiece.SentencePieceProcessor()
-    processor.LoadFromSerializedProto(pieces)
-    size = processor.get_piece_size()
-    return {**_FAIRSEQ, **{processor.id_to_piece(i): i + _OFFSET for i in range(_FIRST_PIECE, size)}}
+    ids = sentencepiece_vocabulary(pieces)
+    return {**_FAIRSEQ, **{piece: i + _OFFSET for piece, i in ids.items() if i >= _FIRST_PIECE}}
 
 
 def _language_tokens(path: Path, names: dict[str, Any], first: int) -> dict[str, int]:
     """Returns language token -> id from the file that states ids, else from a list of the tokens in order."""
-    tokenizer = path / "tokenizer.json"
+    tokenizer, decoder = path / "tokenizer.json", names.get("added_tokens_decoder")
     added = read_object(tokenizer, most=MAX_VOCABULARY_BYTES).get("added_tokens") if tokenizer.is_file() else None
-    stated: dict[str, Any] = {}
-    if isinstance(added, list):
-        stated = {
-            entry["content"]: entry["id"]
-            for entry in added
-            if isinstance(entry, dict) and {"content", "id"} <= set(entry)
-        }
-    decoder = names.get("added_tokens_decoder")
-    if not any(map(_code, stated)) and isinstance(decoder, dict):
-        stated = {
-            entry["content"]: int(i)
-            for i, entry in decoder.items()
-            if isinstance(entry, dict) and i.isdecimal() and "content" in entry
-        }
-    languages = {token: i for token, i in stated.items() if _code(token)}
+    entries = [entry for entry in added if isinstance(entry, dict)] if isinstance(added, list) else []
+    if not any(_code(entry.get("content")) for entry in entries) and isinstance(decoder, dict):
+        entries = [{**entry, "id": int(i)} for i, entry in decoder.items() if isinstance(entry, dict) and i.isdecimal()]
+    languages = {entry["content"]: entry["id"] for entry in entries if "id" in entry and _code(entry.get("content"))}
     if languages:
         return languages
     special = read_object(path / "special_tokens_map.json") if (path / "special_tokens_map.json").is_file() else names

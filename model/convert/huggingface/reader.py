@@ -9,24 +9,22 @@ import torch
 from torch import Tensor
 
 from model.config import ConfigError, ModelConfig
-from model.convert.extra_files import CARD, read_extra_files
-from model.convert.feature_order import to_interleaved
+from model.convert.extra_files import read_carried
 from model.convert.huggingface.multilingual import offset_sinusoids, read_vocabulary
 from model.convert.huggingface.weights import convert_weights, read_weights
 from model.convert.source_files import (
-    MAX_TEXT_BYTES,
     MAX_VOCABULARY_BYTES,
     Imported,
     ImportRefused,
     Languages,
+    check_tensors,
     check_vocabulary,
-    read_bytes,
     read_card,
     read_object,
     read_optional,
     read_sentencepiece,
 )
-from model.model_folder import MAX_BEAM, MAX_FORBIDDEN, Generation, read_generation
+from model.model_folder import MAX_BEAM, MAX_FORBIDDEN, FolderError, Generation, ModelFolder, folder_of_fields
 
 _ACTIVATIONS = {"relu": "relu", "swish": "swish", "silu": "swish", "gelu": "gelu"}
 
@@ -41,22 +39,24 @@ def read_huggingface(path: Path) -> Imported:
     fields = read_object(path / "config.json")
     _check_kind(path, fields)
     generation, suppressed = read_generation_settings(path, fields)
-    exported = fields.get("attentive")
-    if exported is not None and not isinstance(exported, dict):
-        raise ImportRefused(path, ["`attentive` in config.json is not an object"])
+    exported = _exported(path, fields)
     config = read_config(path, fields)
-    raw = read_weights(path, config)
-    if fields.get("model_type") == "m2m_100":
-        return _read_multilingual(path, config, fields, raw, generation, suppressed)
-    unknown_id, vocabulary, target_vocabulary = _vocabularies(path, config)
     if any(not 0 <= token < config.vocab_size for token in (*suppressed, *generation.forbidden)):
         raise ImportRefused(path, ["bad_words_ids holds an id outside the vocabulary"])
-    config, tensors = convert_weights(path, config, fields, raw, suppressed)
+    stored = read_weights(path)
+    if fields.get("model_type") == "m2m_100":
+        vocabulary = read_vocabulary(path, config)
+        config, tensors = convert_weights(path, config, fields, stored, suppressed)
+        config = config.replace(unk_id=vocabulary["vocabulary"]["<unk>"], positions="learned")
+        tensors["positions.weight"] = offset_sinusoids(config.max_length, config.d_model, config.pad_id)
+        return Imported(**vocabulary, config=config, tensors=tensors, license=read_card(path)[0], generation=generation)
+    unknown_id, source_vocabulary, target_vocabulary = _vocabularies(path, config)
+    config, tensors = convert_weights(path, config, fields, stored, suppressed)
     config = config.replace(unk_id=unknown_id)
     if exported is not None:
-        config, tensors = _restore_exported(path, config, tensors, exported)
-        generation = _exported_generation(path, exported, generation)
-        vocabulary = _below(vocabulary, config.source_vocab_size or config.vocab_size)
+        config, generation = _restore_exported(exported.model, tensors), exported.generation
+        check_tensors(path, config, tensors)
+        source_vocabulary = _below(source_vocabulary, config.source_vocab_size or config.vocab_size)
         target_vocabulary = None if target_vocabulary is None else _below(target_vocabulary, config.vocab_size)
     license_, listed = read_card(path)
     names = read_optional(path / "tokenizer_config.json")
@@ -68,42 +68,13 @@ def read_huggingface(path: Path) -> Imported:
         tensors=tensors,
         source_pieces=read_sentencepiece(path / "source.spm"),
         target_pieces=read_sentencepiece(path / "target.spm"),
-        vocabulary=vocabulary,
+        vocabulary=source_vocabulary,
         target_vocabulary=target_vocabulary,
         languages=Languages(source, target, listed),
         license=license_,
         generation=generation,
-        extra_files={} if exported is None else _extra_files(path, exported),
+        extra_files={} if exported is None else read_carried(path),
         exported=exported,
-    )
-
-
-def _read_multilingual(
-    path: Path,
-    config: ModelConfig,
-    fields: dict[str, Any],
-    raw: dict[str, Tensor],
-    generation: Generation,
-    suppressed: list[int],
-) -> Imported:
-    """Reads the rest of an M2M100 model. Its positions are computed and stored as learned ones."""
-    vocabulary = read_vocabulary(path, config)
-    config, tensors = convert_weights(path, config, fields, raw, suppressed)
-    config = config.replace(unk_id=vocabulary.ids["<unk>"], positions="learned")
-    tensors["positions.weight"] = offset_sinusoids(config.max_length, config.d_model, config.pad_id)
-    license_, _ = read_card(path)
-    return Imported(
-        config=config,
-        tensors=tensors,
-        source_pieces=vocabulary.pieces,
-        target_pieces=vocabulary.pieces,
-        vocabulary=vocabulary.ids,
-        target_vocabulary=None,
-        languages=Languages(),
-        license=license_,
-        generation=generation,
-        language_pieces=vocabulary.languages,
-        tagged_by_target=vocabulary.tagged_by_target,
     )
 
 
@@ -204,17 +175,13 @@ def read_generation_settings(path: Path, fields: dict[str, Any]) -> tuple[Genera
     return Generation(beam_size=beams, forbidden=kept, forced_end=end is not None), forbidden if renormalized else []
 
 
-def _extra_files(path: Path, exported: dict[str, Any]) -> dict[str, bytes]:
-    """Returns the model card and the further files of the folder that was exported."""
-    files = read_extra_files(path, exported.get("files", []))
-    return files | ({CARD: read_bytes(path / CARD, MAX_TEXT_BYTES)} if (path / CARD).is_file() else {})
-
-
-def _exported_generation(path: Path, exported: dict[str, Any], stated: Generation) -> Generation:
-    """Returns the generation settings of the folder that was exported."""
+def _exported(path: Path, fields: dict[str, Any]) -> ModelFolder | None:
+    """Returns the folder that was exported, None for models of others."""
+    if "attentive" not in fields:
+        return None
     try:
-        return read_generation(exported["generation"]) if "generation" in exported else stated
-    except (TypeError, ValueError, AttributeError) as error:
+        return folder_of_fields(path, fields["attentive"])
+    except (FolderError, AttributeError) as error:
         raise ImportRefused(path, [f"`attentive` in config.json is invalid ({str(error).rstrip('.')})"]) from None
 
 
@@ -246,14 +213,9 @@ def _vocabularies(path: Path, config: ModelConfig) -> tuple[int, dict[str, int],
     return written["<unk>"], source, target
 
 
-def _restore_exported(
-    path: Path, config: ModelConfig, tensors: dict[str, Tensor], exported: dict[str, Any]
-) -> tuple[ModelConfig, dict[str, Tensor]]:
-    """Reverts the changes of our own export: the padding token, the order of features, the zero bias."""
-    try:
-        original = ModelConfig.from_dict(exported.get("model"))
-    except (ConfigError, TypeError) as error:
-        raise ImportRefused(path, [f"`attentive` in config.json is invalid ({str(error).rstrip('.')})"]) from None
+def _restore_exported(original: ModelConfig, tensors: dict[str, Tensor]) -> ModelConfig:
+    """Reverts the changes of our own export to `tensors`: the padding token, the stored sinusoids, the zero bias. Returns
+    the original config."""
     for name in ("embedding.weight", "source_embedding.weight", "projection.weight", "output_bias"):
         size = original.source_vocab_size if name.startswith("source") else original.vocab_size
         if name in tensors:
@@ -262,11 +224,9 @@ def _restore_exported(
         tensors["output_bias"] = torch.zeros(original.vocab_size, dtype=tensors["embedding.weight"].dtype)
     if not original.output_bias and "output_bias" in tensors and not tensors["output_bias"].any():
         del tensors["output_bias"]
-    if original.positions == "sinusoidal":
-        tensors = to_interleaved(original, tensors)
-    if original.d_model != config.d_model or original.heads != config.heads:
-        raise ImportRefused(path, ["`attentive` in config.json contradicts the rest of it"])
-    return original, tensors
+    if original.positions == "sinusoidal" and tensors.pop("positions.weight", None) is None:
+        return original.replace(positions="sinusoidal_half")  # exported by version 0.1, which reordered the features
+    return original
 
 
 def _below(vocabulary: dict[str, int], size: int) -> dict[str, int]:

@@ -2,37 +2,34 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import sentencepiece
 import torch
 import yaml
 from torch import Tensor
 
 from model.config import ConfigError, ModelConfig
-from model.convert.marian.binary_archive import SCALE_OF_INPUTS, BinaryArchive
-from model.convert.marian.npz_archive import Archive
+from model.convert.marian.archives import read_archive
 from model.convert.source_files import (
     MAX_VOCABULARY_BYTES,
     Imported,
     ImportRefused,
     Languages,
+    check_tensors,
     check_vocabulary,
-    few,
     plain_name,
     read_card,
     read_object,
     read_sentencepiece,
     read_text,
+    take_tensors,
 )
-from model.convert.tensor_names import Part, parts
+from model.convert.tensor_names import parts
 from model.convert.vocabulary import parse_vocab_yml, sentencepiece_vocabulary
 
-_ACTIVATIONS = {"relu": "relu", "swish": "swish"}
-Arrays = Archive | BinaryArchive
+_ACTIVATIONS = ("relu", "swish")
 _MAX_LENGTH = 512
 """Marian states no maximum length; OPUS-MT models were trained on sentences of at most 500 pieces."""
 _RECURRENT: dict[str, Any] = {"recurrence": "ssru", "positions": "learned", "norm_epsilon": 1e-6}
@@ -55,43 +52,42 @@ def read_marian(path: Path) -> Imported:
         raise ImportRefused(path, ["decoder.yml does not name exactly one model (ensembles are not supported)"])
     if not isinstance(vocabularies, list) or len(vocabularies) != 2:
         raise ImportRefused(path, ["decoder.yml does not name two vocabularies"])
-    file = path / plain_name(path / "decoder.yml", models[0])
-    names = [plain_name(path / "decoder.yml", name) for name in vocabularies]
-    model = read_model(file, [path / name for name in names], open_archive)
+    file, *named = (path / plain_name(path / "decoder.yml", name) for name in (models[0], *vocabularies))
+    model = read_model(file, named)
     license_, listed = read_card(path)
+    # The SentencePiece model of a side is its vocabulary if that is one, else the file that OPUS-MT has.
+    pieces = [
+        vocabulary if vocabulary.suffix == ".spm" else path / otherwise
+        for vocabulary, otherwise in zip(named, ("source.spm", "target.spm"), strict=True)
+    ]
     return Imported(
         **model,
-        source_pieces=read_sentencepiece(_sentencepiece(path, names[0], "source.spm")),
-        target_pieces=read_sentencepiece(_sentencepiece(path, names[1], "target.spm")),
+        source_pieces=read_sentencepiece(pieces[0]),
+        target_pieces=read_sentencepiece(pieces[1]),
         languages=Languages(listed=listed),
         license=license_ or _license(path),
     )
 
 
-def read_model(file: Path, vocabularies: Sequence[Path], open_file: Callable[[Path], Arrays]) -> dict[str, Any]:
+def read_model(file: Path, vocabularies: Sequence[Path]) -> dict[str, Any]:
     """Returns the fields of Imported that come from a model file and its source and target vocabulary. Raises
     ImportRefused with all reasons."""
     source, target = (vocabulary_of(file) for file in vocabularies)
-    with contextlib.closing(open_file(file)) as arrays:
-        config = read_options(file, arrays.options(), len(source), len(target), source == target)
-        source_size = config.source_vocab_size or config.vocab_size
-        source = check_vocabulary(vocabularies[0], source, source_size)
-        target = check_vocabulary(vocabularies[1], target, config.vocab_size)
-        end = target["</s>"]
-        pad = min(end, source_size - 1)  # not used, but must be a valid id on both sides
-        config = config.replace(eos_id=end, unk_id=target["<unk>"], pad_id=pad, bos_id=end, decoder_start_id=end)
-        config, tensors = convert(file, config, arrays)
+    options, arrays = read_archive(file)
+    config = read_options(file, options, len(source), len(target), source == target)
+    source_size = config.source_vocab_size or config.vocab_size
+    source = check_vocabulary(vocabularies[0], source, source_size)
+    target = check_vocabulary(vocabularies[1], target, config.vocab_size)
+    end = target["</s>"]
+    pad = min(end, source_size - 1)  # not used, but must be a valid id on both sides
+    config = config.replace(eos_id=end, unk_id=target["<unk>"], pad_id=pad, bos_id=end, decoder_start_id=end)
+    config, tensors = convert(file, config, arrays)
     return {
         "config": config,
         "tensors": tensors,
         "vocabulary": source,
         "target_vocabulary": None if source == target else target,
     }
-
-
-def open_archive(file: Path) -> Arrays:
-    """Opens a model file in one of Marian's two formats."""
-    return BinaryArchive(file) if file.suffix == ".bin" else Archive(file)
 
 
 def read_options(
@@ -127,8 +123,8 @@ def read_options(
             encoder_layers=options["enc-depth"],
             decoder_layers=options["dec-depth"],
             dropout=options.get("transformer-dropout", 0.1),
-            norm="pre" if norm == "pre" else "post",
-            activation=_ACTIVATIONS[options["transformer-ffn-activation"]],  # type: ignore[arg-type]
+            norm=norm,  # type: ignore[arg-type]
+            activation=options["transformer-ffn-activation"],
             positions="sinusoidal_half",
             tied_embeddings=tied,
             output_bias=not options.get("output-omit-bias", False),
@@ -180,33 +176,34 @@ def _unrepresentable(options: dict[str, Any]) -> list[str]:
     return reasons
 
 
-def convert(file: Path, config: ModelConfig, arrays: Arrays) -> tuple[ModelConfig, dict[str, Tensor]]:
+def convert(file: Path, config: ModelConfig, stored: dict[str, Tensor]) -> tuple[ModelConfig, dict[str, Tensor]]:
     """Converts Marian's tensors. Returns the config with learned positions if there are any, and our tensors."""
-    expected_shapes = _expected(config, arrays)
-    present = set(arrays.members)
-    reasons = [f"{name} is missing" for name in expected_shapes if name not in present]
-    extra = present - set(expected_shapes) - {"Wpos"}
-    reasons += [
-        f"{name} is not a tensor of this architecture"
-        for name in sorted(extra)
-        if not name.startswith("special:") and not name.endswith(SCALE_OF_INPUTS)
-    ]
-    if reasons:
-        raise ImportRefused(file, few(reasons))
-    raw = {name: arrays.tensor(name, shape) for name, shape in expected_shapes.items()}
-    tensors: dict[str, Tensor] = {}
+    names = {f"{part.ours}.weight": part.marian_weight for part in parts(config)}
+    names |= {f"{part.ours}.bias": part.marian_bias for part in parts(config) if part.marian_bias is not None}
+    shared = "Wemb" in stored
+    names["embedding.weight"] = "Wemb" if shared else "decoder_Wemb"
+    if not config.tied_embeddings and not shared:
+        names["source_embedding.weight"] = "encoder_Wemb"
+    if config.output_bias:
+        names["output_bias"] = "decoder_ff_logit_out_b"
+    if "Wpos" in stored:
+        names["positions.weight"] = "Wpos"
+        config = config.replace(positions="learned", max_length=max(1, stored["Wpos"].numel() // config.d_model))
+    tensors = take_tensors(file, stored, names)
     for part in parts(config):
-        weight = raw[part.marian_weight]
-        tensors[f"{part.ours}.weight"] = weight.T.contiguous() if part.linear else weight.reshape(-1).clone()
-        if part.marian_bias is not None:
-            tensors[f"{part.ours}.bias"] = raw[part.marian_bias].reshape(-1).clone()
-    tensors.update(_embeddings(config, raw))
+        weight = f"{part.ours}.weight"
+        tensors[weight] = tensors[weight].T.contiguous() if part.linear else tensors[weight].flatten()
+    for name in [name for name in tensors if name.endswith("bias")]:
+        tensors[name] = tensors[name].flatten()
+    if not config.tied_embeddings:
+        target = tensors["embedding.weight"]
+        tensors.setdefault("source_embedding.weight", target.clone())
+        head = stored.pop("decoder_ff_logit_out_Wt", target)
+        head = stored.pop("decoder_ff_logit_out_W").T if "decoder_ff_logit_out_W" in stored else head
+        tensors["projection.weight"] = head.clone().contiguous()
     if config.positions == "learned":
-        tensors["positions.weight"] = marian_sinusoids(config.max_length, config.d_model)
-    if "Wpos" in present:
-        table = arrays.tensor("Wpos", (None, config.d_model))
-        tensors["positions.weight"] = table
-        config = config.replace(positions="learned", max_length=table.shape[0])
+        tensors.setdefault("positions.weight", marian_sinusoids(config.max_length, config.d_model))
+    check_tensors(file, config, tensors, stored)
     return config, tensors
 
 
@@ -218,73 +215,15 @@ def marian_sinusoids(length: int, width: int) -> Tensor:
     return torch.cat([angles.sin(), angles.cos()], dim=1).float()
 
 
-def _expected(config: ModelConfig, arrays: Arrays) -> dict[str, tuple[int, ...]]:
-    """Returns name -> shape of all arrays of this model. The names depend on the tied embeddings."""
-    width, target = config.d_model, config.vocab_size
-    shapes: dict[str, tuple[int, ...]] = {}
-    source, written = _embedding_names(arrays.members)
-    shapes[source] = (config.source_vocab_size or target, width)
-    shapes[written] = (target, width)
-    if not config.tied_embeddings:
-        for name, shape in (("decoder_ff_logit_out_Wt", (target, width)), ("decoder_ff_logit_out_W", (width, target))):
-            if name in arrays.members:
-                shapes[name] = shape
-    if config.output_bias:
-        shapes["decoder_ff_logit_out_b"] = (1, target)
-    for part in parts(config):
-        inputs, outputs = _sizes(part, config)
-        shapes[part.marian_weight] = (inputs, outputs) if part.linear else (1, width)
-        if part.marian_bias is not None:
-            shapes[part.marian_bias] = (1, outputs)
-    return shapes
-
-
-def _embedding_names(names: Container[str]) -> tuple[str, str]:
-    """Returns the names of source and target embedding, which are equal if there is one matrix for both."""
-    return ("Wemb", "Wemb") if "Wemb" in names else ("encoder_Wemb", "decoder_Wemb")
-
-
-def _sizes(part: Part, config: ModelConfig) -> tuple[int, int]:
-    if part.ours.endswith("inner"):
-        return config.d_model, config.d_ff
-    return (config.d_ff if part.ours.endswith("outer") else config.d_model), config.d_model
-
-
-def _embeddings(config: ModelConfig, raw: dict[str, Tensor]) -> dict[str, Tensor]:
-    tensors = {}
-    if config.output_bias:
-        tensors["output_bias"] = raw["decoder_ff_logit_out_b"].reshape(-1).clone()
-    source, written = _embedding_names(raw)
-    target = raw[written]
-    if config.tied_embeddings:
-        return {**tensors, "embedding.weight": target.clone()}
-    head = raw.get("decoder_ff_logit_out_Wt", target)
-    if "decoder_ff_logit_out_W" in raw:
-        head = raw["decoder_ff_logit_out_W"].T
-    return {
-        **tensors,
-        "embedding.weight": target.clone(),
-        "source_embedding.weight": raw[source].clone(),
-        "projection.weight": head.clone().contiguous(),
-    }
-
-
 def vocabulary_of(file: Path) -> dict[str, int]:
     """Reads a vocabulary of Marian: a vocab.yml, or a SentencePiece model, whose ids are its own."""
     if file.suffix == ".spm":
-        processor = sentencepiece.SentencePieceProcessor()
-        processor.LoadFromSerializedProto(read_sentencepiece(file))
-        return sentencepiece_vocabulary(processor)
+        return sentencepiece_vocabulary(read_sentencepiece(file))
     text = read_text(file, MAX_VOCABULARY_BYTES)
     try:
         return parse_vocab_yml(text)
     except ValueError as error:
         raise ImportRefused(file, [str(error)]) from None
-
-
-def _sentencepiece(path: Path, vocabulary: str, otherwise: str) -> Path:
-    """Returns the SentencePiece model of a side: its vocabulary if that is one, else the file that OPUS-MT has."""
-    return path / (vocabulary if vocabulary.endswith(".spm") else otherwise)
 
 
 def _license(path: Path) -> str:

@@ -6,6 +6,7 @@ import json
 import shutil
 import warnings
 import zipfile
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,8 @@ SHAPES: dict[str, dict[str, Any]] = {
     },
     "untied": {"tied_embeddings": False},
 }
-PRECISIONS = (None, "float16", "bfloat16", "int16", "int8", "int8_float16")
+PRECISIONS = ("float16", "bfloat16", "int16", "int8", "int8_float16")
+TIED = "pre-norm, learned, gelu, unscaled"
 OPTIONS = ImportOptions(name="imported", sources=["en"], targets=["de"])
 
 
@@ -103,9 +105,21 @@ def exported(path: Path, quantization: str | None = None, **shape: Any) -> Path:
     return path / "exported"
 
 
+def exported_package(own: ModelFolder, path: Path) -> Path:
+    """Returns the unpacked folder of an Argos package into German."""
+    export_argos(own, path / "a.argosmodel", target="de")
+    with zipfile.ZipFile(path / "a.argosmodel") as archive:
+        archive.extractall(path / "unpacked")
+    return path / "unpacked" / "translate-en_de"
+
+
+def change(file: Path, **fields: Any) -> None:
+    file.write_text(json.dumps({**json.loads(file.read_text()), **fields}))
+
+
 @pytest.mark.parametrize("beam", [1, 4])
 @pytest.mark.parametrize(
-    ("shape", "quantization"), [(shape, None) for shape in SHAPES] + [("untied", kind) for kind in PRECISIONS[1:]]
+    ("shape", "quantization"), [*((shape, None) for shape in SHAPES), *product(("untied", TIED), PRECISIONS)]
 )
 def test_targets_are_equal(shape: str, quantization: str | None, beam: int, tmp_path: Path) -> None:
     model = exported(tmp_path, quantization, **SHAPES[shape])
@@ -118,7 +132,7 @@ def test_targets_are_equal(shape: str, quantization: str | None, beam: int, tmp_
 
 
 def test_n_best_targets_and_scores_are_equal(tmp_path: Path) -> None:
-    model = exported(tmp_path, **SHAPES["pre-norm, learned, gelu, unscaled"])
+    model = exported(tmp_path, **SHAPES[TIED])
     folder = import_model(model, tmp_path / "weights", OPTIONS)
     config, texts = folder.model, made_up_text(seed=8, lines=60)
     translator = ctranslate2.Translator(str(model), intra_threads=1, compute_type="float32")
@@ -226,18 +240,14 @@ def test_a_model_of_many_languages_gives_the_targets_after_its_prefix(beam: int,
 
 def test_a_package_with_a_target_prefix(tmp_path: Path) -> None:
     own = random_folder(tmp_path / "own", norm="pre")
-    export_argos(own, tmp_path / "a.argosmodel", target="de")
-    with zipfile.ZipFile(tmp_path / "a.argosmodel") as archive:
-        archive.extractall(tmp_path)
-    package = tmp_path / "translate-en_de"
-    file = package / "metadata.json"
-    file.write_text(json.dumps({**json.loads(file.read_text()), "target_prefix": ">>fr<<"}))
+    package = exported_package(own, tmp_path)
+    change(package / "metadata.json", target_prefix=">>fr<<")
     folder = import_model(package, tmp_path / "weights")
     assert folder.first_tokens == {"de": ">>fr<<"}
     texts = made_up_text(seed=7, lines=CASES)
     pieces = encoded(package / "sentencepiece.model", texts)
     assert ours(folder, texts, 1) == theirs(package / "model", pieces, 1, prefix=">>fr<<")
-    file.write_text(json.dumps({**json.loads(file.read_text()), "target_prefix": ">>it<<"}))
+    change(package / "metadata.json", target_prefix=">>it<<")
     with pytest.raises(ImportRefused, match="begin with '>>it<<'"):
         import_model(package, tmp_path / "weights", ImportOptions(name="other"))
 
@@ -245,16 +255,8 @@ def test_a_package_with_a_target_prefix(tmp_path: Path) -> None:
 def test_sources_without_an_end_are_encoded_so(tmp_path: Path) -> None:
     """Packages of OpenNMT-py do not end their sources."""
     own = random_folder(tmp_path / "own")
-    export_argos(own, tmp_path / "a.argosmodel", target="de")
-    with zipfile.ZipFile(tmp_path / "a.argosmodel") as archive:
-        archive.extractall(tmp_path)
-    package = tmp_path / "translate-en_de"
-    file = package / "model" / "config.json"
-    file.write_text(
-        json.dumps(
-            {**json.loads(file.read_text()), "add_source_eos": False, "add_source_bos": False, "bos_token": "<s>"}
-        )
-    )
+    package = exported_package(own, tmp_path)
+    change(package / "model" / "config.json", add_source_eos=False, add_source_bos=False, bos_token="<s>")
     folder = import_model(package, tmp_path / "weights")
     texts = made_up_text(seed=7, lines=CASES)
     assert folder.load_tokenizer().encode("abc").ids[-1] != folder.model.eos_id

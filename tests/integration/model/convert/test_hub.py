@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from safetensors.torch import load_file, save_file
 
 from model.convert.hub import download
 from model.model_folder import FolderError, read_folder
 from server.__main__ import main
 from tests.support.fake_hub import COMMIT, MODEL, FakeHub, fake_hub
-from tests.support.marian_models import random_huggingface
+from tests.support.marian_models import random_huggingface, split_into_shards
 from tests.support.multilingual_models import random_multilingual
 
 huggingface_hub = pytest.importorskip("huggingface_hub")
@@ -115,27 +110,6 @@ def test_a_file_of_another_commit_is_replaced(hub: FakeHub, tmp_path: Path) -> N
         assert not (files.path / "target_vocab.json").exists()
 
 
-@pytest.mark.slow
-def test_a_killed_download_continues(hub: FakeHub, tmp_path: Path) -> None:
-    # More than one block, so that a part is on the disk when the process ends.
-    (hub.path / LARGE).write_bytes(bytes(range(256)) * 20_000)
-    hub.stalled = LARGE
-    code = f"from pathlib import Path; from model.convert.hub import download as d\nwith d({MODEL!r}, Path({str(tmp_path)!r})): 0"
-    environment = {**os.environ, "HF_ENDPOINT": hub.address, "HF_HUB_CACHE": str(tmp_path / "cache")}
-    with subprocess.Popen([sys.executable, "-c", code], env=environment) as process:
-        assert hub.half_sent.wait(60)
-        part = next(iter(tmp_path.glob(f".pull/*/{LARGE}.part")), None)
-        while part is None or part.stat().st_size < 1 << 20:
-            assert process.poll() is None
-            part = next(iter(tmp_path.glob(f".pull/*/{LARGE}.part")), None)
-        process.kill()
-    hub.stalled = ""
-    hub.released.set()
-    with download(MODEL, tmp_path) as files:
-        assert (files.path / LARGE).read_bytes() == (hub.path / LARGE).read_bytes()
-    assert [start > 0 for name, start in hub.requests if name == LARGE] == [False, True]
-
-
 @pytest.mark.parametrize(
     ("refusal", "sentence"),
     [
@@ -196,12 +170,7 @@ def test_import_and_export_commands(published: Path, tmp_path: Path, capsys: pyt
 def test_models_of_many_languages_and_shards_are_pulled(hub: FakeHub, tmp_path: Path) -> None:
     shutil.rmtree(hub.path)
     random_multilingual(hub.path, "nllb")
-    tensors = load_file(hub.path / LARGE)
-    (hub.path / LARGE).unlink()
-    placed = {name: f"model-{1 + i % 2:05d}-of-00002.safetensors" for i, name in enumerate(tensors)}
-    for file in set(placed.values()):
-        save_file({name: tensors[name] for name in tensors if placed[name] == file}, hub.path / file)
-    (hub.path / f"{LARGE}.index.json").write_text(json.dumps({"weight_map": placed}))
+    split_into_shards(hub.path)
     assert main(["pull", MODEL, "--source", "en", "--target", "de", "--weights", str(tmp_path / "weights")]) == 0
     folder = read_folder(tmp_path / "weights" / "opus-mt-en-de")
     assert list(folder.pairs) == [("en", "de")] and folder.first_tokens == {"de": "deu_Latn"}

@@ -21,9 +21,9 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(head_roles, "SENTENCES", {code: texts[:2] for code, texts in SENTENCES.items()})
 
 
-def test_every_head_has_a_role(few: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_head_has_a_role(few: None, tmp_path: Path) -> None:
     path = tiny_model(tmp_path / "tiny")
-    assert head_roles.main([str(path)]) == 0
+    head_roles.main([str(path)])
     folder, roles = read_folder(path), HeadRoles.read(path)
     assert (
         roles is not None and roles.sentences > 0 and set(roles.directions) <= {"-".join(pair) for pair in folder.pairs}
@@ -31,13 +31,13 @@ def test_every_head_has_a_role(few: None, tmp_path: Path, capsys: pytest.Capture
     layers = {"encoder": folder.model.encoder_layers, "decoder": folder.model.decoder_layers}
     for kind, heads in roles.heads.items():
         assert [len(layer) for layer in heads] == [folder.model.heads] * layers.get(kind, folder.model.decoder_layers)
-    assert "encoder 0: " in capsys.readouterr().out
 
 
 def test_a_model_of_other_languages_has_no_roles(few: None, tmp_path: Path) -> None:
     folder = read_folder(tiny_model(tmp_path / "tiny"))
     assert measure(dataclasses.replace(folder, pairs=(("fi", "it"),)), load_model(folder)) is None
-    assert head_roles.main([str(tmp_path / "missing")]) == 2
+    with pytest.raises(SystemExit, match="2"):
+        head_roles.main([str(tmp_path / "missing")])
 
 
 def test_the_sentences_are_translations_of_each_other() -> None:

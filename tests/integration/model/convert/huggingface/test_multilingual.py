@@ -4,72 +4,22 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
-from model.backends.torch.backend import TorchBackend
-from model.backends.torch.inputs import pad_ids
 from model.checkpoint import load_model
 from model.convert.importer import ImportOptions, import_model
 from model.convert.source_files import ImportRefused
-from model.model_folder import AllPairs, ModelFolder, read_folder
-from model.search.driver import translate
-from model.search.options import DecodingOptions, Hypothesis
+from model.model_folder import AllPairs, read_folder
 from tests.support.marian_models import made_up_text
 from tests.support.multilingual_models import FILE, random_multilingual
+from tests.support.transformers_pairs import Pair
 
 transformers = pytest.importorskip("transformers")
 CASES, LIMIT = 60, 20
 LANGUAGES = {"m2m100": ("de", "fr"), "nllb": ("de", "zh-Hans"), "small100": ("de", "fr")}
-
-
-@dataclass(frozen=True)
-class Pair:
-    """A random model of transformers and the imported model."""
-
-    family: str
-    path: Path
-    theirs: Any
-    folder: ModelFolder
-
-    def sources(self) -> list[tuple[int, ...]]:
-        tokenizer = self.folder.load_tokenizer()
-        source, target = LANGUAGES[self.family]
-        return [tokenizer.encode_ids(text, target, source) for text in made_up_text(seed=31, lines=CASES)]
-
-    def translate(self, **options: Any) -> list[tuple[Hypothesis, ...]]:
-        config = self.folder.model
-        first = self.folder.load_tokenizer().first_token(LANGUAGES[self.family][1])
-        chosen = DecodingOptions(max_length=LIMIT, normalization="average", first_token=first, **options)
-        return translate(
-            TorchBackend(load_model(self.folder), 4 * CASES),
-            self.sources(),
-            chosen,
-            start=config.decoder_start_id,
-            end=config.eos_id,
-            max_length=config.max_length,
-            generation=self.folder.generation,
-        )
-
-    def generate(self, **options: Any) -> Any:
-        config = self.theirs.config
-        source, mask = pad_ids(self.sources(), config.pad_token_id, torch.device("cpu"))
-        first = self.folder.load_tokenizer().first_token(LANGUAGES[self.family][1])
-        return self.theirs.generate(
-            source,
-            attention_mask=mask.long(),
-            max_new_tokens=LIMIT + (first is not None),
-            forced_bos_token_id=first,
-            do_sample=False,
-            return_dict_in_generate=True,
-            output_scores=True,
-            early_stopping=False,
-            **options,
-        )
 
 
 @pytest.fixture(scope="module", params=LANGUAGES)
@@ -77,23 +27,33 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     path: Path = tmp_path_factory.mktemp("multilingual") / request.param
     theirs = random_multilingual(path, request.param, seed=3)
     folder = import_model(path, path.parent / "weights", ImportOptions())
-    yield Pair(request.param, path, theirs, folder)
+    tokenizer, (source, target) = folder.load_tokenizer(), LANGUAGES[request.param]
+    sources = [tokenizer.encode_ids(text, target, source) for text in made_up_text(seed=31, lines=CASES)]
+    yield Pair(
+        path=path,
+        theirs=theirs,
+        folder=folder,
+        ours=load_model(folder),
+        sources=sources,
+        limit=LIMIT,
+        first_token=tokenizer.first_token(target),
+    )
 
 
 def written(pair: Pair, ids: list[int]) -> list[int]:
     """Returns generated ids without the start, the language and the end."""
-    hidden = 1 if pair.family == "small100" else 2
+    hidden = 1 if pair.path.name == "small100" else 2
     rest, end = ids[hidden:], pair.theirs.config.eos_token_id
     return rest[: rest.index(end)] if end in rest else rest
 
 
 def test_logits_are_equal(pair: Pair) -> None:
-    source, mask = pad_ids(pair.sources()[:20], pair.theirs.config.pad_token_id, torch.device("cpu"))
+    source, mask = pair.padded(20)
     target = torch.randint(4, 200, (20, 9), generator=torch.Generator().manual_seed(3))
     target[:, 0] = 2
     with torch.inference_mode():
         theirs = pair.theirs(input_ids=source, attention_mask=mask.long(), decoder_input_ids=target).logits
-        ours = load_model(pair.folder)(source, mask, target)
+        ours = pair.ours(source, mask, target)
     assert (theirs - ours).abs().max() <= 1e-4
 
 
@@ -111,12 +71,12 @@ def test_targets_are_equal(pair: Pair, beam: int) -> None:
 
 def test_source_ids_are_those_of_the_tokenizers_of_transformers(pair: Pair) -> None:
     ours = pair.folder.load_tokenizer()
-    source, target = LANGUAGES[pair.family]
-    if pair.family == "nllb":
+    source, target = LANGUAGES[pair.path.name]
+    if pair.path.name == "nllb":
         theirs = transformers.NllbTokenizer.from_pretrained(pair.path, src_lang="deu_Latn")
         shift = 0
     else:  # SMaLL-100 encodes as M2M100 does, with the target's language in place of the source's
-        code = target if pair.family == "small100" else source
+        code = target if pair.path.name == "small100" else source
         theirs = transformers.M2M100Tokenizer(str(pair.path / "vocab.json"), str(pair.path / FILE), src_lang=code)
         shift = theirs.get_lang_id(code) - ours.encode_ids("", target, source)[0]
     for text in made_up_text(seed=32, lines=CASES):
@@ -132,7 +92,7 @@ def test_pairs_languages_and_licence(pair: Pair) -> None:
     assert ("de", "de") not in folder.pairs
     codes = (
         ("ace-Arab", "ace-Latn", "de", "en", "zh-Hans", "zh-Hant")
-        if pair.family == "nllb"
+        if pair.path.name == "nllb"
         else ("ceb", "de", "en", "fr", "zh")
     )
     assert folder.languages == codes

