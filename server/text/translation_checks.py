@@ -76,11 +76,6 @@ def may_be_copied(source: str, target: str) -> bool:
     return 2 * len(different.intersection(target.split())) >= len(different)
 
 
-def has_ordinary_words(text: str, least: int) -> bool:
-    """Returns False for a text with fewer than `least` words in small letters. Faster than `ordinary_words`."""
-    return sum([not word[0].isupper() for word in text.split()]) >= least
-
-
 def is_copied(source: str, target: str) -> bool:
     """Returns whether most ordinary words of a source occur in its translation, and the reverse. Sentences with few such
     words (names, numbers, codes) are not copied. Languages that share words need a further test."""

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 
 from model.analysis.attention_alignment import Weights, alignment_map, words
+from model.analysis.pair_alignment import WordEvidence
 from server.engine.client.engine_client import EngineClient
 from server.errors import AttentiveError
 from server.text.markup.projection import Link
@@ -15,7 +16,7 @@ from server.text.segmentation import Span
 from server.translation.catalog import Leg
 from server.translation.segments import SegmentedText
 from server.translation.types import Sentence
-from server.translation.word_pairs import sentence_pair
+from server.translation.word_pairs import SentencePair, sentence_pair
 
 log = logging.getLogger(__name__)
 WORD = re.compile(r"\w+")
@@ -51,21 +52,28 @@ async def sentence_links(
     attention of the model, or by position if that is not available."""
     decoding = leg.model.tokenizer.decode_pieces(tokens)
     pair = sentence_pair(leg, read, decoding.text)
+    links: list[Link] = []
+    if attention := await sentence_attention(engine, leg, ids, tokens, pair):
+        encoding, (soft, evidence) = leg.encode(read), attention
+        if pair is not None and evidence is not None:
+            sources = words(read, encoding.pieces, encoding.offsets)
+            targets = words(decoding.text, decoding.pieces, decoding.offsets)
+            links = sorted(pair.links(evidence, soft, sources, targets))
+        links = links or _links_by_attention(soft, encoding.offsets, decoding.offsets)
+    return links or links_by_position(read, decoding.text)
+
+
+async def sentence_attention(
+    engine: EngineClient, leg: Leg, ids: tuple[int, ...], tokens: tuple[int, ...], pair: SentencePair | None = None
+) -> tuple[Weights, WordEvidence | None] | None:
+    """Returns the attention (T, S) between the tokens of a translation and of its source, and for a `pair` the evidence
+    which words belong together. Returns None if the worker cannot compute it."""
     try:
         result = await engine.align(leg.model, ids, tokens, pair.worded if pair else None, leg.first_token)
     except AttentiveError as error:
-        log.warning("words are linked by position because the alignment failed: %s", error.message)
-        return links_by_position(read, decoding.text)
-    encoding = leg.encode(read)
-    soft = alignment_map(result.maps.cross, leg.model.alignment)  # (L, H, T, S) -> (T, S)
-    links: list[Link] = []
-    if pair is not None and result.evidence is not None:
-        sources = words(read, encoding.pieces, encoding.offsets)
-        targets = words(decoding.text, decoding.pieces, decoding.offsets)
-        links = sorted(pair.links(result.evidence, soft, sources, targets))
-    return (
-        links or _links_by_attention(soft, encoding.offsets, decoding.offsets) or links_by_position(read, decoding.text)
-    )
+        log.warning("a sentence is neither aligned nor checked by attention because that failed: %s", error.message)
+        return None
+    return alignment_map(result.maps.cross, leg.model.alignment), result.evidence  # (L, H, T, S) -> (T, S)
 
 
 async def _links_within(engine: EngineClient, leg: Leg, sentence: Sentence) -> list[Link]:

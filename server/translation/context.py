@@ -12,6 +12,7 @@ from model.search.options import DecodingOptions
 from model.search.search import normalize
 from server.engine.client.engine_client import EngineClient
 from server.engine.ipc.messages import TranslationResult
+from server.observability.metrics import Metrics
 from server.text.language_id import LanguageDetector
 from server.text.offsets import Run
 from server.translation.catalog import Leg
@@ -75,13 +76,6 @@ class Pass(Protocol):
         ...
 
 
-class CheckObserver(Protocol):
-    """Receives each flag of a first translation, and whether a retry replaced it."""
-
-    def flagged(self, flag: Flag) -> None: ...
-    def retried(self, replaced: bool) -> None: ...
-
-
 @dataclass(frozen=True, slots=True)
 class SentenceContext:
     """One segment with the model of its leg, the request (its options, its caller), and the passes over its translation.
@@ -94,7 +88,7 @@ class SentenceContext:
     passes: tuple[Pass, ...]
     engine: EngineClient
     detector: LanguageDetector
-    observer: CheckObserver
+    metrics: Metrics
     on_progress: Callable[[tuple[int, ...]], None] | None = None
 
     @property

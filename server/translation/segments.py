@@ -60,14 +60,8 @@ class SegmentedText:
 
     def join(self, targets: Sequence[str]) -> str:
         """Returns the text with each segment replaced by its target."""
-        parts: list[str] = []
-        done = 0
-        for segment, target in zip(self.segments, targets, strict=True):
-            start, end = segment.span
-            parts += (self.text[done:start], target)
-            done = end
-        parts.append(self.text[done:])
-        return "".join(parts)
+        edits = [(*segment.span, target) for segment, target in zip(self.segments, targets, strict=True)]
+        return edited(self.text, edits)[0]
 
 
 def segment_text(

@@ -12,6 +12,7 @@ from itertools import chain, islice
 
 from server.access.admission import Admission
 from server.engine.client.engine_client import EngineClient
+from server.observability.metrics import Metrics
 from server.store.history import History
 from server.store.history_records import LegRecord, SentenceRecord, TranslationRecord, new_id
 from server.text.language_id import LanguageDetector
@@ -19,9 +20,9 @@ from server.text.markup.passages import Passage
 from server.text.markup.projection import Link
 from server.translation import sentence
 from server.translation.alignment import passage_links
-from server.translation.cache.result_cache import ResultCache, only
+from server.translation.cache.result_cache import ResultCache
 from server.translation.catalog import AUTO, Leg, ModelCatalog
-from server.translation.context import CheckObserver, SentenceContext, gather_or_cancel
+from server.translation.context import SentenceContext, gather_or_cancel
 from server.translation.preparation import PreparedText, prepare, segment_passages
 from server.translation.segments import Segment, SegmentedText
 from server.translation.time_limit import time_limit
@@ -60,7 +61,7 @@ class Translator:
         detector: LanguageDetector,
         admission: Admission,
         history: History | None,
-        observer: CheckObserver,
+        metrics: Metrics,
         cache: ResultCache | None = None,
     ) -> None:
         self.engine = engine
@@ -69,7 +70,7 @@ class Translator:
         self.admission = admission
         self.history = history
         self.cache = cache
-        self._observer = observer
+        self._metrics = metrics
         self._users: Counter[ModelCatalog] = Counter()
         self._released: dict[ModelCatalog, asyncio.Event] = {}
 
@@ -87,13 +88,15 @@ class Translator:
             return await self._translate(request, listener)
         keys = cache.keys(request, catalog, computation)
         found: dict[int, Translation] = {}
-        if request.storage == "use":
-            found = await cache.find(keys, together=request.source.strip().lower() == AUTO)
+        if request.storage == "use":  # what is translated together is found together
+            together = listener is not None or request.source.strip().lower() == AUTO
+            found = await cache.find(keys, together=together)
         missing = [number for number in range(len(keys)) if number not in found]
         done: list[Translation] = []
         if missing:
             current = self.catalog is catalog  # it may have been replaced while the cache was read
-            done = await self._translate(*only(request, listener, missing))
+            texts = tuple([request.texts[number] for number in missing])
+            done = await self._translate(dataclasses.replace(request, texts=texts), listener)
             if current and self.engine.computation == computation:
                 cache.add([keys[number] for number in missing], done)
         if not found:
@@ -220,7 +223,7 @@ class Translator:
         pairs = [(segment, part.leg) for part in segmented for segment in part.segments]
         contexts = [
             SentenceContext(
-                segment, leg, request, priority, sentence.PASSES, self.engine, self.detector, self._observer,
+                segment, leg, request, priority, sentence.PASSES, self.engine, self.detector, self._metrics,
                 _token_progress(listener, number, position, segment, leg),
             )
             for position, (segment, leg) in enumerate(pairs)

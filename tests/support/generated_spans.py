@@ -2,44 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-LEXICON = {
-    "en": "the station opens every morning before seven while nobody buys bread near our small house".split(),
-    "de": "der bahnhof macht jeden morgen vor sieben auf und niemand kauft brot bei unserem kleinen haus".split(),
-    "fr": "la gare ouvre chaque matin avant sept heures mais personne ne prend du pain chez nous".split(),
-    "es": "la tienda abre todas las tardes pero nadie compra pan cerca de nuestra casa vieja".split(),
-}
-IDENTIFIERS = "name count user_name order total first filePath N2 x item2".split()
-_TEMPLATES = {
-    "printf": ["%s", "%d", "%1$s", "%2$d", "%({})s", "%-5.2f", "%.1f", "%@", "%lu", "%%", "%1$@", "%05d", "%n", "%1", "%L2"],
-    "braces": ["{{{}}}", "{{0}}", "{{}}", "{{{}, number}}", "{{{}!r:>10}}"],
-    "mustache": ["{{{{{}}}}}", "{{{{ {}.first }}}}", "{{{{{{{}}}}}}}", "{{% if {} %}}", "<%= {} %>"],
-    "shell": ["${}", "${{{}}}", "${{{}:-x y}}", "$({})"],
-    "ruby": ["%{{{}}}", "#{{{}}}", "%<{}>d"],
-    "rails": [":{}"],
-    "drupal": ["@{}", "@@{}"],
-    "XML": ['<x id="{}"/>', "<ph/>", '<ph id="1" type="{}"/>', "<keep>{} b. c</keep>", '<span translate="no">{}</span>',
-            "<code>{} = 1</code>", '<b class="notranslate">{}</b>'],
-    "code": ["`{}`", "``{}()``", "`a. {}`"],
-    "math": ["$x_{{{}}} + 1$", "\\(a^2\\)", "$$\\frac{{a}}{{b}}$$", "\\ref{{{}}}"],
-    "entity": ["&hellip;", "&#8594;", "&copy;"],
-    "path": ["/etc/{}/x.conf", "src/{}/main.py", "~/{}", "./{}.sh", "C:\\Temp\\{}.txt", "{}.pdf"],
-    "address": ["https://example.org/{}?a=1", "{}@example.org", "www.example.org/{}"],
-    "version": ["v2.14.0", "3.11.4", "1.2.3-beta"],
-    "hash": ["3f2a9c1", "d41d8cd98f00b204e9800998ecf8427e"],
-    "hashtag": ["#{}"],
-    "date": ["2024-05-17", "2021-12-31T23:59:59Z"],
-    "unit": ["12.5 MB", "120 km/h", "45 kWh", "300 px"],
-    "number": ["25", "1998", "3.75", "40%", "1,250"],
-    "name": ["A4", "COVID-19", "sha256"],
-}  # fmt: skip
-_PAIRS = [
-    ('<g id="2">', "</g>"), ("<b>", "</b>"), ('<a href="https://a.org/x?b=c">', "</a>"), ("[", "](https://a.org/x)"),
-    ("[", "](../docs/x.md)"), ("![", "](logo.png)"), ("**", "**"), ('<bpt id="1">', "</bpt>"),
-]  # fmt: skip
+_DATA = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
+LEXICON = {language: words.split() for language, words in _DATA["lexicon"].items()}
+IDENTIFIERS = _DATA["identifiers"].split()
+_TEMPLATES: dict[str, list[str]] = _DATA["templates"]
+_PAIRS: list[tuple[str, str]] = [(opening, closing) for opening, closing in _DATA["pairs"]]
 KINDS = (*_TEMPLATES, "pair", "ICU")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -10,7 +9,7 @@ from server.config import Settings
 from server.translation.cache.keys import KEYED_SETTINGS, cache_keys
 from server.translation.cache.memory import MemoryCache
 from server.translation.catalog import ModelCatalog
-from server.translation.types import ProgressListener, Translation, TranslationRequest
+from server.translation.types import Translation, TranslationRequest
 from server.version import server_version
 
 if TYPE_CHECKING:
@@ -68,19 +67,3 @@ class ResultCache:
             self.memory.add(key, translation)
         if self.shared is not None:
             self.shared.add(keys, translations)
-
-
-def only(
-    request: TranslationRequest, listener: ProgressListener | None, numbers: Sequence[int]
-) -> tuple[TranslationRequest, ProgressListener | None]:
-    """Returns a request with some texts of another, and a listener that gives them their numbers there."""
-    if len(numbers) == len(request.texts):
-        return request, listener
-    rest = dataclasses.replace(request, texts=tuple([request.texts[number] for number in numbers]))
-    if listener is None:
-        return rest, None
-    on_sentence, on_tokens = listener.on_sentence, listener.on_tokens
-    return rest, ProgressListener(
-        lambda text, position, sentence: on_sentence(numbers[text], position, sentence),
-        on_tokens and (lambda text, position, target: on_tokens(numbers[text], position, target)),
-    )

@@ -6,31 +6,27 @@ pass of the model over the sentence.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
-from model.analysis.attention_alignment import alignment_map, largest_gap, received_attention, words
+from model.analysis.attention_alignment import largest_gap, received_attention, words
 from model.analysis.confidence import length_ratio
 from model.search.repetition import longest_loop
 from server.engine.client.engine_client import EngineClient
-from server.errors import AttentiveError
 from server.text.frequent_words import is_evidently_in
 from server.text.languages import LATIN, scripts_of
 from server.text.translation_checks import (
     ends_early,
-    has_ordinary_words,
     is_copied,
     may_be_copied,
     may_repeat,
     ordinary_words,
     repeats,
 )
+from server.translation.alignment import sentence_attention
 from server.translation.catalog import Leg
 from server.translation.context import Draft, SentenceContext
 from server.translation.types import FAULTS, Flag, TranslationRequest
-
-log = logging.getLogger(__name__)
 
 SHORT = -0.7
 """Logarithm of target tokens per source token below which a target is short, for models without a calibration."""
@@ -87,8 +83,6 @@ def _wrong_language(context: SentenceContext, source: str, target: str) -> Flag 
     if not copied:
         if len(target) < LEAST_LETTERS or is_evidently_in(target, language):
             return None
-        if latin and not has_ordinary_words(target, LEAST_WORDS):
-            return None
         target = " ".join(ordinary_words(target)) if latin else target
         if sum(map(str.isalpha, target)) < LEAST_LETTERS or len(target.split()) < LEAST_WORDS:
             return None
@@ -104,12 +98,9 @@ async def attention_gap(
     from the translation (`model.analysis.attention_alignment`). Returns None if it cannot be measured."""
     if len(ids) < LEAST_COVERED_TOKENS or scripts_of(leg.source) & UNSPACED or len(ids) * len(tokens) > MOST_CELLS:
         return None
-    try:
-        result = await engine.align(leg.model, ids, tokens, None, leg.first_token)
-    except AttentiveError as error:
-        log.warning("a sentence is not checked for omissions because its attention failed: %s", error.message)
+    attention = await sentence_attention(engine, leg, ids, tokens)
+    if attention is None:
         return None
     encoding = leg.encode(read)
-    soft = alignment_map(result.maps.cross, leg.model.alignment)  # (L, H, T, S) -> (T, S)
     source = words(read, encoding.pieces, encoding.offsets)
-    return largest_gap(received_attention(soft, source, len(tokens)))
+    return largest_gap(received_attention(attention[0], source, len(tokens)))

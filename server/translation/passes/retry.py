@@ -26,7 +26,7 @@ async def apply(context: SentenceContext, draft: Draft) -> Draft:
     """Returns the draft if it has none of the FAULTS. Otherwise it is only marked, translated again or replaced by its
     source, as the request says."""
     for flag in draft.flags:
-        context.observer.flagged(flag)
+        context.metrics.flagged(flag)
     request, segment = context.request, draft.segment
     if request.on_flag == "mark" or not draft.flags & FAULTS:
         return draft
@@ -49,7 +49,7 @@ async def apply(context: SentenceContext, draft: Draft) -> Draft:
     except InvalidRequest:  # the beam has more rows than the server has slots
         return draft
     replaced = is_better(other, draft, options)
-    context.observer.retried(replaced)
+    context.metrics.retried(replaced)
     return other if replaced else draft
 
 

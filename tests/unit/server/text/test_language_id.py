@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from server.text.language_id import LanguageDetector, accepted_languages, posterior
+from server.text.language_id import LanguageDetector, accepted_languages
 
 pytestmark = pytest.mark.slow  # loads the statistics of 28 languages
 
@@ -104,8 +104,3 @@ def test_the_header_accept_language():
     assert accepted_languages("de-AT, de;q=0.9, en;q=0.5, *;q=0.1") == ("de-AT", "de", "en")
     assert accepted_languages(None) == accepted_languages("") == ()
     assert len(accepted_languages(",".join(["en"] * 100))) == 5
-
-
-def test_the_posterior_is_normalized():
-    assert posterior({"de": 0.2, "en": 0.2}, {"de": 1.0, "en": 3.0}) == pytest.approx({"de": 0.25, "en": 0.75})
-    assert posterior({"de": 0.0}, {"de": 1.0}) == {"de": 0.0}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from server.text.frequent_words import distinctive_words, is_evidently_in
+from server.text.frequent_words import is_evidently_in
 from server.text.language_id import LanguageDetector
 from server.text.translation_checks import ends_early, is_copied, may_be_copied, may_repeat, ordinary_words, repeats
 
@@ -101,14 +101,6 @@ def test_ordinary_words_leave_out_names_quotations_and_protected_spans():
 ])  # fmt: skip
 def test_ends_early(source, target, language, early):
     assert ends_early(source, target, language) is early
-
-
-def test_distinctive_words_belong_to_one_language():
-    known = ("en", "de", "fr", "es", "it", "pt", "nl", "sv", "fi", "pl", "cs", "ro", "hu", "tr")
-    lists = [distinctive_words(language) for language in known]
-    assert all(len(words) >= 10 for words in lists)
-    assert len(frozenset().union(*lists)) == sum(map(len, lists))
-    assert distinctive_words("xx") == frozenset() and distinctive_words("pt-BR") == distinctive_words("pt")
 
 
 @pytest.mark.parametrize(("text", "language"), [

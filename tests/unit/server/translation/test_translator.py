@@ -7,7 +7,6 @@ import asyncio
 import pytest
 
 from server.engine.ipc.messages import TranslationResult
-from server.text.markup import passages
 from server.translation import sentence
 from server.translation.types import Translation
 from tests.support.fake_engine import FIRST, FakeEngine, FakeTokenizer
@@ -20,15 +19,6 @@ def translate(
     source: str, target: str, text: str = PAGE, format: str = "html", engine: FakeEngine | None = None
 ) -> Translation:
     return translated(engine or FakeEngine(), text, source, target, format=format)
-
-
-@pytest.mark.parametrize(("source", "target", "legs"), [("de", "en", 1), ("de", "fr", 2), ("auto", "fr", 2)])
-def test_html_is_parsed_once_per_request(monkeypatch, source, target, legs):
-    parsed = []
-    scan = passages.scan_markup
-    monkeypatch.setattr(passages, "scan_markup", lambda text: parsed.append(text) or scan(text))
-    translation = translate(source, target)
-    assert parsed == [PAGE] and len(translation.legs) == legs
 
 
 def test_markup_follows_its_words_over_two_legs():

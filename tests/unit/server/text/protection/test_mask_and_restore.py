@@ -157,17 +157,17 @@ def test_attention_shows_the_text_that_the_model_read(client):
 
 
 def test_alignments_for_markup_are_limited(client, engine):
-    running = []
-    attend = engine.attend
+    running, attend = 0, engine._attend
 
-    def counting(*arguments, **options):
-        future = attend(*arguments, **options)
-        running.append(future)
-        future.add_done_callback(running.remove)
-        assert len(running) <= ALIGNMENTS_AT_ONCE
-        return future
+    async def counting(*arguments):
+        nonlocal running
+        running += 1
+        assert running <= ALIGNMENTS_AT_ONCE
+        result = await attend(*arguments)
+        running -= 1
+        return result
 
-    engine.attend, engine.delay = counting, 0.002
+    engine._attend, engine.delay = counting, 0.002
     texts = [f"one <b>two</b> three {'x' * i} <i>four</i> five" for i in range(40)]
     answer = client.post("/translate", json={"q": texts, "source": "en", "target": "de", "format": "html"})
     assert answer.status_code == 200 and len(engine.attended) == 40

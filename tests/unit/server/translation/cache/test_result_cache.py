@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -23,6 +22,7 @@ from server.translation.catalog import ModelCatalog
 from server.translation.types import Translation, TranslationRequest
 from tests.support.fake_engine import FakeEngine, fake_catalog, fake_model
 from tests.support.keys import KeyFile
+from tests.support.translating import translated
 
 REQUEST = TranslationRequest(texts=("Guten Tag",), source="auto", target="en")
 OTHER = {
@@ -120,27 +120,8 @@ def test_texts_whose_language_is_detected_together_depend_on_each_other():
     assert first_key(source="de") == key(source="de")
 
 
-def with_services(scenario: Callable, engine: FakeEngine | None = None, **settings):
-    """Runs a coroutine with the services of a started server."""
-
-    async def run():
-        services = Services(Settings(**settings), engine or FakeEngine(), fake_catalog())
-        await services.start()
-        await services.loaded()
-        try:
-            return await scenario(services)
-        finally:
-            await services.stop()
-
-    return asyncio.run(run())
-
-
-def translation(text: str = "Hallo") -> Translation:
-    async def scenario(services: Services) -> Translation:
-        request = TranslationRequest(texts=(text,), source="de", target="en")
-        return (await services.translator.translate(request))[0]
-
-    return with_services(scenario)
+def translation() -> Translation:
+    return translated(FakeEngine(), "Hallo", "de", "en")
 
 
 def test_the_least_recently_used_translation_is_dropped_first():
@@ -197,14 +178,6 @@ def test_a_repeated_text_is_answered_without_the_worker_and_equal_in_all_details
     assert found["id"] == id and found["source"]["text"] == "Ein Hund."
     metrics = client.get("/metrics").text
     assert "attentive_cache_hits_total 2.0" in metrics and "attentive_cache_misses_total 1.0" in metrics
-
-
-def test_other_options_are_translated(serve, engine):
-    client = serve()
-    for fields in ({}, {"beam_size": 2}, {"target": "fr"}, {"do_not_translate": ["Haus"]}, {"localize_numbers": True}):
-        before = len(engine.submitted)
-        ask(client, **fields)
-        assert len(engine.submitted) > before
 
 
 def test_texts_of_a_list_are_found_one_by_one(serve, engine):
@@ -291,37 +264,19 @@ def test_nothing_is_kept_while_the_computation_is_unknown_or_changes(monkeypatch
     kinds = iter([(), ("cpu", "int8", "eager"), ("cpu", "int8", "native"), ("cpu", "int8", "native")])
     monkeypatch.setattr(FakeEngine, "computation", property(lambda _: next(kinds)))
 
-    async def scenario(services: Services) -> int:
+    async def scenario() -> int:
+        services = Services(Settings(), engine, fake_catalog())
         request = TranslationRequest(texts=("Hallo",), source="de", target="en")
         await services.translator.translate(request)  # unknown
         await services.translator.translate(request)  # eager at the beginning, native at the end
+        await services.stop()
         return services.translator.cache.memory.bytes
 
-    assert with_services(scenario, engine) == 0
-
-
-def test_a_model_with_other_content_never_serves_old_results():
-    engine = FakeEngine()
-
-    async def scenario(services: Services) -> list[int]:
-        request = TranslationRequest(texts=("Hallo",), source="de", target="en")
-        sent = []
-        for version in ("", "", "2", "2"):
-            services.translator.catalog = ModelCatalog([dataclasses.replace(fake_model(), version=version)])
-            await services.translator.translate(request)
-            sent.append(len(engine.submitted))
-        return sent
-
-    assert with_services(scenario, engine) == [1, 1, 2, 2]
+    assert asyncio.run(scenario()) == 0
 
 
 def test_a_result_as_json_is_the_same_result():
-    async def scenario(services: Services) -> Translation:
-        options = DecodingOptions(beam_size=3, hypotheses=3)
-        text = "Das {name} ist ein Haus. Ein Hund."
-        request = TranslationRequest(texts=(text,), source="auto", target="fr", options=options, thorough=True)
-        return (await services.translator.translate(request))[0]
-
-    one = with_services(scenario)
+    options, text = DecodingOptions(beam_size=3, hypotheses=3), "Das {name} ist ein Haus. Ein Hund."
+    one = translated(FakeEngine(), text, "auto", "fr", options=options, thorough=True)
     assert len(one.legs) == 2 and one.detected is not None
     assert JSON.validate_json(JSON.dump_json(one)) == one

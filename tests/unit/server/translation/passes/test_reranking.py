@@ -128,11 +128,6 @@ def test_nothing_is_scored_without_reranking(options):
     assert (translation.text, translation.legs[0].reranked, engine.scored) == ("home", False, [])
 
 
-def test_one_probable_hypothesis_is_not_scored():
-    engine = TwoWays({"home": -1.0, "house": -1.1 - MARGIN}, {})
-    assert translate(engine).text == "home" and not engine.scored
-
-
 def test_hypotheses_that_the_model_cannot_read_keep_their_order():
     engine = TwoWays({"h" * 40: -1.0, "house": -1.1}, {"h" * 40: -4.0, "house": -2.0})
     catalog = ModelCatalog([dataclasses.replace(fake_model(), max_length=30)])
