@@ -63,35 +63,32 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def run_action(settings: Settings, arguments: argparse.Namespace) -> None:
-    """Carries out one action on the glossaries of the settings. Only `create` makes a database."""
+    """Carries out one action on the glossaries of the settings. Only `create` makes a database. Raises NotFound for an
+    unknown id."""
     async with store_of_command(settings, create=arguments.action == "create") as store:
         if not store.permanent:
             raise NotFound(f"There are no glossaries in {str(settings.data)!r}.")
-        if arguments.action == "create" and arguments.key != EVERYONE:
-            await check_key(arguments.key, store)
-        await act(Glossaries(store), arguments)
-
-
-async def act(glossaries: Glossaries, arguments: argparse.Namespace) -> None:
-    """Carries out one action. Raises NotFound for an unknown id."""
-    owner = "" if arguments.action in ("create", "list") else await glossaries.owner(arguments.id)
-    match arguments.action:
-        case "create":
-            print((await glossaries.create(arguments.key, arguments.name, [dictionary_of(arguments)])).id)
-        case "list" if arguments.json:
-            print_json([described(glossary) for glossary in await glossaries.of()])
-        case "list":
-            print_table(HEADINGS, *map(cells, await glossaries.of()))
-        case "show":
-            print_json(described(await glossaries.find(owner, arguments.id)))
-        case "delete":
-            await glossaries.delete(owner, arguments.id)
-        case "import":
-            changed = await glossaries.put(owner, arguments.id, dictionary_of(arguments), merge=True)
-            print(f"{sum([pair.count for pair in changed.dictionaries]):,} entries.", file=sys.stderr)
-        case _:
-            dictionary = await glossaries.dictionary(owner, arguments.id, arguments.source, arguments.target)
-            print(write_entries(dictionary.entries, "csv" if arguments.csv else "tsv").rstrip("\n"))
+        glossaries = Glossaries(store)
+        owner = await glossaries.owner(arguments.id) if "id" in arguments else EVERYONE
+        match arguments.action:
+            case "create":
+                if arguments.key != EVERYONE:
+                    await check_key(arguments.key, store)
+                print((await glossaries.create(arguments.key, arguments.name, [dictionary_of(arguments)])).id)
+            case "list" if arguments.json:
+                print_json([described(glossary) for glossary in await glossaries.of()])
+            case "list":
+                print_table(HEADINGS, *map(cells, await glossaries.of()))
+            case "show":
+                print_json(described(await glossaries.find(owner, arguments.id)))
+            case "delete":
+                await glossaries.delete(owner, arguments.id)
+            case "import":
+                changed = await glossaries.put(owner, arguments.id, dictionary_of(arguments), merge=True)
+                print(f"{sum([pair.count for pair in changed.dictionaries]):,} entries.", file=sys.stderr)
+            case _:
+                dictionary = await glossaries.dictionary(owner, arguments.id, arguments.source, arguments.target)
+                print(write_entries(dictionary.entries, "csv" if arguments.csv else "tsv").rstrip("\n"))
 
 
 async def check_key(id: str, store: Store) -> None:
