@@ -133,6 +133,24 @@ def test_a_file_that_is_no_longer_kept_is_gone_everywhere(two, direct):
     assert [client.get(path).status_code for client in two] == [410, 410]
 
 
+def test_results_wait_for_redis_and_the_oldest_of_the_largest_holder_is_deleted(serve, redis, monkeypatch):
+    client = serve(state=redis, file_keep_bytes=1_000)
+    records = client.app.state.services.store
+    put, outages = records.put, iter([True, False, True, False])
+
+    async def unreachable_at_first(name: str, *rest):
+        if name == "files" and next(outages):
+            raise StateUnreachable
+        await put(name, *rest)
+
+    monkeypatch.setattr(records, "put", unreachable_at_first)
+    jobs = []
+    for letter in (b"A", b"B"):
+        jobs.append(send(client, content=letter * 600).json())
+        assert finished(client, jobs[-1])["status"] == "done"
+    assert [result(client, job).status_code for job in jobs] == [410, 200]
+
+
 def test_large_files_are_in_the_shared_folder(serve, redis, monkeypatch, tmp_path: Path):
     monkeypatch.setattr(shared_store, "IN_REDIS", 100)
     folder = tmp_path / "files"
