@@ -417,9 +417,15 @@ def test_stopping_without_grace_fails_accepted_jobs() -> None:
     run(body)
 
 
-def test_a_worker_that_never_starts_leaves_no_caller_waiting() -> None:
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+@pytest.mark.parametrize("command", [(sys.executable, "-c", "raise SystemExit(3)"), ("/no/such/program",)])
+def test_a_worker_that_never_starts_leaves_no_caller_waiting(command: tuple[str, ...]) -> None:
     async def body() -> None:
-        supervisor = Supervisor(WorkerOptions(), lambda stats: None, (sys.executable, "-c", "raise SystemExit(3)"))
+        before = open_files()
+        supervisor = Supervisor(WorkerOptions(), lambda stats: None, command)
         await supervisor.start()
         for worker in supervisor._workers:
             worker._pause = lambda: 0.0  # type: ignore[method-assign]
@@ -430,6 +436,8 @@ def test_a_worker_that_never_starts_leaves_no_caller_waiting() -> None:
         assert await kind_of(future) == "unavailable"
         assert not supervisor.status().ready
         await supervisor.stop(0)
+        while open_files() > before:  # noqa: ASYNC110  transports close their pipes in the next iterations of the loop
+            await asyncio.sleep(0.01)
 
     run(body)
 
@@ -484,24 +492,5 @@ def test_every_future_resolves_in_random_failures() -> None:
             assert sum(map(len, outcomes)) == 12 * 40
             status = made.supervisor.status()
             assert status.in_flight == 0 and status.restarts > 0
-
-    run(body)
-
-
-def open_files() -> int:
-    return len(list(Path("/proc/self/fd").iterdir()))
-
-
-def test_a_worker_that_cannot_be_started_leaves_no_open_files() -> None:
-    async def body() -> None:
-        before = open_files()
-        supervisor = Supervisor(WorkerOptions(), lambda stats: None, ("/no/such/program",))
-        await supervisor.start()
-        for worker in supervisor._workers:
-            worker._pause = lambda: 0.0  # type: ignore[method-assign]
-        loading = asyncio.ensure_future(supervisor.load("m", FAST))
-        assert (await loading).error is not None
-        await supervisor.stop(0)
-        assert open_files() <= before
 
     run(body)

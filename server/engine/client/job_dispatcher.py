@@ -114,7 +114,7 @@ class JobDispatcher:
             item.future.set_result(answer)
 
     def on_progress(self, progress: Progress) -> None:
-        """Reports the tokens of a job; after a restart only those beyond what was reported before."""
+        """Reports the tokens of a job if there are more than before, also than before a restart."""
         item = self._in_flight.get(progress.id)
         if item is not None and item.on_progress is not None and len(progress.tokens) > item.shown:
             item.shown = len(progress.tokens)

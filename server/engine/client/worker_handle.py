@@ -110,6 +110,8 @@ class WorkerHandle:
         except OSError as error:
             _log.error("worker %d cannot be started: %s", self.index, error)
             self._on_exit(1)
+        if self._stopped:  # in the meantime
+            process.kill()
 
     def send(self, message: ToWorker) -> None:
         """Sends a message soon; does nothing while no process runs."""

@@ -90,11 +90,11 @@ class WorkerReady:
     details: dict[str, str] = field(default_factory=dict)
     device_count: int = 1
     """Devices of this kind in the machine."""
-    computation: tuple[str, ...] = field(init=False)
-    """The kind of device, number format and decode path, on which translations may depend."""
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "computation", (self.device.partition(":")[0], self.dtype, self.engine))
+    @property
+    def computation(self) -> tuple[str, ...]:
+        """The kind of device, number format and decode path, on which translations may depend."""
+        return (self.device.partition(":")[0], self.dtype, self.engine)
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,8 +50,6 @@ class WorkerLoop:
         self._stats = StepStats()
         self._outbox: list[FromWorker] = []
         self._reported = time.monotonic()
-        self._progress: dict[int, int] = {}
-        """Tokens of each streamed job that were sent as progress."""
         self._ready: WorkerReady | None = None
 
     def serve(self) -> None:
@@ -134,11 +132,8 @@ class WorkerLoop:
         if stats.steps or stats.prefill_sequences or stats.attention_jobs or self._outbox:
             self._outbox.insert(0, stats)
         for sequence in running:
-            if sequence.job.stream:
-                tokens = self._runner.progress(sequence)
-                if len(tokens) > self._progress.get(sequence.id, 0):
-                    self._progress[sequence.id] = len(tokens)
-                    self._outbox.append(Progress(sequence.id, tokens))
+            if sequence.job.stream and (tokens := self._runner.progress(sequence)):
+                self._outbox.append(Progress(sequence.id, tokens))
 
     # -- one step ------------------------------------------------------------------------------------------------------
 
@@ -220,7 +215,6 @@ class WorkerLoop:
             self._outbox.append(answer)
 
     def _release(self, job: Sequence | AttentionRequest) -> None:
-        self._progress.pop(job.id, None)
         if isinstance(job, Sequence) and job.slots:
             self._runner.release(job)
 

@@ -85,18 +85,6 @@ def test_cache_grows_while_rows_are_decoding() -> None:
         assert left.scores == pytest.approx(right.scores, abs=1e-4)
 
 
-def test_forced_tokens_and_masked_heads() -> None:
-    model = transformer()
-    plain, fixed = TorchBackend(model, 4), GraphedBackend(model, 4, capture=False)
-    for backend in (plain, fixed):
-        backend.prefill([[5, 6, 3], [8, 3]], [3, 1], [(), (("cross", 1, 0),)])
-    for step in range(5):
-        forced = [11 + step, -1]
-        left, right = (backend.step([3, 1], [9, 10], 2, forced) for backend in (plain, fixed))
-        assert left.ids.tolist() == right.ids.tolist() and right.ids[0, 0] == forced[0]
-        assert left.scores == pytest.approx(right.scores, abs=1e-4)
-
-
 def test_multi_step_equals_single_steps() -> None:
     model = transformer()
     one, many = (GraphedBackend(model, 5, capture=False) for _ in range(2))
@@ -159,14 +147,17 @@ def test_fused_steps_give_the_same_translations(shape: str, beam: int) -> None:
         assert one[0].token_scores == pytest.approx(other[0].token_scores, abs=1e-4)
 
 
-def test_fused_steps_with_forced_tokens_and_masked_heads() -> None:
+@pytest.mark.parametrize("kernels", [None, KERNELS])
+@pytest.mark.parametrize("candidates", [1, 2])
+def test_forced_tokens_and_masked_heads(kernels: SlotKernels | None, candidates: int) -> None:
     model = transformer()
-    plain, fused = TorchBackend(model, 4), GraphedBackend(model, 4, capture=False, kernels=KERNELS)
-    for backend in (plain, fused):
+    plain, fixed = TorchBackend(model, 4), GraphedBackend(model, 4, capture=False, kernels=kernels)
+    for backend in (plain, fixed):
         backend.prefill([[5, 6, 3], [8, 3]], [3, 1], [(), (("cross", 1, 0),)])
     for step in range(5):
-        left, right = (backend.step([3, 1], [9, 10], 1, [11 + step, -1]) for backend in (plain, fused))
-        assert left.ids.tolist() == right.ids.tolist()
+        forced = [11 + step, -1]
+        left, right = (backend.step([3, 1], [9, 10], candidates, forced) for backend in (plain, fixed))
+        assert left.ids.tolist() == right.ids.tolist() and right.ids[0, 0] == forced[0]
         assert left.scores == pytest.approx(right.scores, abs=1e-4)
 
 

@@ -116,29 +116,6 @@ def drain(made: Scheduler, steps: int = 3) -> list[int]:
     return order
 
 
-def test_interactive_jobs_go_first_and_documents_are_not_starved() -> None:
-    made = scheduler()
-    for id in range(100):
-        made.add(job(id, priority=1, client="document"), 0)
-    for id in range(100, 400):
-        made.add(job(id, client=str(id)), 0)
-    order = drain(made)
-    places = {id: place for place, id in enumerate(order)}
-    documents = [places[id] for id in range(100)]
-    assert sorted(documents)[0] < 300, "a document waited for every interactive job"
-    assert sum(place < 300 for place in documents) < 90, "documents took the place of interactive jobs"
-
-
-def test_a_client_with_many_jobs_does_not_delay_others() -> None:
-    made = scheduler()
-    for id in range(500):
-        made.add(job(id, client="greedy"), 0)
-    for id in range(500, 510):
-        made.add(job(id, client="modest"), 0)
-    order = drain(made)
-    assert max(order.index(id) for id in range(500, 510)) < 60
-
-
 def test_a_target_that_is_only_scored_is_the_next_of_its_client() -> None:
     made = scheduler()
     for id in range(9):
@@ -237,24 +214,3 @@ def test_interactive_sentences_have_three_quarters_of_the_slots_and_documents_th
     assert documents, "no document ran"
     made.schedule(0.0)
     assert sum(sequence.width for sequence in running(made) if sequence.document) > SLOTS // 4
-
-
-def test_a_document_that_needs_more_than_its_slots_runs_beside_sentences() -> None:
-    made = scheduler()
-    made.add(job(0, beam=SLOTS // 2, priority=1), 0)
-    for id in range(1, 200):
-        made.add(job(id), 0)
-    assert drain(made).index(0) < 100
-
-
-def test_documents_take_three_quarters_of_the_slots_after_the_sentences() -> None:
-    made = scheduler()
-    for id in range(SLOTS):
-        made.add(job(id), 0)
-    made.schedule(0)
-    for id in range(SLOTS):
-        made.finish(id)
-    for id in range(100, 140):
-        made.add(job(id, priority=1), 0)
-    made.schedule(30.0)
-    assert made.slots == (3 * SLOTS // 4, SLOTS)
