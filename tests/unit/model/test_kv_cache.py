@@ -89,18 +89,6 @@ def test_reorder_copies_rows_from_the_previous_contents(origins: list[int]) -> N
             assert torch.equal(store.cross_keys[:, row], cross[:, origin])
 
 
-def test_reorder_copies_one_row_to_a_beam() -> None:
-    store = cache()
-    begin(store, [1], [4])
-    write(store, [1], 0.5)
-    store.reorder([1, 2, 3], [1, 1, 1])
-    assert store.lengths == [0, 1, 1, 1]
-    assert store.source_lengths == [0, 4, 4, 4]
-    for row in (2, 3):
-        assert torch.equal(store.cross_keys[:, row, :, :4], store.cross_keys[:, 1, :, :4])
-        assert torch.equal(store.self_values[:, row, :, :1], store.self_values[:, 1, :, :1])
-
-
 def test_a_reused_slot_gives_the_same_scores() -> None:
     transformer = random_model()
     backend = TorchBackend(transformer, 2)

@@ -86,13 +86,6 @@ def test_rotary_scores_depend_only_on_the_distance() -> None:
     assert torch.allclose(rotate(query, torch.tensor([9])).norm(dim=-1), query.norm(dim=-1), atol=1e-5)
 
 
-def test_rotary_positions_of_each_row() -> None:
-    heads = torch.randn(2, 3, 1, 8)
-    rows = rotate(heads, torch.tensor([[4], [9]]))
-    assert torch.equal(rows[0], rotate(heads[:1], torch.tensor([4]))[0])
-    assert torch.equal(rows[1], rotate(heads[1:], torch.tensor([9]))[0])
-
-
 def test_alibi_biases_decrease_with_distance() -> None:
     positions = torch.arange(6)
     bias = alibi_bias(4, positions, positions)

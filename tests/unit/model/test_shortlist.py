@@ -113,11 +113,21 @@ def test_invalid_numbers_are_refused(changes: dict[str, Any]) -> None:
         replace(valid, **changes)
 
 
-def test_a_folder_keeps_its_shortlist(tmp_path: Path) -> None:
-    config = tiny().config
-    folder = ModelFolder(
-        path=tmp_path, name="x", model=config, pairs=(), tags={}, license="", origin="", tokenizer=TokenizerFiles()
+@pytest.fixture
+def folder(tmp_path: Path) -> ModelFolder:
+    return ModelFolder(
+        path=tmp_path,
+        name="x",
+        model=tiny().config,
+        pairs=(),
+        tags={},
+        license="",
+        origin="",
+        tokenizer=TokenizerFiles(),
     )
+
+
+def test_a_folder_keeps_its_shortlist(folder: ModelFolder, tmp_path: Path) -> None:
     assert read_shortlist(folder) is None
     written = shortlist(random_lists(200, 200, 5), 8, 200, shared=True)
     written.write(tmp_path)
@@ -144,36 +154,11 @@ def test_a_folder_keeps_its_shortlist(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("by_default", [True, False])
-def test_a_list_says_whether_it_is_used_by_default(tmp_path: Path, by_default: bool) -> None:
-    config = tiny().config
-    folder = ModelFolder(
-        path=tmp_path, name="x", model=config, pairs=(), tags={}, license="", origin="", tokenizer=TokenizerFiles()
-    )
+def test_a_list_says_whether_it_is_used_by_default(folder: ModelFolder, tmp_path: Path, by_default: bool) -> None:
     replace(shortlist([[1]] * 200, 4, 200), by_default=by_default).write(tmp_path)
     assert read_shortlist(folder, "off") is None
     assert read_shortlist(folder, "on") is not None
     assert (read_shortlist(folder, "auto") is not None) == by_default
-
-
-@pytest.mark.parametrize("kind", BACKENDS)
-def test_tagged_lists_limit_each_row(kind: str) -> None:
-    transformer = tiny(**VARIANTS["post-norm"])
-    config = transformer.config
-    listed = tagged(config.vocab_size, 3, (5, 6))
-    sources = [(tag, *source) for tag, source in zip((5, 7, 6, 5), sentences(config, [3, 4, 1, 6]), strict=True)]
-    limited, free = backend(kind, transformer, listed), backend(kind, transformer, None)
-    for each in (limited, free):
-        each.prefill(sources, [4, 2, 0, 1])
-    found = limited.step([4, 2, 0, 1], [1] * 4, 60, [-1] * 4)
-    every = free.step([4, 2, 0, 1], [1] * 4, config.vocab_size, [-1] * 4)
-    for row, source in enumerate(sources):
-        allowed = listed.allowed(source, config.eos_id)
-        assert (allowed is None) == (row == 1)  # 7 is no tag
-        keep = np.isin(every.ids[row], np.arange(config.vocab_size) if allowed is None else allowed)
-        scores = every.scores[row][keep] - np.log(np.exp(every.scores[row][keep]).sum())
-        finite = np.isfinite(found.scores[row])
-        assert found.ids[row][finite].tolist() == every.ids[row][keep][: finite.sum()].tolist()
-        np.testing.assert_allclose(found.scores[row][finite], scores[: finite.sum()], atol=1e-4)
 
 
 @needs_cpu_backend
@@ -192,30 +177,35 @@ def test_the_engine_refuses_lists_that_overlap() -> None:
 
 
 @pytest.mark.parametrize("kind", BACKENDS)
-@pytest.mark.parametrize("variant", ["post-norm", "two vocabularies", "recurrence"])
+@pytest.mark.parametrize("variant", ["post-norm", "two vocabularies", "recurrence", "tags"])
 def test_scores_are_those_of_the_allowed_tokens_alone(kind: str, variant: str) -> None:
-    transformer = tiny(**VARIANTS[variant])
+    transformer = tiny(**VARIANTS.get(variant, {}))
     config = transformer.config
-    listed = shortlist(
-        random_lists(config.source_vocab_size or config.vocab_size, config.vocab_size, 3), 8, config.vocab_size
-    )
-    sources = sentences(config, [3, 1, 4])
+    if variant == "tags":
+        listed = tagged(config.vocab_size, 3, (5, 6))
+    else:
+        lists = random_lists(config.source_vocab_size or config.vocab_size, config.vocab_size, 3)
+        listed = shortlist(lists, 8, config.vocab_size)
+    sources = [(tag, *source) for tag, source in zip((5, 7, 6, 5), sentences(config, [3, 4, 1, 6]), strict=True)]
+    slots, forced = [4, 2, 0, 1], [-1, -1, -1, 5]
     limited, free = backend(kind, transformer, listed), backend(kind, transformer, None)
     for each in (limited, free):
-        each.prefill(sources, [4, 2, 0])
-    found = limited.step([4, 2, 0], [1, 1, 1], 60, [-1, -1, 5])
-    every = free.step([4, 2, 0], [1, 1, 1], config.vocab_size, [-1, -1, 5])
-    for row in (0, 1):
-        allowed = listed.allowed(sources[row], config.eos_id)
-        assert allowed is not None
-        keep = np.isin(every.ids[row], allowed)
-        scores = every.scores[row][keep] - np.log(np.exp(every.scores[row][keep]).sum())
+        each.prefill(sources, slots)
+    found = limited.step(slots, [1] * 4, 60, forced)
+    every = free.step(slots, [1] * 4, config.vocab_size, forced)
+    for row, source in enumerate(sources):
+        allowed = listed.allowed(source, config.eos_id)
+        assert (allowed is None) == (variant == "tags" and source[0] == 7)  # 7 is no tag
+        scores = every.scores[row]
+        if allowed is None or forced[row] >= 0:  # a row with a forced token is not limited
+            keep = np.full(config.vocab_size, True)
+        else:
+            keep = np.isin(every.ids[row], allowed)
+            scores = scores[keep] - np.log(np.exp(scores[keep]).sum())
         finite = np.isfinite(found.scores[row])
+        assert finite.sum() == min(60, keep.sum())
         assert found.ids[row][finite].tolist() == every.ids[row][keep][: finite.sum()].tolist()
-        assert finite.sum() == min(60, len(allowed))
         np.testing.assert_allclose(found.scores[row][finite], scores[: finite.sum()], atol=1e-4)
-    assert found.ids[2].tolist() == every.ids[2][:60].tolist()  # a row with a forced token is not limited
-    np.testing.assert_allclose(found.scores[2], every.scores[2][:60], atol=1e-4)
 
 
 @pytest.mark.parametrize("kind", BACKENDS)

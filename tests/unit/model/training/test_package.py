@@ -107,11 +107,6 @@ def test_an_average_needs_a_checkpoint() -> None:
         average([])
 
 
-def test_a_mixture_is_the_weighted_mean() -> None:
-    mixed = mix({"w": torch.zeros(2)}, {"w": torch.ones(2, dtype=torch.float16)}, 0.25)
-    torch.testing.assert_close(mixed["w"], torch.full((2,), 0.25))
-
-
 def test_rounded_matrices_have_few_bits_and_others_stay() -> None:
     weights = {"matrix": torch.randn(64, 64), "bias": torch.randn(64)}
     found = rounded(weights)
