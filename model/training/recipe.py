@@ -128,7 +128,7 @@ class Recipe:
 def load_recipe(path: Path, data: Path | None = None) -> Recipe:
     """Reads and checks a recipe. Its file names are relative to `data`, by default the current folder.
 
-    Raises RecipeError, which names the wrong key, and OSError if the file cannot be read.
+    Raises RecipeError or another ValueError, which names the wrong key, and OSError if the file cannot be read.
     """
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -147,7 +147,7 @@ def load_recipe(path: Path, data: Path | None = None) -> Recipe:
         vocabulary=_section(VocabularyRecipe, table.get("vocabulary", {}), "vocabulary"),
         train=_section(TrainRecipe, table.get("train", {}), "train"),
         segment_length=table.get("segment_length", 0),
-        generation=_generation(table.get("generation", {})),
+        generation=_section(Generation, table.get("generation", {}), "generation"),
     )
     _check_shape(recipe)
     _check_directions(recipe)
@@ -155,7 +155,7 @@ def load_recipe(path: Path, data: Path | None = None) -> Recipe:
 
 
 def _check_shape(recipe: Recipe) -> None:
-    """Raises RecipeError for a wrong preset, section [model] or `segment_length`."""
+    """Raises ValueError for a wrong preset, section [model] or `segment_length`."""
     if recipe.preset not in PRESETS:
         raise RecipeError(f"preset must be one of {', '.join(PRESETS)}, not {recipe.preset!r}.")
     _check_keys(recipe.model, {item.name for item in fields(ModelConfig)} - FROM_VOCABULARY, "[model]")
@@ -165,10 +165,7 @@ def _check_shape(recipe: Recipe) -> None:
         raise RecipeError(f"[model]: {error}") from None
     if recipe.train.align < 1:
         raise RecipeError(f"[train] align must be at least 1, not {recipe.train.align}.")
-    try:
-        check_segment_length(recipe.segment_length, shape.max_length)
-    except ValueError as error:
-        raise RecipeError(str(error)) from None
+    check_segment_length(recipe.segment_length, shape.max_length)
 
 
 def _check_directions(recipe: Recipe) -> None:
@@ -187,14 +184,6 @@ def _check_directions(recipe: Recipe) -> None:
 def _with_folder(recipe: DataRecipe, data: Path) -> DataRecipe:
     files, development = (tuple(str(data / name) for name in names) for names in (recipe.files, recipe.development))
     return replace(recipe, files=files, development=development)
-
-
-def _generation(table: dict[str, Any]) -> Generation:
-    try:
-        generation: Generation = _section(Generation, table, "generation")
-    except ValueError as error:
-        raise RecipeError(str(error)) from None
-    return generation
 
 
 def _section(kind: Any, table: dict[str, Any], name: str) -> Any:
