@@ -52,10 +52,13 @@ def sample(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 def bergamot(package: Path, sample: Sample, *, html: bool = False, **config: str) -> list[str]:
     """Returns the targets of Bergamot."""
     request = {
-        "package": str(package), "model": str(sample.model), "texts": sample.texts, "html": html,
+        "package": str(package),
+        "model": str(sample.model),
+        "texts": sample.texts,
+        "html": html,
         "vocabs": [str(file) for file in sample.vocabularies],
         "config": {"gemm-precision": "float32", "skip-cost": "false", **config},
-    }  # fmt: skip
+    }
     done = subprocess.run(
         ["node", SCRIPT], input=json.dumps(request), stdout=subprocess.PIPE, text=True, timeout=300, check=True
     )
@@ -88,9 +91,7 @@ def test_greedy_targets_and_scores_equal_those_of_bergamot(package: Path, sample
 def test_beam_4_targets_equal_those_of_bergamot(package: Path, sample: Sample, alpha: float) -> None:
     """Bergamot's beam is Marian's: it shrinks with every finished target."""
     tokenizer, backend = sample.folder.load_tokenizer(), TorchBackend(load_model(sample.folder), 32)
-    found = ours(
-        sample, backend, beam_size=4, normalization="average", length_penalty=alpha, shrinking_beam=True
-    )  # fmt: skip
+    found = ours(sample, backend, beam_size=4, normalization="average", length_penalty=alpha, shrinking_beam=True)
     theirs = bergamot(package, sample, **{"beam-size": "4", "normalize": str(alpha)})
     ended = [number for number, best in enumerate(found) if best.finish_reason == "stop"]
     assert len(ended) > 30

@@ -52,10 +52,21 @@ def sample(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 def marian(python: str, sample: Sample, **options: Any) -> list[list[Target]]:
     """Returns the n-best list of each text."""
     vocabularies = [str(file) for file in sample.vocabularies]
-    request = {"texts": sample.texts, "options": {
-        "models": [str(sample.model)], "vocabs": [vocabularies[0], vocabularies[-1]], "n-best": True, "word-scores": True,
-        "cpu-threads": 1, "mini-batch": 1, "max-length-factor": _LONGEST, "quiet": True, "quiet-translation": True, **options,
-    }}  # fmt: skip
+    request = {
+        "texts": sample.texts,
+        "options": {
+            "models": [str(sample.model)],
+            "vocabs": [vocabularies[0], vocabularies[-1]],
+            "n-best": True,
+            "word-scores": True,
+            "cpu-threads": 1,
+            "mini-batch": 1,
+            "max-length-factor": _LONGEST,
+            "quiet": True,
+            "quiet-translation": True,
+            **options,
+        },
+    }
     done = subprocess.run(
         [python, SCRIPT], input=json.dumps(request), stdout=subprocess.PIPE, text=True, timeout=600, check=True
     )
@@ -75,9 +86,15 @@ def test_n_best_targets_and_scores_equal_those_of_marian(
     transformer, tokenizer = load_model(sample.folder), sample.folder.load_tokenizer()
     running = TorchBackend(transformer, 32) if backend == "torch" else cpu_backend(transformer, "float32")
     ours = targets(
-        sample, running, _LONGEST, beam_size=beam, hypotheses=beam, normalization="average", length_penalty=alpha,
+        sample,
+        running,
+        _LONGEST,
+        beam_size=beam,
+        hypotheses=beam,
+        normalization="average",
+        length_penalty=alpha,
         shrinking_beam=True,
-    )  # fmt: skip
+    )
     different = []
     for text, found, expected in zip(
         sample.texts, ours, marian(python, sample, **{"beam-size": beam, "normalize": alpha}), strict=True

@@ -36,8 +36,15 @@ def test_weblate_with_deepl(http):
     pairs = http.get("/v2/glossary-language-pairs", headers=key).json()["supported_languages"]
     assert {"source_lang": "en", "target_lang": "de"} in pairs
     marked = 'The <x id="4"></x> sleeps in the house.'
-    body = {"text": [marked], "source_lang": "EN", "target_lang": "DE", "formality": "default",
-            "tag_handling": "xml", "ignore_tags": ["x"], "context": ""}  # fmt: skip
+    body = {
+        "text": [marked],
+        "source_lang": "EN",
+        "target_lang": "DE",
+        "formality": "default",
+        "tag_handling": "xml",
+        "ignore_tags": ["x"],
+        "context": "",
+    }
     [translation] = http.post("/v2/translate", json=body, headers=key).json()["translations"]
     assert translation["text"].count('<x id="4"></x>') == 1
     assert translation["detected_source_language"] == "EN"
@@ -55,8 +62,13 @@ def test_mastodon(http):
 
 def test_mastodon_with_deepl(http):
     """A form with a repeated field, as Ruby encodes it."""
-    fields = [("text", "<p>The dog sleeps.</p>"), ("text", "Where is the station?"), ("source_lang", ""),
-              ("target_lang", "de"), ("tag_handling", "html")]  # fmt: skip
+    fields = [
+        ("text", "<p>The dog sleeps.</p>"),
+        ("text", "Where is the station?"),
+        ("source_lang", ""),
+        ("target_lang", "de"),
+        ("tag_handling", "html"),
+    ]
     headers = {"Content-Type": "application/x-www-form-urlencoded", "Authorization": "DeepL-Auth-Key some-key"}
     answer = http.post("/v2/translate", content=urlencode(fields), headers=headers).json()
     assert [translation["detected_source_language"] for translation in answer["translations"]] == ["EN", "EN"]

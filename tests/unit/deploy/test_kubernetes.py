@@ -132,9 +132,11 @@ def test_the_images_are_those_of_compose() -> None:
         for overlay in OVERLAYS
         for item in rendered(overlay)
         if item["kind"] in ("Deployment", "StatefulSet")
-        for container in [*item["spec"]["template"]["spec"].get("initContainers", ()),
-                          *item["spec"]["template"]["spec"]["containers"]]
-    }  # fmt: skip
+        for container in [
+            *item["spec"]["template"]["spec"].get("initContainers", ()),
+            *item["spec"]["template"]["spec"]["containers"],
+        ]
+    }
     assert images == {SERVICES[name]["image"] for name in ("server", "server-gpu", "tools", "redis")}
 
 
