@@ -46,16 +46,22 @@ class PublishedModels:
         for file in (path / "made").iterdir():
             (path / f"{file.name}.gz").write_bytes(gzip.compress(file.read_bytes()))
         model = {
-            "path": f"{MODEL}.gz", "uncompressedSize": len(weights),
+            "path": f"{MODEL}.gz",
+            "uncompressedSize": len(weights),
             "uncompressedHash": hashlib.sha256(weights).hexdigest(),
-        }  # fmt: skip
+        }
         self.entry: dict[str, Any] = {
-            "architecture": "base-memory", "releaseStatus": "Release", "sourceLanguage": "en", "targetLanguage": "de",
+            "architecture": "base-memory",
+            "releaseStatus": "Release",
+            "sourceLanguage": "en",
+            "targetLanguage": "de",
             "files": {
-                "model": model, "vocab": {"path": "vocab.ende.spm.gz"}, "lexicalShortlist": {"path": f"{SHORTLIST}.gz"},
+                "model": model,
+                "vocab": {"path": "vocab.ende.spm.gz"},
+                "lexicalShortlist": {"path": f"{SHORTLIST}.gz"},
             },
             "metrics": {"flores200-plus": {"bleu": 40.02, "comet22": 0.8651, "chrf": 66.0}},
-        }  # fmt: skip
+        }
         server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, directory=str(path)))
         server.daemon_threads = True
         threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -41,8 +41,8 @@ def _read_folder(path: Path) -> Imported:
     metadata = read_object(path / METADATA)
     source, target = _code(path, metadata, "from_code"), _code(path, metadata, "to_code")
     if not (path / SENTENCEPIECE).is_file():
-        found = "a BPE tokenizer" if (path / "bpe.model").is_file() else "no tokenizer"
-        raise ImportRefused(path, [f"it has {found} where {SENTENCEPIECE} is needed"])
+        tokenizer = "a BPE tokenizer" if (path / "bpe.model").is_file() else "no tokenizer"
+        raise ImportRefused(path, [f"it has {tokenizer} where {SENTENCEPIECE} is needed"])
     imported = read_ctranslate2(path / "model", Languages(source, target), path / SENTENCEPIECE)
     first = metadata.get("target_prefix") or None
     if first is not None and first not in (imported.target_vocabulary or imported.vocabulary):

@@ -32,9 +32,8 @@ from model.positions import sinusoidal_table
 _ACTIVATIONS = {0: "relu", 2: "swish", 3: "gelu"}
 _LONGEST = 1024
 """Positions that are imported: converters store up to 5,000 of them."""
-_PIECES = (("source.spm", "target.spm"), *((name, name) for name in (
-    "sentencepiece.model", "sentencepiece.bpe.model", "tokenizer.model", "spm.model", "source.spm",
-)))  # fmt: skip
+_ONE_FILE = ("sentencepiece.model", "sentencepiece.bpe.model", "tokenizer.model", "spm.model", "source.spm")
+_PIECES = (("source.spm", "target.spm"), *((name, name) for name in _ONE_FILE))
 _IGNORED = ("alignment_heads", "alignment_layer", "alibi_use_positive_positions", "scale_alibi")
 _DEFAULT_OFF = ("alibi", "multi_query_attention", "embeddings_merge")
 
@@ -248,10 +247,12 @@ def _with_ids(
         raise ImportRefused(path, [f"its decoder starts from {start!r}, which is not in the vocabulary"])
     end = target["</s>"]
     pad = next((target[piece] for piece in ("<pad>", "<blank>") if target.get(piece) == source.get(piece, -1)), end)
-    return config.replace(
-        unk_id=target["<unk>"], eos_id=end, bos_id=target.get(bos, target[start]), decoder_start_id=target[start],
-        pad_id=min(pad, len(source) - 1),
-    )  # fmt: skip
+    ids = {
+        "bos_id": target.get(bos, target[start]),
+        "decoder_start_id": target[start],
+        "pad_id": min(pad, len(source) - 1),
+    }
+    return config.replace(unk_id=target["<unk>"], eos_id=end, **ids)
 
 
 def _sentencepiece_files(path: Path) -> tuple[Path, Path]:

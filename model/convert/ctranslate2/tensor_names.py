@@ -5,21 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 SIDES = ("encoder", "decoder")
-_FEED_FORWARD = (("ffn/layer_norm", ["feed_forward_residual.norm"]), ("ffn/linear_0", ["feed_forward.inner"]),
-                 ("ffn/linear_1", ["feed_forward.outer"]))  # fmt: skip
-_SELF = (("self_attention/linear_0", [f"self_attention.{name}" for name in ("query", "key", "value")]),
-         ("self_attention/linear_1", ["self_attention.output"]))  # fmt: skip
-_LAYERS = {
-    "encoder": (("self_attention/layer_norm", ["attention_residual.norm"]), *_SELF, *_FEED_FORWARD),
-    "decoder": (
-        ("self_attention/layer_norm", ["self_residual.norm"]),
-        *_SELF,
-        ("attention/layer_norm", ["cross_residual.norm"]),
-        ("attention/linear_0", ["cross_attention.query"]),
-        ("attention/linear_1", ["cross_attention.key", "cross_attention.value"]),
-        ("attention/linear_2", ["cross_attention.output"]),
-        *_FEED_FORWARD,
-    ),
+_FEED_FORWARD = {
+    "ffn/layer_norm": ["feed_forward_residual.norm"],
+    "ffn/linear_0": ["feed_forward.inner"],
+    "ffn/linear_1": ["feed_forward.outer"],
+}
+_SELF = {
+    "self_attention/linear_0": ["self_attention.query", "self_attention.key", "self_attention.value"],
+    "self_attention/linear_1": ["self_attention.output"],
+}
+_LAYERS: dict[str, dict[str, list[str]]] = {
+    "encoder": {"self_attention/layer_norm": ["attention_residual.norm"], **_SELF, **_FEED_FORWARD},
+    "decoder": {
+        "self_attention/layer_norm": ["self_residual.norm"],
+        **_SELF,
+        "attention/layer_norm": ["cross_residual.norm"],
+        "attention/linear_0": ["cross_attention.query"],
+        "attention/linear_1": ["cross_attention.key", "cross_attention.value"],
+        "attention/linear_2": ["cross_attention.output"],
+        **_FEED_FORWARD,
+    },
 }
 
 
@@ -27,7 +32,7 @@ def parts(encoder_layers: int, decoder_layers: int, pre_norm: bool) -> Iterator[
     """Yields the name of each part and our names. A linear part holds the rows of one or more of our linear layers."""
     for side, depth in zip(SIDES, (encoder_layers, decoder_layers), strict=True):
         for number in range(depth):
-            for theirs, ours in _LAYERS[side]:
+            for theirs, ours in _LAYERS[side].items():
                 yield f"{side}/layer_{number}/{theirs}", [f"{side}.{number}.{name}" for name in ours]
         if pre_norm:
             yield f"{side}/layer_norm", [f"{side}_norm"]

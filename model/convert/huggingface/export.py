@@ -81,8 +81,7 @@ def _suppressed(tensors: dict[str, Tensor]) -> list[int]:
     """Returns the tokens that the output bias leaves out of the distribution."""
     if "output_bias" not in tensors:
         return []
-    found = (tensors["output_bias"] <= SUPPRESSED * 0.99).nonzero().flatten().tolist()
-    return [int(i) for i in found]
+    return [int(i) for i in (tensors["output_bias"] <= SUPPRESSED * 0.99).nonzero().flatten()]
 
 
 def _add_start(

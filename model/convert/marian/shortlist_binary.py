@@ -38,10 +38,9 @@ def read_binary_shortlist(file: Path, config: ModelConfig) -> Shortlist:
     if (targets >= config.vocab_size).any():
         raise ImportRefused(file, [f"its targets are outside the vocabulary of {config.vocab_size}"])
     used = offsets[: sources + 1].astype(np.int64)
+    shared = config.source_vocab_size is None and config.tied_embeddings
+    allowed = targets[: used[-1]].astype(np.int32)
     try:
-        return Shortlist(
-            used, targets[: used[-1]].astype(np.int32), min(first, config.vocab_size),
-            config.source_vocab_size is None and config.tied_embeddings, config.vocab_size,
-        )  # fmt: skip
+        return Shortlist(used, allowed, min(first, config.vocab_size), shared, config.vocab_size)
     except ValueError as error:
         raise ImportRefused(file, [str(error)]) from None

@@ -131,29 +131,6 @@ def test_targets_are_equal(shape: str, quantization: str | None, beam: int, tmp_
     assert len({tuple(target) for target in expected}) > CASES // 4
 
 
-def test_n_best_targets_and_scores_are_equal(tmp_path: Path) -> None:
-    model = exported(tmp_path, **SHAPES[TIED])
-    folder = import_model(model, tmp_path / "weights", OPTIONS)
-    config, texts = folder.model, made_up_text(seed=8, lines=60)
-    translator = ctranslate2.Translator(str(model), intra_threads=1, compute_type="float32")
-    expected = translator.translate_batch(
-        [[">>de<<", *pieces] for pieces in encoded(model / "tokenizer.model", texts)],
-        beam_size=4, num_hypotheses=4, length_penalty=1.0, max_decoding_length=LIMIT, min_decoding_length=0, return_scores=True,
-    )  # fmt: skip
-    found = translate(
-        TorchBackend(load_model(folder), 4 * len(texts)),
-        [folder.load_tokenizer().encode_ids(text, "de", "en") for text in texts],
-        DecodingOptions(
-            beam_size=4, hypotheses=4, max_length=LIMIT, normalization="average", length_penalty=1.0, early_stopping=True
-        ),
-        start=config.decoder_start_id, end=config.eos_id, max_length=config.max_length,
-    )  # fmt: skip
-    pieces = folder_pieces(folder)[1]
-    for mine, other in zip(found, expected, strict=True):
-        assert [[pieces[i] for i in one.tokens] for one in mine] == other.hypotheses
-        assert [one.score for one in mine] == pytest.approx(other.scores, abs=1e-4)
-
-
 def test_float32_weights_come_back_unchanged(tmp_path: Path) -> None:
     for shape in SHAPES.values():
         own = random_folder(tmp_path / "own", **shape)

@@ -108,9 +108,14 @@ def test_a_full_disk_is_reported(published: PublishedModels, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("name", ["models.json", f"{MODEL}.gz"])
-@pytest.mark.parametrize(("status", "reason"), [
-    ("429", r"\(429\): try again in 70 seconds\.$"), ("503", r"\(503\): try again later, "), ("404", r"\(404\): "),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [
+        ("429", r"\(429\): try again in 70 seconds\.$"),
+        ("503", r"\(503\): try again later, "),
+        ("404", r"\(404\): "),
+    ],
+)
 def test_refusals_are_told_apart(
     name: str, status: str, reason: str, published: PublishedModels, tmp_path: Path
 ) -> None:
