@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from model.analysis.attention_alignment import AlignmentChoice
@@ -52,10 +52,12 @@ class ServedModel:
     confidence: Confidence | None = None
     """None if the folder has no confidence.json for its weights."""
     segment_length: int = 0
-    key: str = field(init=False)
+
+    @property
+    def key(self) -> str:
+        return f"{self.name}@{self.version}"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "key", f"{self.name}@{self.version}")
         object.__setattr__(self, "segment_length", min(self.segment_length or self.max_length, self.max_length))
 
     @property

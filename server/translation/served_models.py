@@ -47,13 +47,23 @@ class ServedModels:
             before = {model.name: model for model in old.models}
             after = await self._load_changed(models, before, errors)
             catalog = ModelCatalog(after.values())
-            await self._replace(old, catalog)
+            if catalog.sources != old.sources:
+                detector = LanguageDetector(catalog.sources)
+                await asyncio.to_thread(detector.load)
+                self._translator.detector = detector
+            self._translator.catalog = catalog
             self.errors = errors
             await self._translator.released(old)
             for model in old.models:
                 if catalog.model(model.key) is None:
                     await self._engine.unload(model.key)
-            return {**changes(before, after, errors), "errors": errors}
+            return {
+                "added": sorted(set(after) - set(before)),
+                "replaced": sorted(name for name in set(after) & set(before) if after[name].key != before[name].key),
+                "removed": sorted(set(before) - set(after)),
+                "failed": sorted(errors),
+                "errors": errors,
+            }
 
     async def _load_changed(
         self, models: list[ServedModel], before: dict[str, ServedModel], errors: dict[str, str]
@@ -72,23 +82,3 @@ class ServedModels:
             else:
                 after[model.name] = model
         return after
-
-    async def _replace(self, old: ModelCatalog, catalog: ModelCatalog) -> None:
-        """Makes a catalog the current one, with a language detector for its languages."""
-        if catalog.sources != old.sources:
-            detector = LanguageDetector(catalog.sources)
-            await asyncio.to_thread(detector.load)
-            self._translator.detector = detector
-        self._translator.catalog = catalog
-
-
-def changes(
-    before: dict[str, ServedModel], after: dict[str, ServedModel], errors: dict[str, str]
-) -> dict[str, list[str]]:
-    """Returns the differences between two sets of models as sorted names."""
-    return {
-        "added": sorted(set(after) - set(before)),
-        "replaced": sorted(name for name in set(after) & set(before) if after[name].key != before[name].key),
-        "removed": sorted(set(before) - set(after)),
-        "failed": sorted(errors),
-    }

@@ -51,8 +51,14 @@ def test_the_sentences_of_a_text_are_repeated_at_the_same_time():
     assert engine.retries == 0
 
 
-@pytest.mark.parametrize(("text", "aligned"), [("See http://a.b/1 now", 1), ("See http://a.b/1 http://a.b/2 it", 1),
-                                               ("See http://a.b/1 http://a.b/2 http://a.b/3 it", 0)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "aligned"),
+    [
+        ("See http://a.b/1 now", 1),
+        ("See http://a.b/1 http://a.b/2 it", 1),
+        ("See http://a.b/1 http://a.b/2 http://a.b/3 it", 0),
+    ],
+)
 def test_a_sentence_that_is_mostly_masked_is_not_aligned_by_attention(text, aligned):
     engine = FakeEngine()
     translated = translate("de", "en", text, "text", engine).text

@@ -19,7 +19,10 @@ from server.text.protection.patterns import KIND, MAY_HOLD, PATH
         ("%s %d %1$s %(name)s %-5.2f %lu %@", ["%s", "%d", "%1$s", "%(name)s", "%-5.2f", "%lu", "%@"]),
         ("%d%% of %s%%", ["%d%%", "%s%%"]),
         ("%1 of %L2, %n files", ["%1", "%L2", "%n"]),
-        ("{0} {name} {} {{user.first}} {{{raw}}} {a: {b}}", ["{0}", "{name}", "{}", "{{user.first}}", "{{{raw}}}", "{a: {b}}"]),
+        (
+            "{0} {name} {} {{user.first}} {{{raw}}} {a: {b}}",
+            ["{0}", "{name}", "{}", "{{user.first}}", "{{{raw}}}", "{a: {b}}"],
+        ),
         ("${count} $HOME/bin $(date) #{user.name}", ["${count}", "$HOME/bin", "$(date)", "#{user.name}"]),
         ("%{ruby} %<price>.2f :rails @drupal @@drupal", ["%{ruby}", "%<price>.2f", ":rails", "@drupal", "@@drupal"]),
         ('<x id="1"/> <ph/> <your name>', ['<x id="1"/>', "<ph/>"]),
@@ -27,7 +30,10 @@ from server.text.protection.patterns import KIND, MAY_HOLD, PATH
         ("<% user.name %> {% if a %}", ["<% user.name %>", "{% if a %}"]),
         ("`a. b` and ``c ` d``", ["`a. b`", "``c ` d``"]),
         ("$x^2$ and $$a$$ and \\(b\\) and \\cite{c}", ["$x^2$", "$$a$$", "\\(b\\)", "\\cite{c}"]),
-        ("/etc/hosts ./run.sh ~/x src/a.py C:\\Temp\\a.txt", ["/etc/hosts", "./run.sh", "~/x", "src/a.py", "C:\\Temp\\a.txt"]),
+        (
+            "/etc/hosts ./run.sh ~/x src/a.py C:\\Temp\\a.txt",
+            ["/etc/hosts", "./run.sh", "~/x", "src/a.py", "C:\\Temp\\a.txt"],
+        ),
         ("&amp; &#8594; &nbsp;", ["&amp;", "&#8594;", "&nbsp;"]),
         ("#news at https://a.org/b?c=d. (www.a.org)", ["#news", "https://a.org/b?c=d", "www.a.org"]),
         ("${a:-x y} and #{b} (%1$@)", ["${a:-x y}", "#{b}", "%1$@"]),
@@ -39,7 +45,7 @@ from server.text.protection.patterns import KIND, MAY_HOLD, PATH
         ("Wait... what? [sic] (see below)", []),
         ("3 * 4 * 5", []),
     ],
-)  # fmt: skip
+)
 def test_spans_are_found(text: str, expected: list[str]) -> None:
     assert [text[span.start : span.end] for span in find_protected_spans(text)] == expected
 

@@ -173,11 +173,10 @@ def test_a_repeated_text_is_answered_without_the_worker_and_equal_in_all_details
     assert second["details"].pop("timings") == dict.fromkeys(first["details"].pop("timings"), 0.0)
     assert first == second
     assert "cache" in again.headers["server-timing"]
-    assert "cache" in ask(client, **fields, glossary=[]).headers["server-timing"]  # no term: as without a glossary
     found = client.get("/attention", params={"id": id, "sentence": 1, "format": "json"}).json()
     assert found["id"] == id and found["source"]["text"] == "Ein Hund."
     metrics = client.get("/metrics").text
-    assert "attentive_cache_hits_total 2.0" in metrics and "attentive_cache_misses_total 1.0" in metrics
+    assert "attentive_cache_hits_total 1.0" in metrics and "attentive_cache_misses_total 1.0" in metrics
 
 
 def test_texts_of_a_list_are_found_one_by_one(serve, engine):
@@ -214,8 +213,10 @@ def test_rate_limits_count_hits(serve):
     assert client.post("/translate", json={"q": "Ein Haus.", "source": "de", "target": "en"}).status_code == 429
 
 
-@pytest.mark.parametrize(("control", "read", "stored"), [("no-store", False, False), ("max-age=0, No-Cache", False, True),
-                                                         ("max-age=0", True, True)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("control", "read", "stored"),
+    [("no-store", False, False), ("max-age=0, No-Cache", False, True), ("max-age=0", True, True)],
+)
 def test_cache_control_of_a_request(serve, engine, control, read, stored):
     client, headers = serve(), {"Cache-Control": control}
     ask(client, q="warm")

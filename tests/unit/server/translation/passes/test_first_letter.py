@@ -42,11 +42,17 @@ def read(translation: Translation) -> tuple[str, str]:
 @pytest.mark.parametrize(
     ("text", "small"),
     [
-        ("Next", "next"), ("Font size", "font size"), ("Select all of these files", "select all of these files"),
-        ("Try again!", "try again!"), ("Settings.", "settings."), ("Loading the big file…", "loading the big file…"),
-        ("Élan", "élan"), ("NEXT PAGE", "next page"), ("Open %s", "open"),
+        ("Next", "next"),
+        ("Font size", "font size"),
+        ("Select all of these files", "select all of these files"),
+        ("Try again!", "try again!"),
+        ("Settings.", "settings."),
+        ("Loading the big file…", "loading the big file…"),
+        ("Élan", "élan"),
+        ("NEXT PAGE", "next page"),
+        ("Open %s", "open"),
     ],
-)  # fmt: skip
+)
 def test_a_short_text_may_be_read_with_a_small_first_letter(text, small):
     leg = Leg(fake_model(), "en", "de")
     [segment] = segment_text(text, leg).segments
