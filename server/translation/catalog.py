@@ -193,6 +193,8 @@ class ModelCatalog:
         be resolved or detected first, or need two models, the beam is the widest of all models."""
         if model := self._direct(source, target):
             resolved = Leg(model, source, target).decoding_options(options)
+            if (resolved.beam_size, resolved.rerank) == (options.beam_size, options.rerank):
+                return options
             return dataclasses.replace(options, beam_size=resolved.beam_size, rerank=resolved.rerank)
         stated = [model.reranked_beam if options.rerank else model.beam_size for model in self.models]
         beam = options.beam_size or max([options.hypotheses, *stated])

@@ -149,9 +149,10 @@ class _Cutter:
     ) -> list[Segment]:
         """Returns a sentence, which is at `start` of its text, as one segment, or as several of at most `limit` tokens
         if it is too long for the model."""
-        leg, whole = self.leg, Segment((start, start + len(content)), content, terms=terms)
+        leg = self.leg
         messages = [self.message(content[span.start : span.end]) for span in spans if span.role == "icu"]
-        segment = _encoded(replace(whole, messages=tuple(messages)), spans, leg)
+        whole = Segment((start, start + len(content)), content, messages=tuple(messages), terms=terms)
+        segment = _encoded(whole, spans, leg)
         if len(segment.ids) <= leg.model.segment_length:
             if not leg.model.tokenizer.may_spell(segment.ids):
                 return [segment]
@@ -162,7 +163,7 @@ class _Cutter:
         starts = [offset[0] for offset in encoding.offsets if offset[1] > offset[0]]
         room = limit - (len(encoding.ids) - len(starts))
         if room < 1 or len(content) == 1:
-            return [whole]
+            return [replace(whole, messages=())]
         parts = _joined_within(split_long_sentence(content, starts, room), _places((*spans, *terms)))
         # A part can have more tokens on its own than within its sentence. It is then cut again with half the limit.
         finer = limit if len(parts) > 1 else limit // 2
@@ -208,13 +209,13 @@ def _encoded(segment: Segment, spans: Sequence[ProtectedSpan], leg: Leg) -> Segm
     masked = mask(text, spans)
     places = OffsetMap(masked.runs or ((0, 0, len(text)),))
     terms = [places.span((term.start, term.end)) for term in segment.terms]
-    segment = Segment(segment.span, text, spans=tuple(spans), messages=segment.messages, terms=segment.terms)
     if not is_translatable(edited(masked.read, [(*term, " ") for term in terms])[0], leg.source):
-        return segment
+        return Segment(segment.span, text, spans=tuple(spans), messages=segment.messages, terms=segment.terms)
     capitals = is_all_caps(masked.read)
     read = text_to_read(text, spans, capitals)
     masked = mask(read, spans, stand_ins.choose(text, spans))
-    return replace(segment, ids=leg.encode_ids(masked.read), masked=masked, capitals=capitals)
+    ids = leg.encode_ids(masked.read)
+    return Segment(segment.span, text, ids, masked, capitals, tuple(spans), segment.messages, segment.terms)
 
 
 def text_to_read(text: str, spans: Sequence[ProtectedSpan], capitals: bool) -> str:

@@ -130,7 +130,8 @@ class Translator:
         catalog = self.catalog
         searched = catalog.searched(request.source, request.target, request.options)
         beam = searched.beam_size
-        cost = sentence.rows(dataclasses.replace(request, options=searched)) * estimated_tokens(request)
+        resolved = request if searched is request.options else dataclasses.replace(request, options=searched)
+        cost = sentence.rows(resolved) * estimated_tokens(request)
         document = characters > DOCUMENT_CHARACTERS or cost > DOCUMENT_COST or beam > DOCUMENT_ROWS
         with self.admission.admit(
             cost, request.deadline, caller=request.client, weight=request.weight, document=document, key=key
@@ -180,7 +181,9 @@ class Translator:
             options = request.options if last else dataclasses.replace(request.options, hypotheses=1)
             # A sentence in the pivot language is of no use as the source of a flagged one.
             on_flag = "mark" if len(prepared.route) > 1 and request.on_flag == "source" else request.on_flag
-            leg_request = dataclasses.replace(request, options=options, on_flag=on_flag)
+            leg_request = request
+            if len(prepared.route) > 1:
+                leg_request = dataclasses.replace(request, options=options, on_flag=on_flag)
             async with self.engine.holding(leg.model):
                 sentences = await self._sentences(
                     segmented, leg_request, priority, prepared.number, listener if last else None

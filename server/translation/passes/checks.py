@@ -61,7 +61,7 @@ async def apply(context: SentenceContext, draft: Draft) -> Draft:
     if language := _wrong_language(context, source, target):
         flags.add(language)
     if not (limits and context.request.thorough):
-        return replace(draft, flags=frozenset(flags))
+        return replace(draft, flags=frozenset(flags)) if len(flags) > len(draft.flags) else draft
     gap = await attention_gap(context.engine, leg, segment.read, segment.ids, best.tokens)
     if gap is not None and gap > limits.gap:
         flags.add("omission")
