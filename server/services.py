@@ -19,7 +19,8 @@ from server.engine.ipc.options import WorkerOptions
 from server.glossaries.glossaries import Glossaries
 from server.inspection.inspector import Inspector
 from server.observability.metrics import Metrics, StateCollector
-from server.store.history import open_history
+from server.store.history import History
+from server.store.interface import Bounds
 from server.store.keys import Keys
 from server.store.setting import open_keys, open_own, open_shared
 from server.store.usage import Usage
@@ -64,7 +65,8 @@ class Services:
             catalog = ModelCatalog(models)
         supervisor = supervisor or Supervisor(worker_options(settings), self.metrics.record_step)
         self.engine = EngineClient(supervisor, self.metrics, settings.model_bytes)
-        self.history = open_history(settings, self.store)
+        kept = Bounds(settings.history_size, settings.history_bytes, settings.history_seconds)
+        self.history = History(self.store, kept) if settings.history else None
         self.translator = Translator(
             self.engine,
             catalog,

@@ -6,7 +6,7 @@ import ipaddress
 from dataclasses import dataclass
 
 from server.config import Settings
-from server.errors import Forbidden, SettingsError, StateUnreachable
+from server.errors import Forbidden, SettingsError
 from server.store.keys import Key, Keys
 
 
@@ -61,12 +61,7 @@ class Authenticator:
         if not secret and self.key_required:
             raise Forbidden("This server requires an API key, which its operator issues.")
         if secret and self._keys is not None:
-            try:
-                key = await self._keys.find(secret) if await self.has_keys() else None
-            except StateUnreachable:
-                raise StateUnreachable(
-                    "This API key cannot be checked now, because the server's shared state cannot be reached; try again later."
-                ) from None
+            key = await self._keys.find(secret) if await self.has_keys() else None
             if key is not None:
                 return Caller(f"key {key.id}", key)
             if self.uses_keys:

@@ -8,19 +8,10 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import TypeVar
 
 import orjson
 
-from server.errors import (
-    Forbidden,
-    InvalidRequest,
-    NotFound,
-    Overloaded,
-    PayloadTooLarge,
-    StateUnreachable,
-    Unavailable,
-)
+from server.errors import Forbidden, InvalidRequest, NotFound, Overloaded, PayloadTooLarge
 from server.glossaries.types import (
     CHARACTERS,
     DICTIONARIES,
@@ -46,11 +37,7 @@ _INDEXES = 16
 """Indexes of terms that are kept in memory."""
 _ATTEMPTS = 10
 """Attempts to change glossaries while others change them."""
-UNREACHABLE = "The glossaries cannot be reached now; try again later."
 Pair = tuple[str, str]
-Result = TypeVar("Result")
-
-
 Change = tuple[Glossary | None, Sequence[Dictionary]]
 """The new state of a glossary, or None to delete it, and the dictionaries whose entries are new."""
 
@@ -59,7 +46,7 @@ class Glossaries:
     """Creates, changes and finds glossaries. `owner` is the id of the caller's key, or EVERYONE.
 
     A caller uses its own glossaries and those of everyone, and changes its own. Raises NotFound for any other id, and
-    Unavailable where the store cannot be used.
+    StateUnreachable where the store cannot be used.
     """
 
     def __init__(self, store: Store) -> None:
@@ -89,7 +76,7 @@ class Glossaries:
 
     async def of(self, *owners: str) -> list[Glossary]:
         """Returns the glossaries of some owners, or of all of them, oldest first."""
-        glossaries = map(parse, (await reached(self._store.read_all(_TABLE))).values())
+        glossaries = map(parse, (await self._store.read_all(_TABLE)).values())
         selected = [glossary for glossary in glossaries if not owners or glossary.owner in owners]
         return sorted(selected, key=lambda glossary: (glossary.created, glossary.id))
 
@@ -169,7 +156,7 @@ class Glossaries:
         return index
 
     async def _dictionary(self, id: str, pair: Pair) -> Dictionary | None:
-        text = await reached(self._store.read(_ENTRIES_TABLE, entries_id(id, *pair)))
+        text = await self._store.read(_ENTRIES_TABLE, entries_id(id, *pair))
         if text is None:
             return None
         stored = orjson.loads(text)
@@ -187,22 +174,17 @@ class Glossaries:
         if new is None and (await self.find(owner, id)).owner != owner:
             raise Forbidden("This glossary belongs to everyone; the operator of the server changes it.")
         for _ in range(_ATTEMPTS):
-            version = await reached(self._store.version(_TABLE))
+            version = await self._store.version(_TABLE)
             others = {glossary.id: glossary for glossary in await self.of(owner)}
             if (before := others.pop(id, new)) is None:  # deleted a moment ago
                 raise NotFound("There is no glossary with this id.")
             after, dictionaries = await change(before, list(others.values()))
-            try:
-                if await self._store.write(records(before, after, dictionaries), {_TABLE: version}):
-                    return after or before
-            except StateUnreachable:
-                if self._store.shared:
-                    raise StateUnreachable(UNREACHABLE) from None
-                raise Unavailable("The glossaries cannot be changed: the disk is full or not writable.", 60) from None
+            if await self._store.write(records(before, after, dictionaries), {_TABLE: version}):
+                return after or before
         raise Overloaded("The glossaries are being changed by others; try again later.", 1)
 
     async def _get(self, id: str) -> Glossary:
-        if (text := await reached(self._store.read(_TABLE, id))) is None:
+        if (text := await self._store.read(_TABLE, id)) is None:
             raise NotFound("There is no glossary with this id.")
         return parse(text)
 
@@ -222,14 +204,6 @@ def with_dictionaries(glossary: Glossary, dictionaries: Sequence[Dictionary], ot
     if sum([info.characters for each in (*others, changed) for info in each.dictionaries]) > CHARACTERS:
         raise PayloadTooLarge(f"All glossaries together must have at most {CHARACTERS:,} characters.")
     return changed, dictionaries
-
-
-async def reached(operation: Awaitable[Result]) -> Result:
-    """Returns the result. Raises StateUnreachable with a sentence about glossaries."""
-    try:
-        return await operation
-    except StateUnreachable:
-        raise StateUnreachable(UNREACHABLE) from None
 
 
 def records(

@@ -1,16 +1,15 @@
-"""What Ray calls for autoscaling and routing, and what it does not want from a replica. Imports no ray."""
+"""What Ray calls for autoscaling and routing. Imports no ray."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 WAITING_TOKENS = "waiting_tokens"
 """Accepted and unanswered tokens times beam width, the unit of `--queue-tokens`."""
 MODELS = "models"
 """Names of the loaded models, as in GET /ready."""
-ASGIApp = Callable[[Any, Any, Any], Awaitable[None]]
 
 
 class WaitingTokens:
@@ -39,19 +38,3 @@ def proposals(replicas: Sequence[Any], model: str) -> list[list[Any]]:
     """
     loaded = [replica for replica in replicas if model and model in replica.routing_stats.get(MODELS, ())]
     return [random.sample(group, min(2, len(group))) for group in (loaded, replicas) if group]
-
-
-def without_request_id(app: ASGIApp) -> ASGIApp:
-    """Returns `app` without the header X-Request-Id in its responses. Ray adds it with the id that it also sent to the
-    server."""
-
-    async def filtered(scope: Any, receive: Any, send: Any) -> None:
-        async def send_filtered(message: dict[str, Any]) -> None:
-            if message["type"] == "http.response.start":
-                headers = [pair for pair in message.get("headers", ()) if pair[0].lower() != b"x-request-id"]
-                message = {**message, "headers": headers}
-            await send(message)
-
-        await app(scope, receive, send_filtered)
-
-    return filtered

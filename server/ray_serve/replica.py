@@ -17,7 +17,7 @@ from server.engine.ipc.options import NO_DEVICE
 from server.errors import Unavailable
 from server.observability.logging import configure_logging
 from server.process import remove_one_thread
-from server.ray_serve.hooks import MODELS, WAITING_TOKENS, without_request_id
+from server.ray_serve.hooks import MODELS, WAITING_TOKENS
 from server.services import Services
 
 
@@ -42,7 +42,7 @@ class Server:
         tune_garbage_collector()
         if proxies := trusted_hosts(self._settings.trusted_proxies):
             app = ProxyHeadersMiddleware(app, proxies)  # the listener, which is Ray's, trusts none
-        return without_request_id(app)
+        return app
 
     async def check_health(self) -> None:
         """Waits until the models are loaded. Raises Unavailable if none could be, or if the device does not exist.

@@ -1,4 +1,4 @@
-"""Records of translations in the history, their ids and their serialization."""
+"""Records of translations in the history, and their ids."""
 
 from __future__ import annotations
 
@@ -6,9 +6,6 @@ import re
 import secrets
 import time
 from dataclasses import dataclass
-
-import orjson
-from pydantic import TypeAdapter
 
 ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford's base 32, as in ULID
 ID_PATTERN = re.compile(f"[0-7][{ALPHABET}]{{25}}")
@@ -47,15 +44,6 @@ class TranslationRecord:
     created: float
     legs: tuple[LegRecord, ...]
 
-    @property
-    def size(self) -> int:
-        """Approximate bytes in memory."""
-        total = 500
-        for leg in self.legs:
-            for sentence in leg.sentences:
-                total += 200 + 2 * len(sentence.source_text) + 16 * (len(sentence.source) + len(sentence.target))
-        return total
-
 
 def new_id(now: float | None = None) -> str:
     """Returns a ULID: 48 bits of milliseconds since the epoch and 80 random bits in 26 characters, sortable by time."""
@@ -72,16 +60,3 @@ def creation_time(id: str) -> float | None:
     for character in id[:10]:
         number = number << 5 | ALPHABET.index(character)
     return number / 1000
-
-
-def serialize(record: TranslationRecord) -> bytes:
-    """Returns a record as JSON."""
-    return orjson.dumps(record)
-
-
-def deserialize(data: bytes) -> TranslationRecord:
-    """Returns the record of `serialize`'s JSON. Raises ValueError for anything else."""
-    return _RECORD.validate_json(data)
-
-
-_RECORD = TypeAdapter(TranslationRecord)

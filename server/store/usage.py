@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 
-from server.errors import StateUnreachable
 from server.store.interface import Store
 
 NAME = "usage"
@@ -17,7 +16,6 @@ class Usage:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._characters: Counter[str] = Counter()
-        self._writing: Counter[str] = Counter()
         store.at_every_beat(self.flush)
 
     def add(self, key: str, characters: int) -> None:
@@ -26,20 +24,10 @@ class Usage:
 
     async def read(self, key: str) -> int:
         """Returns the characters of a key since the first start with this store. Raises StateUnreachable."""
-        try:
-            stored = await self._store.read(NAME, key)
-        except StateUnreachable:
-            raise StateUnreachable("The usage cannot be read now; try again later.") from None
-        return int(stored or 0) + self._writing[key] + self._characters[key]
+        return int(await self._store.read(NAME, key) or 0) + self._characters[key]
 
     async def flush(self) -> None:
         """Adds the counts since the last call to those in the store. Raises StateUnreachable, and keeps them."""
-        self._writing, self._characters = self._characters, Counter()
-        try:
-            if self._writing:
-                await self._store.increase(NAME, self._writing)
-        except StateUnreachable:
-            self._characters += self._writing
-            raise
-        finally:
-            self._writing = Counter()
+        if counts := self._characters.copy():
+            await self._store.increase(NAME, counts)
+            self._characters -= counts

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 import redis as redis_client
 
-from server.errors import Forbidden, InvalidRequest, NotFound, PayloadTooLarge, Unavailable
+from server.errors import Forbidden, InvalidRequest, NotFound, PayloadTooLarge, StateUnreachable
 from server.glossaries import glossaries as bounds
 from server.glossaries.formats import read_entries, write_entries
 from server.glossaries.glossaries import EVERYONE, Glossaries
@@ -74,7 +74,7 @@ def test_a_full_disk_refuses_a_glossary_until_there_is_room(tmp_path, caplog):
         kept = glossaries.create("ann", "Devices", [DEVICES])
         store.database.execute("PRAGMA max_page_count=1")
         for _ in range(2):
-            with pytest.raises(Unavailable, match="disk"):
+            with pytest.raises(StateUnreachable, match="data folder"):
                 glossaries.create("ann", "Secret name", [large])
             assert glossaries.all("ann") == [kept]
         assert "database or disk is full" in caplog.text and "Secret" not in caplog.text

@@ -1,14 +1,12 @@
-"""Replicas in proportion to the waiting tokens; requests to replicas that have their model loaded; one X-Request-Id."""
+"""Replicas in proportion to the waiting tokens; requests to replicas that have their model loaded."""
 
 from __future__ import annotations
 
-import asyncio
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
-from server.ray_serve.hooks import MODELS, WAITING_TOKENS, WaitingTokens, proposals, without_request_id
+from server.ray_serve.hooks import MODELS, WAITING_TOKENS, WaitingTokens, proposals
 
 
 def context(*tokens: float, running: int, target: int = 1) -> SimpleNamespace:
@@ -40,20 +38,3 @@ def test_without_a_model_all_replicas_are_proposed() -> None:
     replica = SimpleNamespace(routing_stats={MODELS: ["a"]})
     assert proposals([replica], "") == proposals([replica], "unknown") == [[replica]]
     assert proposals([], "a") == []
-
-
-def test_the_header_is_removed_and_the_rest_passed_on() -> None:
-    start = {"type": "http.response.start", "status": 200}
-    body = {"type": "http.response.body", "body": b"x"}
-    sent: list[dict[str, Any]] = []
-
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        assert (scope, receive) == ({"type": "http"}, None)
-        await send(start | {"headers": [(b"X-Request-Id", b"1"), (b"content-type", b"text/plain")]})
-        await send(body)
-
-    async def send(message: dict[str, Any]) -> None:
-        sent.append(message)
-
-    asyncio.run(without_request_id(app)({"type": "http"}, None, send))
-    assert sent == [start | {"headers": [(b"content-type", b"text/plain")]}, body]

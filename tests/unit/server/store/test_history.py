@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.config import Settings
-from server.errors import ExpiredTranslation, SettingsError, StateUnreachable, Unavailable, UnknownTranslation
-from server.store.history import MIN_BYTES, History, open_history
+from server.errors import ExpiredTranslation, StateUnreachable, UnknownTranslation
+from server.store.history import History
 from server.store.history_records import LegRecord, SentenceRecord, TranslationRecord, creation_time, new_id
 from server.store.interface import Bounds, Store
 from server.store.redis import RedisStore
@@ -97,7 +96,7 @@ def test_records_wait_for_a_failing_store_and_other_ids_are_unavailable(any_stor
             await history.flush()
             assert history.errors == 1
             assert [await history.find(each.id) for each in records] == records
-            with pytest.raises(Unavailable):
+            with pytest.raises(StateUnreachable):
                 await history.find(new_id())
         await history.flush()
         assert [await History(store, history.bounds).find(each.id) for each in records] == records
@@ -115,7 +114,7 @@ def test_records_that_wait_are_bounded(monkeypatch):
         await history.flush()
         assert history.errors >= 180
         assert await history.find(records[-1].id) == records[-1]
-        with pytest.raises(Unavailable):
+        with pytest.raises(StateUnreachable):
             await history.find(records[0].id)
 
     asyncio.run(with_store(SQLiteStore(None), scenario))
@@ -132,13 +131,6 @@ def test_a_damaged_record_is_not_found(any_store, text):
     any_store(scenario)
 
 
-def test_a_limit_below_that_of_an_empty_database_is_a_setting_error(tmp_path):
-    store = SQLiteStore(tmp_path)
-    with pytest.raises(SettingsError, match="ATTENTIVE_HISTORY_BYTES"):
-        open_history(Settings(history_bytes=MIN_BYTES - 1), store)
-    assert open_history(Settings(history=False), store) is None
-
-
 # -- several servers ---------------------------------------------------------------------------------------------------
 
 
@@ -148,7 +140,9 @@ def test_a_record_that_another_server_has_just_made_is_found(redis):
             kept = record()
             looking = asyncio.create_task(History(other, BOUNDS).find(kept.id))
             await asyncio.sleep(0.01)
-            History(store, BOUNDS).add(kept)
+            history = History(store, BOUNDS)
+            history.add(kept)
+            await history.flush()
             assert await looking == kept
 
         await with_store(RedisStore(connect(redis)), read)

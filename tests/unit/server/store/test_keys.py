@@ -167,7 +167,7 @@ def test_known_keys_work_while_redis_is_down(serve, tmp_path, capsys):
     answer = client.post("/translate", json=HELLO | {"api_key": "unknown"})
     assert answer.status_code == 503
     assert answer.headers["Retry-After"] == "1"
-    assert "API key cannot be checked" in answer.json()["error"]
+    assert "shared state cannot be reached" in answer.json()["error"]
     assert status(client, secret) == status(client, None) == 200
     wait_for(lambda: client.get("/ready").status_code == 200)
     assert (status(cold, secret), status(cold, None)) == (503, 403)

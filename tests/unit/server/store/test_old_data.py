@@ -1,4 +1,4 @@
-"""A data folder of version 0.1 is read: keys, usage, glossaries and history."""
+"""A data folder of version 0.1 is read: keys, usage and glossaries."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from server.config import Settings
 from server.errors import SettingsError
 from server.glossaries.glossaries import EVERYONE, Glossaries
 from server.glossaries.types import Dictionary
-from server.store.history import open_history
 from server.store.keys import Keys
 from server.store.setting import open_own
 from server.store.usage import Usage
@@ -23,7 +22,6 @@ from tests.support.live import ROOT
 OLD = ROOT / "tests" / "fixtures" / "data_folder_0_1"
 SECRET, REVOKED = "atk_86nFvxWZxGTKXiNGEmh_48ExrVAQJJsZwioQ6zcoscM", "atk_dRBHXLZVRJJ6QkmRcpKPJ5thg-DEGgGG4y9_VJMTEHs"
 KEY, PRODUCTS, SHARED = "731f9244", "5aab847341e6a37dd750d1a987c1fd68", "4595faf7fc5902bbf2ee3d658a4cf03d"
-TRANSLATIONS = ["01M85VMQA2MK4ZRJDVCN7BC65R", "01M85VMQA2GADERK0PRH5B6YEW", "01M85VMQA2N2NA0E3X1T01AJ0Q"]
 
 
 @pytest.fixture
@@ -55,13 +53,10 @@ def test_an_old_folder_is_read(folder):
             assert await glossaries.dictionary(KEY, PRODUCTS, "en", "de") == expected
             assert not (await glossaries.dictionary(KEY, PRODUCTS, "de", "en")).exact
             assert [entry.target for entry in (await glossaries.terms("", [SHARED], "en", "fr")).entries] == ["toutou"]
-            history = open_history(settings, store)
-            texts = [(await history.find(id)).legs[0].sentences[0].source_text for id in TRANSLATIONS]
-            assert texts == ["Text 0", "Text 1", "Text 2"]
             await store.stop()
 
     asyncio.run(scenario())
-    assert {"keys.json", "history.sqlite3"} < {file.name for file in folder.iterdir()}
+    assert {"keys.json", "usage.sqlite3"} < {file.name for file in folder.iterdir()}
 
 
 def test_changes_are_kept_beside_the_old_files(folder):
@@ -87,8 +82,3 @@ def test_damaged_keys_glossaries_and_usage_stop_the_start_and_nothing_is_lost(fo
     if name == "keys.json":
         (folder / name).write_text(json.dumps({"keys": []}))
         asyncio.run(open_own(Settings(data=folder)).stop())
-
-
-def test_a_damaged_history_is_left_out(folder):
-    (folder / "history.sqlite3").write_bytes(b"no database" * 1_000)
-    asyncio.run(open_own(Settings(data=folder)).stop())

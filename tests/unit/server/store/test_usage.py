@@ -70,4 +70,4 @@ def test_without_redis_requests_are_served_and_usage_is_unavailable(serve):
     assert client.post("/translate", json=HELLO).status_code == 200
     answer = client.get("/v2/usage")
     assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
-    assert answer.json() == {"message": "The usage cannot be read now; try again later."}
+    assert answer.json() == {"message": "The server's shared state cannot be reached; try again later."}
