@@ -207,9 +207,12 @@ def _encoded(segment: Segment, spans: Sequence[ProtectedSpan], leg: Leg) -> Segm
     text, stand_ins = segment.text, stand_ins_of(leg.model.tokenizer)
     spans = spans if stand_ins.symbols else widened(text, spans)
     masked = mask(text, spans)
-    places = OffsetMap(masked.runs or ((0, 0, len(text)),))
-    terms = [places.span((term.start, term.end)) for term in segment.terms]
-    if not is_translatable(edited(masked.read, [(*term, " ") for term in terms])[0], leg.source):
+    plain = masked.read
+    if segment.terms:
+        places = OffsetMap(masked.runs or ((0, 0, len(text)),))
+        terms = [places.span((term.start, term.end)) for term in segment.terms]
+        plain = edited(plain, [(*term, " ") for term in terms])[0]
+    if not is_translatable(plain, leg.source):
         return Segment(segment.span, text, spans=tuple(spans), messages=segment.messages, terms=segment.terms)
     capitals = is_all_caps(masked.read)
     read = text_to_read(text, spans, capitals)

@@ -63,6 +63,8 @@ class Masked:
 
     def missing(self, target: str) -> list[StandIn]:
         """Returns the stand-ins that a translation of `read` lacks, in order."""
+        if not self.stand_ins:
+            return []
         left = self._counts(target)
         lacking = []
         for item in self.stand_ins:
@@ -75,7 +77,7 @@ class Masked:
         """Returns whether a translation of `read` has every stand-in as often as `read`, and no other symbol."""
         if "<" in target and any(found not in self.read for found in SYMBOL.findall(target)):
             return False
-        return self._counts(target) == Counter([item.word for item in self.stand_ins])
+        return not self.stand_ins or self._counts(target) == Counter([item.word for item in self.stand_ins])
 
     def with_messages(self, translated: Mapping[str, str]) -> Masked:
         """Returns the same with the translated arms of ICU messages. `translated` maps messages to their translation."""
@@ -91,7 +93,7 @@ class Masked:
         return replace(self, stand_ins=tuple(stand_ins), marks=tuple(marks), taken_out=taken_out)
 
     def _counts(self, target: str) -> Counter[str]:
-        return Counter(self.pattern().findall(target) if self.stand_ins else ())
+        return Counter(self.pattern().findall(target))
 
 
 def mask(text: str, spans: Sequence[ProtectedSpan], words: Mapping[str, str] | None = None) -> Masked:
