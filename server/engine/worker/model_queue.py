@@ -1,91 +1,166 @@
-"""The jobs of one loaded model: which wait, which run, and which slots are free."""
+"""The jobs of one loaded model: which wait and in which order they run, which run, and which slots are free."""
 
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass, field
+from collections import Counter, deque
+from collections.abc import Iterator
 
-from server.engine.worker.fair_queue import FairQueue
 from server.engine.worker.sequence import Sequence
 
+_CLIENT_SLOTS = 1 / 16
+"""While there are other clients, a client may use this part of the slots for interactive sequences, or as many as all
+others need together. So a client with many sequences doubles the time of a step at most."""
 _DOCUMENT_SLOTS, _DOCUMENT_SLOTS_BESIDE = 3 / 4, 1 / 4
 """Documents take this part of the slots, or while interactive sequences wait the smaller one."""
+_MAX_CLIENTS = 4096
+"""The service of this many clients is remembered while they have nothing waiting."""
+
+_Flow = tuple[bool, str]
+"""The sequences of one client: of its documents, or its interactive ones."""
+_DOCUMENTS: _Flow = (True, "")
+"""Documents of all clients share their part of the slots."""
 
 
-@dataclass(slots=True, eq=False)
 class ModelQueue:
-    """One loaded model with `slots` slots. `running` maps job ids to sequences."""
+    """One loaded model with `slots` slots. `running` maps job ids to sequences.
 
-    model: str
-    slots: int
-    interactive: FairQueue = field(init=False)
-    documents: FairQueue = field(init=False)
-    free: list[int] = field(default_factory=list)
-    running: dict[int, Sequence] = field(default_factory=dict)
-    document_slots: int = 0
-    """Slots in which documents run."""
+    The order is start-time fair queueing between clients: the one with the fewest tokens served, divided by its weight,
+    is next (Goyal et al. 1996). Documents come first as long as they have the time of the device and their slots.
+    """
 
-    def __post_init__(self) -> None:
-        self.free = list(range(self.slots))
-        self.interactive, self.documents = FairQueue(self.slots), FairQueue(self.slots)
+    def __init__(self, model: str, slots: int) -> None:
+        self.model, self.slots = model, slots
+        self.free = list(range(slots))
+        self.running: dict[int, Sequence] = {}
+        self._used: Counter[_Flow] = Counter()
+        self._needed: Counter[_Flow] = Counter()
+        """Slots in use, and with those that waiting sequences need, by client; those of documents in one number."""
+        self._waiting: dict[_Flow, deque[Sequence]] = {}
+        self._served: dict[_Flow, float] = {}
+        self._virtual_time = {False: 0.0, True: 0.0}
+
+    @property
+    def waiting(self) -> bool:
+        return bool(self._waiting)
 
     @property
     def interactive_slots(self) -> int:
         """Slots in which interactive sequences run."""
-        return self.slots - len(self.free) - self.document_slots
+        return self._used.total() - self._used[_DOCUMENTS]
 
-    def waiting(self, sequence: Sequence) -> FairQueue:
-        """Returns the queue in which a sequence waits."""
-        return self.documents if sequence.document else self.interactive
+    @property
+    def interactive_needed(self) -> int:
+        """Slots in which they run or for which they wait."""
+        return self._needed.total() - self._needed[_DOCUMENTS]
+
+    def push(self, sequence: Sequence, *, first: bool = False) -> None:
+        """Adds a waiting sequence, as the last or the first one of its client."""
+        flow = _flow(sequence)
+        if flow not in self._waiting:
+            self._waiting[flow] = deque()
+            self._served[flow] = max(self._served.get(flow, 0.0), self._virtual_time[sequence.document])
+        queue = self._waiting[flow]
+        (queue.appendleft if first else queue.append)(sequence)
+        self._needed[_holder(sequence)] += sequence.width
+
+    def drop(self, sequence: Sequence) -> None:
+        """Removes a waiting sequence; cheap, as it is nearly always the first of its client."""
+        flow = _flow(sequence)
+        queue = self._waiting[flow]
+        queue.remove(sequence)
+        self._forget_need(sequence)
+        if not queue:
+            del self._waiting[flow]
+            if len(self._served) > _MAX_CLIENTS:
+                past = self._virtual_time
+                self._served = {f: s for f, s in self._served.items() if s > past[f[0]] or f in self._waiting}
 
     def admit(self, max_tokens: int, due: bool) -> list[list[Sequence]]:
-        """Moves waiting sequences to the running ones, in up to two groups with at most `max_tokens` padded source tokens
-        each: interactive sequences, and documents if these are `due`."""
-        kept = self._document_room(due)
-        groups = [self.interactive.take(len(self.free) - kept, max_tokens)]
-        self._occupy_all(groups[0])
-        if due:
-            if not self.interactive:
-                kept = max(kept, int(_DOCUMENT_SLOTS * self.slots) - self.document_slots)
-            groups.append(self.documents.take(min(kept, len(self.free)), max_tokens))
-            self._occupy_all(groups[1])
+        """Moves waiting sequences to the running ones, as many as have slots and at most `max_tokens` padded source tokens
+        (a single sequence may have more); documents only if they are `due`. Returns the interactive ones and the
+        documents among them."""
+        chosen: list[Sequence] = []
+        longest, free = 0, len(self.free)
+        for sequence in self._ordered(due):
+            longest = max(longest, sequence.length)
+            if sequence.width > free or (chosen and longest * (len(chosen) + 1) > max_tokens):
+                break
+            chosen.append(sequence)
+            free -= sequence.width
+        for sequence in chosen:
+            flow, document = _flow(sequence), sequence.document
+            self._virtual_time[document] = max(self._virtual_time[document], self._served[flow])
+            self._served[flow] += _cost(sequence)
+            self.drop(sequence)
+            self.occupy(sequence)
+        groups = ([sequence for sequence in chosen if sequence.document is kind] for kind in (False, True))
         return [group for group in groups if group]
 
     def next_batch(self, due: bool) -> list[Sequence]:
         """Returns the running sequences that decode next: documents if these are `due` and some run, else the others."""
-        documents = due and self.document_slots > 0
+        documents = due and self._used[_DOCUMENTS] > 0
         return [sequence for sequence in self.running.values() if sequence.document == documents]
-
-    def _document_room(self, due: bool) -> int:
-        """Returns how many slots are kept for the documents that wait: their part, and if they are `due` enough for one
-        document where none runs. It is 0 where the next document, or the next interactive sequence beside them, does not
-        fit."""
-        if not (width := self.documents.next_width):
-            return 0
-        room = int(_DOCUMENT_SLOTS_BESIDE * self.slots) - self.document_slots
-        if due and not self.document_slots:
-            room = max(room, width)
-        elif self.interactive.next_width > self.slots - self.document_slots - room:
-            return 0
-        return room if width <= room else 0
-
-    def _occupy_all(self, sequences: list[Sequence]) -> None:
-        for sequence in sequences:
-            self.occupy(sequence)
 
     def occupy(self, sequence: Sequence) -> None:
         """Gives a sequence its slots."""
         sequence.slots = tuple(heapq.heappop(self.free) for _ in range(sequence.width))
         sequence.running = True
         self.running[sequence.id] = sequence
-        self.document_slots += sequence.width * sequence.document
-        self.waiting(sequence).start(sequence)
+        self._used[_holder(sequence)] += sequence.width
+        self._needed[_holder(sequence)] += sequence.width
 
     def vacate(self, sequence: Sequence) -> None:
         """Frees the slots of a running sequence."""
         sequence.running = False
         del self.running[sequence.id]
-        self.document_slots -= sequence.width * sequence.document
-        self.waiting(sequence).stop(sequence)
+        self._used[_holder(sequence)] -= sequence.width
+        self._forget_need(sequence)
         for slot in sequence.slots:
             heapq.heappush(self.free, slot)
+
+    def _forget_need(self, sequence: Sequence) -> None:
+        holder = _holder(sequence)
+        self._needed[holder] -= sequence.width
+        if not self._needed[holder]:
+            del self._used[holder], self._needed[holder]
+
+    def _ordered(self, due: bool) -> Iterator[Sequence]:
+        """Yields the waiting sequences in fair order, as if each were charged when it is yielded, without those that would
+        take more slots than they may; a sequence may always take those it needs where no other of its kind runs."""
+        used, limits = self._used.copy(), {holder: self._most_slots(holder) for holder in self._needed}
+        queues = {flow: iter(queue) for flow, queue in self._waiting.items() if due or not flow[0]}
+        heap = [(not flow[0], self._served[flow], self._waiting[flow][0].id, flow) for flow in queues]
+        heapq.heapify(heap)
+        while heap:
+            interactive, served, _, flow = heapq.heappop(heap)
+            sequence = next(queues[flow], None)
+            if sequence is None:
+                continue
+            holder = _holder(sequence)
+            if used[holder] and used[holder] + sequence.width > limits[holder]:
+                continue
+            used[holder] += sequence.width
+            heapq.heappush(heap, (interactive, served + _cost(sequence), sequence.id, flow))
+            yield sequence
+
+    def _most_slots(self, holder: _Flow) -> float:
+        if holder == _DOCUMENTS:
+            beside = any(not document for document, _ in self._waiting)
+            return (_DOCUMENT_SLOTS_BESIDE if beside else _DOCUMENT_SLOTS) * self.slots
+        others = self.interactive_needed - self._needed[holder]
+        return max(_CLIENT_SLOTS * self.slots, others) if others else self.slots
+
+
+def _flow(sequence: Sequence) -> _Flow:
+    return sequence.document, sequence.job.client
+
+
+def _holder(sequence: Sequence) -> _Flow:
+    """Returns the key under which the slots of a sequence are counted."""
+    return _DOCUMENTS if sequence.document else (False, sequence.job.client)
+
+
+def _cost(sequence: Sequence) -> float:
+    """Returns what a client is charged: tokens divided by its weight."""
+    return sequence.length * sequence.width / sequence.job.weight

@@ -80,7 +80,7 @@ class Scheduler:
     @property
     def _interactive(self) -> bool:
         """Whether interactive sequences run or wait."""
-        return any(queue.interactive_slots or queue.interactive for queue in self._queues.values())
+        return any(queue.interactive_needed for queue in self._queues.values())
 
     def add(self, job: TranslateJob, now: float) -> None:
         """Accepts a job for an open model with enough slots for its beams. A target that is only scored is the next of its
@@ -89,7 +89,7 @@ class Scheduler:
         if sequence.alone:
             self._alone.append(sequence)
         else:
-            self._queues[job.model].waiting(sequence).push(sequence, first=job.options.target is not None)
+            self._queues[job.model].push(sequence, first=job.options.target is not None)
 
     def add_attention(self, job: AttentionJob) -> None:
         """Accepts an attention job for an open model."""
@@ -151,7 +151,7 @@ class Scheduler:
     def _admit(self, output: SchedulerOutput) -> None:
         due = self.time.documents_due or not self._interactive
         for queue in self._queues.values():
-            if queue.free and (queue.interactive or queue.documents):
+            if queue.free and queue.waiting:
                 groups = queue.admit(self.time.prefill_tokens(), due)
                 output.prefill += [(queue, group) for group in groups]
 
@@ -166,7 +166,7 @@ class Scheduler:
             output.prefill.append((queue, [job]))
 
     def _schedule_attention(self, output: SchedulerOutput, now: float) -> None:
-        translations = any(queue.running or queue.interactive or queue.documents for queue in self._queues.values())
+        translations = any(queue.running or queue.waiting for queue in self._queues.values())
         if self._attention and (not translations or now >= self._next_attention):
             output.attention = self._attention.popleft()
             output.attention.running = True
@@ -185,4 +185,4 @@ class Scheduler:
         elif isinstance(job, AttentionRequest):
             self._attention.remove(job)
         else:
-            queue.waiting(job).drop(job)
+            queue.drop(job)

@@ -205,7 +205,8 @@ def test_interactive_sentences_have_three_quarters_of_the_slots_and_documents_th
     for id in range(100, 140):
         made.add(job(id), 0)
     documents = set()
-    while made.queue("m").interactive:
+    queue = made.queue("m")
+    while queue.interactive_needed > queue.interactive_slots:
         output = made.schedule(0.0)
         documents |= {sequence.id for _, group in output.prefill for sequence in group if sequence.document}
         assert sum(sequence.width for sequence in running(made) if sequence.document) <= SLOTS // 4

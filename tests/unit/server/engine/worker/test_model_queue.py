@@ -7,16 +7,16 @@ from collections import Counter
 
 from model.search.options import DecodingOptions
 from server.engine.ipc.messages import TranslateJob
-from server.engine.worker.fair_queue import FairQueue
+from server.engine.worker.model_queue import ModelQueue
 from server.engine.worker.sequence import Sequence
 
 LONGEST = 40
 WEIGHTS = {"light": 1.0, "heavy": 2.0}
 
 
-def waiting(priority: int = 0, shortest: int = 1) -> FairQueue:
+def waiting(slots: int, priority: int = 0, shortest: int = 1) -> ModelQueue:
     """Returns a queue in which each client has 400 sequences with `shortest` to LONGEST tokens."""
-    queue, draw = FairQueue(64), random.Random(7)
+    queue, draw = ModelQueue("m", slots), random.Random(7)
     for id in range(800):
         client = "light" if id < 400 else "heavy"
         source = (4,) * draw.randint(shortest, LONGEST)
@@ -25,23 +25,30 @@ def waiting(priority: int = 0, shortest: int = 1) -> FairQueue:
     return queue
 
 
+def next_of(queue: ModelQueue) -> Sequence:
+    """Runs the next sequence of a queue with one slot to its end."""
+    [[sequence]] = queue.admit(10_000, due=True)
+    queue.vacate(sequence)
+    return sequence
+
+
 def test_a_client_of_weight_2_gets_twice_the_tokens_at_any_time() -> None:
     for priority in (0, 1):
-        queue, served = waiting(priority), Counter[str]()
+        queue, served = waiting(1, priority), Counter[str]()
         for _ in range(500):
-            [sequence] = queue.take(1, 10_000)
+            sequence = next_of(queue)
             served[sequence.job.client] += sequence.length
             assert abs(served["heavy"] / 2 - served["light"]) <= LONGEST / 2 + LONGEST
 
 
 def test_weights_hold_within_one_batch_too() -> None:
-    taken = waiting(shortest=LONGEST).take(30, 10_000)
+    [taken] = waiting(30, shortest=LONGEST).admit(10_000, due=True)
     assert Counter(sequence.job.client for sequence in taken) == {"heavy": 20, "light": 10}
 
 
 def test_a_client_of_little_weight_is_served() -> None:
-    queue = waiting()
+    queue = waiting(1)
     job = TranslateJob(800, "m", (4,) * LONGEST, DecodingOptions(), 0, "least", 0.1)
     queue.push(Sequence(job, 0.0, alone=False))
-    taken = [queue.take(1, 10_000)[0].job.client for _ in range(3)]
+    taken = [next_of(queue).job.client for _ in range(3)]
     assert "least" in taken
