@@ -12,7 +12,6 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from server.access.trusted_proxies import trusted_hosts
 from server.api.app import create_app
 from server.config import Settings
-from server.engine.gc_tuning import tune_garbage_collector
 from server.engine.ipc.options import NO_DEVICE
 from server.errors import Unavailable
 from server.observability.logging import configure_logging
@@ -39,7 +38,6 @@ class Server:
         """Returns the ASGI application. Ray runs its lifespan: startup after this call, shutdown after the last
         request."""
         app: Any = create_app(self._settings, self._services)
-        tune_garbage_collector()
         if proxies := trusted_hosts(self._settings.trusted_proxies):
             app = ProxyHeadersMiddleware(app, proxies)  # the listener, which is Ray's, trusts none
         return app

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 import time
+import traceback
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from model.backends.cpu.isa import CpuBackendUnavailable, check_cpu
 from model.backends.interface import InspectableBackend
 from model.model_folder import FolderError, ModelFolder, read_folder
 from model.search.driver import check_trial_sentence
+from server.engine.ipc.messages import ModelLoaded
 from server.engine.ipc.options import WorkerOptions
 from server.engine.worker.device_config import DeviceConfig
 
@@ -45,6 +47,22 @@ def open_model(path: str, device: DeviceConfig, options: WorkerOptions) -> Loade
     backend, engine, reason = _open(folder, device, options)
     check_trial_sentence(backend, folder.model)
     return LoadedModel(folder, backend, engine, reason, time.monotonic() - started)
+
+
+def try_to_open(
+    model: str, folder: str, device: DeviceConfig, options: WorkerOptions
+) -> tuple[ModelLoaded, LoadedModel | None]:
+    """Returns the answer to a LoadModel, and the model where there is no error."""
+    try:
+        loaded = open_model(folder, device, options)
+    except FolderError as reason:
+        error = str(reason).replace(folder, Path(folder).name)  # callers see it, and paths are the server's
+    except Exception as reason:  # noqa: BLE001  every load is answered, whatever it raises
+        traceback.print_exc()
+        error = f"The model could not be loaded: {type(reason).__name__}."
+    else:
+        return ModelLoaded(model, loaded.seconds), loaded
+    return ModelLoaded(model, error=error), None
 
 
 def _open(

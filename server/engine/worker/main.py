@@ -9,7 +9,6 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 
-from server.engine.gc_tuning import tune_garbage_collector
 from server.engine.ipc.options import NO_DEVICE_STATUS, WorkerOptions
 from server.engine.ipc.transport import Pipes
 from server.engine.worker.device_config import NoDevice
@@ -36,6 +35,5 @@ def serve(arguments: Sequence[str], make_runner: Callable[[WorkerOptions, int], 
         runner = make_runner(options, int(index))
     except NoDevice:
         return NO_DEVICE_STATUS
-    tune_garbage_collector()
     WorkerLoop(pipes, runner, options).serve()
     return 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future, ThreadPoolExecutor
+
 from model.analysis.pair_alignment import WordedSentence, WordEvidence, word_evidence
 from model.backends.interface import InspectableBackend
 from model.search.driver import RunningSearch, SearchDriver
@@ -15,9 +17,8 @@ from server.engine.ipc.messages import (
 )
 from server.engine.ipc.options import WorkerOptions
 from server.engine.worker import job_check
-from server.engine.worker.backend_loader import LoadedModel
+from server.engine.worker.backend_loader import LoadedModel, try_to_open
 from server.engine.worker.device_config import find_device
-from server.engine.worker.model_loader import ModelLoader
 from server.engine.worker.sequence import AttentionRequest, Sequence
 
 
@@ -34,7 +35,9 @@ class ModelRunner:
             import torch
 
             torch.cuda.set_device(self._device.device)  # events, graphs and kernels use the thread's current device
-        self._loader = ModelLoader(self._device, options)
+        self._options = options
+        self._loader = ThreadPoolExecutor(1, "load")  # models load while the loop continues
+        self._loads: list[Future[tuple[ModelLoaded, LoadedModel | None]]] = []
         self._models: dict[str, LoadedModel] = {}
         self._drivers: dict[str, SearchDriver] = {}
         self._searches: dict[int, RunningSearch] = {}
@@ -48,16 +51,17 @@ class ModelRunner:
 
     def load(self, model: str, folder: str) -> None:
         """Starts to load a model; `loaded` returns the outcome later."""
-        self._loader.load(model, folder)
+        self._loads.append(self._loader.submit(try_to_open, model, folder, self._device, self._options))
 
     def loading(self) -> bool:
         """Returns whether `loaded` may return something soon."""
-        return self._loader.active()
+        return bool(self._loads)
 
     def loaded(self) -> list[ModelLoaded]:
         """Returns the loads that ended since the last call. Jobs of those without error can run."""
         answers = []
-        for answer, loaded in self._loader.finished():
+        while self._loads and self._loads[0].done():
+            answer, loaded = self._loads.pop(0).result()
             answers.append(answer)
             if loaded is not None:
                 self.attach(answer.model, loaded)
