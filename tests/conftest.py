@@ -14,7 +14,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 import pytest
 from hypothesis import settings
 
-from tests.support.live import LiveServer, live_server, tiny_model
+from tests.support.servers.live import LiveServer, live_server, tiny_model
 
 # No test asserts a duration, because the machine may be busy.
 settings.register_profile("patient", deadline=None)

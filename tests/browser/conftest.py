@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.live import LiveServer, live_server, tiny_model
+from tests.support.servers.live import LiveServer, live_server, tiny_model
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 SENTENCE = "the cat sleeps in a house"

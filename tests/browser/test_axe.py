@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.browser.conftest import OpenPage, PageLog, SeriousViolations
-from tests.support.live import LiveServer
+from tests.support.servers.live import LiveServer
 
 DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 360, "height": 740}
 TEXT = "source=en&target=de&q=the+cat+sleeps.+a+dog+walks."

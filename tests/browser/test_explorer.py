@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from tests.browser.conftest import SENTENCE, OpenPage, explored, translate
-from tests.support.live import LiveServer
+from tests.support.servers.live import LiveServer
 
 
 def test_weights_are_read_with_the_keyboard(explorer: Any) -> None:

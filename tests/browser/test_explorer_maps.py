@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from tests.browser.conftest import translate
-from tests.support.live import WORDS
+from tests.support.servers.live import WORDS
 
 
 def test_the_map_of_a_long_sentence_scrolls_and_zooms(explorer: Any) -> None:

@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from tests.browser.conftest import SENTENCE, OpenPage, PageLog, translate
-from tests.support.live import LiveServer
+from tests.support.servers.live import LiveServer
 
 
 def test_the_card_shows_the_word_and_head_of_the_view(explorer: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.browser.conftest import SENTENCE, OpenPage, PageLog, translate
-from tests.support.live import LiveServer
+from tests.support.servers.live import LiveServer
 
 MASKED = "the cat 😀 sleeps, write to anna@example.com in a house 🚆 on https://example.org/a?b=1"
 

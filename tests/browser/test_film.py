@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.browser.conftest import SENTENCE, OpenPage, PageLog, explored
-from tests.support.live import LiveServer
+from tests.support.servers.live import LiveServer
 
 ENDED = "#film .play >> text=Play again"
 

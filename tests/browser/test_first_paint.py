@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.browser.conftest import SENTENCE, OpenPage
-from tests.support.live import LiveServer
+from tests.support.servers.live import LiveServer
 
 PAINTED = "() => performance.getEntriesByName('first-contentful-paint').length > 0"
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.browser.conftest import SENTENCE, OpenPage
-from tests.support.live import LiveServer
+from tests.support.servers.live import LiveServer
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.browser.conftest import SENTENCE, OpenPage, PageLog, speaking_model, translate
-from tests.support.keys import KeyFile
-from tests.support.live import LiveServer, live_server
+from tests.support.servers.keys import KeyFile
+from tests.support.servers.live import LiveServer, live_server
 
 
 @pytest.fixture(scope="module")

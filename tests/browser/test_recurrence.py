@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.browser.conftest import speaking_model
-from tests.support.live import LiveServer, live_server
+from tests.support.servers.live import LiveServer, live_server
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 

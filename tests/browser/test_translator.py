@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.browser.conftest import INTERFACES, SENTENCE, OpenPage, PageLog, opened
-from tests.support.live import LiveServer
+from tests.support.servers.live import LiveServer
 
 TRANSLATED = "#output:not(.busy) .w"
 

@@ -9,7 +9,7 @@ import pytest
 
 from server.web.page import interface_texts
 from tests.browser.conftest import INTERFACES, SENTENCE, PageLog
-from tests.support.live import LiveServer
+from tests.support.servers.live import LiveServer
 
 
 def test_a_message_about_a_refused_file_is_closed_or_replaced(page: Any, live: LiveServer, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.browser.conftest import SENTENCE, OpenPage, opened
 from tests.browser.test_translator import TRANSLATED, translate
-from tests.support.live import LiveServer
+from tests.support.servers.live import LiveServer
 
 TWO = "the cat sleeps. a dog walks."
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.live import ROOT, LiveServer, live_server
+from tests.support.servers.live import ROOT, LiveServer, live_server
 
 
 @pytest.fixture(scope="session")

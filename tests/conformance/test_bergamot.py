@@ -20,9 +20,9 @@ from model.backends.torch.backend import TorchBackend
 from model.checkpoint import load_model
 from model.search.base import Backend
 from model.search.options import Hypothesis
-from tests.support.cpu_models import cpu_backend, needs_cpu_backend
-from tests.support.firefox_samples import SHAPES, Sample, targets, trained_sample
-from tests.support.live import ROOT
+from tests.support.models.cpu_models import cpu_backend, needs_cpu_backend
+from tests.support.models.firefox_samples import SHAPES, Sample, targets, trained_sample
+from tests.support.servers.live import ROOT
 
 pytestmark = pytest.mark.programs
 PACKAGE = "@browsermt/bergamot-translator@0.4.9"

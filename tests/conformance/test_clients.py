@@ -12,8 +12,8 @@ from deep_translator.exceptions import AuthorizationException
 from deepl.api_data import MultilingualGlossaryDictionaryEntries
 from libretranslatepy import LibreTranslateAPI
 
-from tests.support.keys import KeyFile
-from tests.support.live import LiveServer, live_server
+from tests.support.servers.keys import KeyFile
+from tests.support.servers.live import LiveServer, live_server
 
 # The libraries leave sockets to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")

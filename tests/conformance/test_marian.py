@@ -17,12 +17,12 @@ import pytest
 
 from model.backends.torch.backend import TorchBackend
 from model.checkpoint import load_model
-from tests.support.cpu_models import cpu_backend, needs_cpu_backend
-from tests.support.firefox_samples import SHAPES, Sample, targets, trained_sample
-from tests.support.live import ROOT
+from tests.support.models.cpu_models import cpu_backend, needs_cpu_backend
+from tests.support.models.firefox_samples import SHAPES, Sample, targets, trained_sample
+from tests.support.servers.live import ROOT
 
 pytestmark = pytest.mark.programs
-SCRIPT = ROOT / "tests" / "support" / "marian_process.py"
+SCRIPT = ROOT / "tests" / "support" / "models" / "marian_process.py"
 _LONGEST = 3  # Marian's default max-length-factor
 
 

@@ -18,9 +18,9 @@ import pytest
 import requests
 
 from model.backends.cpu.build import build
-from tests.support import document_files
-from tests.support.cpu_models import tiny
-from tests.support.live import ROOT, LiveServer
+from tests.support.models.cpu_models import tiny
+from tests.support.servers.live import ROOT, LiveServer
+from tests.support.texts import document_files
 
 pytestmark = pytest.mark.programs
 DECODE = """

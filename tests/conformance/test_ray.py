@@ -8,7 +8,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from tests.support.live import ROOT
+from tests.support.servers.live import ROOT
 
 pytestmark = [
     pytest.mark.programs,

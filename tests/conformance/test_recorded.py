@@ -8,7 +8,7 @@ from urllib.parse import quote, urlencode
 import httpx
 import pytest
 
-from tests.support.live import LiveServer
+from tests.support.servers.live import LiveServer
 
 TEXTS = ["The dog sleeps in the old house.", "Where is the station?"]
 

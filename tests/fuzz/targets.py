@@ -20,8 +20,8 @@ from server.text.markup.passages import parse_passages
 from server.text.markup.scan import scan_markup
 from server.text.protection.glossary import Entry, TermIndex
 from server.text.segmentation import BREAKS, BULLET, CONTROLS, split_long_sentence, split_sentences
-from tests.support import document_files as make
-from tests.support.document_files import SRT, VTT
+from tests.support.texts import document_files as make
+from tests.support.texts.document_files import SRT, VTT
 from tests.unit.server.documents.formats.test_markdown import PAGE as MARKDOWN
 from tests.unit.server.documents.formats.test_message_files import JSON, PO, YAML
 from tests.unit.server.documents.formats.test_office_open import SLIDE, STRINGS

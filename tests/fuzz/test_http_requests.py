@@ -20,9 +20,9 @@ from schemathesis import GenerationMode
 
 from server.translation.catalog import ModelCatalog
 from server.translation.model_discovery import read_model
-from tests.support.fake_engine import FakeEngine
-from tests.support.in_process import running
-from tests.support.live import tiny_model
+from tests.support.engine.fake_engine import FakeEngine
+from tests.support.servers.in_process import running
+from tests.support.servers.live import tiny_model
 
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "600"))
 LIBRETRANSLATE = ("/translate", "/detect", "/attention")

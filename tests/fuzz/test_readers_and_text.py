@@ -17,7 +17,7 @@ from server.services import Services
 from server.translation.types import TranslationRequest
 from tests.fuzz.mutations import mutant
 from tests.fuzz.targets import TARGETS
-from tests.support.fake_engine import FakeEngine, fake_catalog
+from tests.support.engine.fake_engine import FakeEngine, fake_catalog
 
 MAKEFILE = Path(__file__).parents[2] / "Makefile"
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "0"))

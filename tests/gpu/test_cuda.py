@@ -70,7 +70,7 @@ def test_captured_graphs_agree_with_eager_steps(dtype: torch.dtype, kernels: Slo
 
 
 def test_kernels_agree_with_torch() -> None:
-    program = Path(__file__).parents[1] / "support" / "interpret_kernels.py"
+    program = Path(__file__).parents[1] / "support" / "processors" / "interpret_kernels.py"
     runpy.run_path(str(program))["main"]("cuda")
 
 

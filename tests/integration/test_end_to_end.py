@@ -18,8 +18,8 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from model.tokenizer import Tokenizer
-from tests.support.in_process import wait_for
-from tests.support.live import ROOT, LiveServer, live_server, tiny_model
+from tests.support.servers.in_process import wait_for
+from tests.support.servers.live import ROOT, LiveServer, live_server, tiny_model
 
 TEXTS = [f"the {thing} sleeps {place} the {other}" for thing in ("dog", "cat", "train") for place in ("in", "on", "under")
          for other in ("house", "station", "water")]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Hard input through the whole server with the default model: no rule of tests.support.hard_input is broken."""
+"""Hard input through the whole server with the default model: no rule of tests.support.texts.hard_input is broken."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.hard_input import CASES, Case, broken_rules
-from tests.support.live import ROOT, LiveServer, live_server
+from tests.support.servers.live import ROOT, LiveServer, live_server
+from tests.support.texts.hard_input import CASES, Case, broken_rules
 
 WEIGHTS = ROOT / "weights"
 

@@ -15,8 +15,8 @@ import pytest
 
 from server.cli.serve import LISTENERS, listener
 from server.config import Settings
-from tests.support.fake_engine import FakeEngine
-from tests.support.in_process import running, wait_for
+from tests.support.engine.fake_engine import FakeEngine
+from tests.support.servers.in_process import running, wait_for
 
 BODY = {"q": "Hello world", "source": "en", "target": "de"}
 

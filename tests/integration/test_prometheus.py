@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.live import LiveServer, live_server, tiny_model
-from tests.support.ports import free_port
+from tests.support.servers.live import LiveServer, live_server, tiny_model
+from tests.support.servers.ports import free_port
 from tests.unit.deploy.test_deploy import PROMETHEUS, ROOT, alert_rules, dashboard_expressions
 
 KUBERNETES = ROOT / "deploy/kubernetes"

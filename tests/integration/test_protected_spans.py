@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.generated_spans import SpanTexts
-from tests.support.live import ROOT, LiveServer, live_server
+from tests.support.servers.live import ROOT, LiveServer, live_server
+from tests.support.texts.generated_spans import SpanTexts
 
 pytestmark = pytest.mark.slow
-STRINGS = json.loads((ROOT / "tests/support/locale_strings.json").read_text(encoding="utf-8"))
+STRINGS = json.loads((ROOT / "tests/support/texts/locale_strings.json").read_text(encoding="utf-8"))
 """Strings in the style of the locale files of well-known projects: style, string, and protected parts in order."""
 DIRECTIONS = [("en", "de"), ("de", "en"), ("en", "fr"), ("fr", "en"), ("en", "es"), ("es", "en")]
 

@@ -23,7 +23,7 @@ import pytest
 import yaml
 
 from server.config import Settings, default_text
-from tests.support.live import ROOT, LiveServer, live_server
+from tests.support.servers.live import ROOT, LiveServer, live_server
 
 DOCUMENTS = [ROOT / "README.md"]
 WEIGHTS = ROOT / "weights"

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.fake_firefox_list import PublishedModels
-from tests.support.live import ROOT, live_server
+from tests.support.servers.fake_firefox_list import PublishedModels
+from tests.support.servers.live import ROOT, live_server
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 

@@ -21,7 +21,7 @@ from server.engine.client.status import WorkerFailure
 from server.engine.client.supervisor import Supervisor
 from server.engine.ipc.messages import AttentionJob, AttentionResult, StepStats, TranslateJob, TranslationResult
 from server.engine.ipc.options import WorkerOptions
-from tests.support.fake_worker import COMMAND, CRASH, HANG, KILL, RAISE, REFUSED, expected
+from tests.support.engine.fake_worker import COMMAND, CRASH, HANG, KILL, RAISE, REFUSED, expected
 
 GREEDY = DecodingOptions()
 FAST, SLOW = Path("1"), Path("1-5")
@@ -303,7 +303,7 @@ def test_a_model_that_was_unloaded_during_its_load_does_not_stay_in_the_worker()
 def test_workers_do_not_outlive_the_api_process() -> None:
     program = (
         "import asyncio, sys; sys.path[:0] = sys.argv[1:]\n"
-        "from tests.support.fake_worker import COMMAND\n"
+        "from tests.support.engine.fake_worker import COMMAND\n"
         "from server.engine.client.supervisor import Supervisor\n"
         "from server.engine.ipc.options import WorkerOptions\n"
         "async def main():\n"

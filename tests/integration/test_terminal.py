@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.live import ROOT, WORDS
+from tests.support.servers.live import ROOT, WORDS
 
 pytestmark = pytest.mark.slow
 CTRL_C = b"\x03"

@@ -10,7 +10,7 @@ import pytest
 
 from model.backends.cpu.build import build
 from model.backends.cpu.isa import CpuBackendUnavailable
-from tests.support.live import ROOT, live_server
+from tests.support.servers.live import ROOT, live_server
 
 pytestmark = pytest.mark.slow
 

@@ -24,7 +24,7 @@ import yaml
 
 from server.api.app import new_app
 from server.config import Settings
-from tests.support.ports import free_port
+from tests.support.servers.ports import free_port
 
 ROOT = Path(__file__).parents[3]
 PROMETHEUS = ROOT / "deploy/prometheus"

@@ -13,7 +13,7 @@ from types import ModuleType
 
 import pytest
 
-from tests.support.ports import free_port
+from tests.support.servers.ports import free_port
 
 SCRIPT = Path(__file__).parents[3] / "deploy/docker/healthcheck.py"
 SERVER = """

@@ -18,8 +18,16 @@ from model.backends.cpu.tensors import position_table
 from model.calibration import for_int8, row_ranges
 from model.layers import DecoderLayer
 from model.transformer import Transformer
-from tests.support import cpu_models
-from tests.support.cpu_models import PRECISIONS, VARIANTS, cpu_backend, needs_cpu_backend, rounded, sentences, tiny
+from tests.support.models import cpu_models
+from tests.support.models.cpu_models import (
+    PRECISIONS,
+    VARIANTS,
+    cpu_backend,
+    needs_cpu_backend,
+    rounded,
+    sentences,
+    tiny,
+)
 
 pytestmark = pytest.mark.numeric
 

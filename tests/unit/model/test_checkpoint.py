@@ -16,8 +16,8 @@ from model.backends.cpu.tensors import SafetensorFiles
 from model.checkpoint import load_model, save_model
 from model.model_folder import FolderError, ModelFolder, TokenizerFiles
 from model.transformer import Transformer
-from tests.support.hypotheses import assert_same_up_to_ties
-from tests.support.random_models import VARIANTS, best, decode, random_ids, random_model
+from tests.support.models.hypotheses import assert_same_up_to_ties
+from tests.support.models.random_models import VARIANTS, best, decode, random_ids, random_model
 
 
 def saved(path: Path, transformer: Transformer, **options: Any) -> ModelFolder:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from model.config import PRESETS, ConfigError, ModelConfig, base, big, small
-from tests.support.random_models import VARIANTS, random_model
+from tests.support.models.random_models import VARIANTS, random_model
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

@@ -11,7 +11,7 @@ import torch
 from model.backends.torch.backend import TorchBackend
 from model.config import ModelConfig
 from model.kv_cache import KVCache
-from tests.support.random_models import random_ids, random_model
+from tests.support.models.random_models import random_ids, random_model
 
 pytestmark = pytest.mark.numeric
 

@@ -20,7 +20,7 @@ from model.model_folder import (
     read_folder,
     targets_by_source,
 )
-from tests.support.marian_models import train_sentencepiece
+from tests.support.models.marian_models import train_sentencepiece
 
 
 def folder(path: Path, **changes: Any) -> ModelFolder:

@@ -19,8 +19,8 @@ from model.search.driver import translate
 from model.search.options import DecodingOptions
 from model.shortlist import SHORTLIST, Shortlist, read_shortlist
 from model.transformer import Transformer
-from tests.support.cpu_models import VARIANTS, cpu_backend, needs_cpu_backend, sentences, tiny
-from tests.support.shortlists import random_lists
+from tests.support.models.cpu_models import VARIANTS, cpu_backend, needs_cpu_backend, sentences, tiny
+from tests.support.models.shortlists import random_lists
 
 END = 0
 BACKENDS = ["torch", pytest.param("cpu", marks=[needs_cpu_backend, pytest.mark.numeric])]

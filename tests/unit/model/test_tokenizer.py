@@ -12,7 +12,7 @@ from sentencepiece import SentencePieceProcessor
 
 from model.symbols import FORMAL, INFORMAL
 from model.tokenizer import Tokenizer, load_vocabulary
-from tests.support.marian_models import made_up_text, train_sentencepiece
+from tests.support.models.marian_models import made_up_text, train_sentencepiece
 
 TAGS = {"de": ">>de<<", "fr": ">>fr<<"}
 

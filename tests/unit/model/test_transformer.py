@@ -14,8 +14,8 @@ from model.backends.torch.backend import TorchBackend
 from model.backends.torch.inputs import head_gates, pad_ids
 from model.kv_cache import KVCache
 from model.transformer import Transformer
-from tests.support.hypotheses import assert_same_up_to_ties
-from tests.support.random_models import VARIANTS, best, decode, random_ids, random_model
+from tests.support.models.hypotheses import assert_same_up_to_ties
+from tests.support.models.random_models import VARIANTS, best, decode, random_ids, random_model
 
 pytestmark = pytest.mark.numeric
 

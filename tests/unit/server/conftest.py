@@ -18,8 +18,8 @@ from server.config import Settings
 from server.documents.reader import DocumentReader, checked
 from server.documents.reader_process import perform
 from server.services import Services
-from tests.support.fake_engine import FakeEngine, fake_catalog
-from tests.support.ports import free_port
+from tests.support.engine.fake_engine import FakeEngine, fake_catalog
+from tests.support.servers.ports import free_port
 
 
 class InlineReader(DocumentReader):

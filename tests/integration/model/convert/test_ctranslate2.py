@@ -24,8 +24,8 @@ from model.model_folder import FolderError, ModelFolder
 from model.search.driver import translate
 from model.search.options import DecodingOptions
 from server.__main__ import main
-from tests.support.marian_models import made_up_text, random_huggingface
-from tests.support.multilingual_models import random_multilingual
+from tests.support.models.marian_models import made_up_text, random_huggingface
+from tests.support.models.multilingual_models import random_multilingual
 from tests.unit.model.convert.test_export import random_folder
 
 ctranslate2 = pytest.importorskip("ctranslate2")

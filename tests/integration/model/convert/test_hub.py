@@ -11,9 +11,9 @@ import pytest
 from model.convert.hub import download
 from model.model_folder import FolderError, read_folder
 from server.__main__ import main
-from tests.support.fake_hub import COMMIT, MODEL, FakeHub, fake_hub
-from tests.support.marian_models import random_huggingface, split_into_shards
-from tests.support.multilingual_models import random_multilingual
+from tests.support.models.marian_models import random_huggingface, split_into_shards
+from tests.support.models.multilingual_models import random_multilingual
+from tests.support.servers.fake_hub import COMMIT, MODEL, FakeHub, fake_hub
 
 huggingface_hub = pytest.importorskip("huggingface_hub")
 pytest.importorskip("transformers")

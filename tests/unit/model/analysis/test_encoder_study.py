@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from model.analysis.encoder_study import FOLDS, encode, position_fit, remove_positions
-from tests.support.random_models import VARIANTS, random_model
+from tests.support.models.random_models import VARIANTS, random_model
 
 pytestmark = pytest.mark.numeric
 IDS, ORDER = [4, 9, 17, 23, 30, 12], [3, 0, 5, 1, 4, 2]

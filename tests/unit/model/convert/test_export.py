@@ -26,7 +26,7 @@ from model.model_folder import SHORTLIST, FolderError, ModelFolder, TokenizerFil
 from model.search.driver import translate
 from model.search.options import DecodingOptions
 from model.transformer import Transformer
-from tests.support.marian_models import made_up_text, random_huggingface, random_marian, train_sentencepiece
+from tests.support.models.marian_models import made_up_text, random_huggingface, random_marian, train_sentencepiece
 
 pytestmark = pytest.mark.numeric
 

@@ -13,7 +13,7 @@ from model.convert import head_roles
 from model.convert.head_roles import measure
 from model.convert.sample_sentences import SENTENCES
 from model.model_folder import read_folder
-from tests.support.live import tiny_model
+from tests.support.servers.live import tiny_model
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from model.backends.torch.attention_maps import attention_maps
 from model.backends.torch.backend import TorchBackend
 from model.search.driver import translate
 from model.search.options import DecodingOptions, Hypothesis
-from tests.support.random_models import random_model
+from tests.support.models.random_models import random_model
 
 SOURCES = [(5, 9, 20, 3), (7, 3), (12, 30, 8, 41, 3)]
 FIRST = 17

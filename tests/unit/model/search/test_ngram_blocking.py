@@ -14,8 +14,8 @@ from model.search.base import Backend
 from model.search.driver import translate
 from model.search.options import DecodingOptions, Hypothesis
 from model.search.repetition import blocked_tokens, ends_in_loop, longest_loop
-from tests.support.cpu_models import PRECISIONS, cpu_backend, needs_cpu_backend, sentences, tiny, torch_backend
-from tests.support.random_models import decode, random_ids, random_model
+from tests.support.models.cpu_models import PRECISIONS, cpu_backend, needs_cpu_backend, sentences, tiny, torch_backend
+from tests.support.models.random_models import decode, random_ids, random_model
 
 pytestmark = pytest.mark.numeric
 

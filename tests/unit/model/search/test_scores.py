@@ -14,8 +14,8 @@ from model.backends.torch.backend import TorchBackend
 from model.search.driver import new_search
 from model.search.options import DecodingOptions
 from model.transformer import Transformer
-from tests.support.random_models import VARIANTS, decode, random_ids, random_model
-from tests.support.table_search import END, Table, complete, search
+from tests.support.models.random_models import VARIANTS, decode, random_ids, random_model
+from tests.support.models.table_search import END, Table, complete, search
 
 pytestmark = pytest.mark.numeric
 

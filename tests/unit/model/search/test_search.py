@@ -15,8 +15,8 @@ from model.model_folder import Generation
 from model.search.driver import RunningSearch, SearchDriver, new_search
 from model.search.options import RERANK_THRESHOLD, DecodingOptions
 from model.search.search import normalize
-from tests.support.random_models import VARIANTS, best, decode, random_ids, random_model
-from tests.support.table_search import END, START, Table, complete, search
+from tests.support.models.random_models import VARIANTS, best, decode, random_ids, random_model
+from tests.support.models.table_search import END, START, Table, complete, search
 
 pytestmark = pytest.mark.numeric
 

@@ -10,8 +10,8 @@ import torch
 
 from model.search.options import LENGTH_PENALTY, DecodingOptions
 from model.search.search import normalize
-from tests.support.random_models import best, decode, random_model
-from tests.support.table_search import Table, search
+from tests.support.models.random_models import best, decode, random_model
+from tests.support.models.table_search import Table, search
 
 pytestmark = pytest.mark.numeric
 

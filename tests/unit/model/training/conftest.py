@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from model.training import commands
-from tests.support.tiny_training import made_sentences, tiny_recipe
+from tests.support.models.tiny_training import made_sentences, tiny_recipe
 
 
 @pytest.fixture(scope="session")

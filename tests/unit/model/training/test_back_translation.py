@@ -13,7 +13,7 @@ from model.training.data.augment import Augmenter
 from model.training.data.batches import Batches
 from model.training.data.sampling import sampling_rates
 from model.training.data.vocabulary import SpecialIds
-from tests.support.tiny_training import made_recipe, random_shard, small_vocabulary
+from tests.support.models.tiny_training import made_recipe, random_shard, small_vocabulary
 
 
 def test_written_text_is_only_a_source_and_begins_with_the_symbol(tmp_path: Path) -> None:

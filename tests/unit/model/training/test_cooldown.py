@@ -14,7 +14,7 @@ from model.training.cooldown import cooling, copy_trunk
 from model.training.loop import checkpoint
 from model.training.loop.optimizers import set_rates
 from model.training.recipe import Recipe, RecipeError, TrainRecipe
-from tests.support.tiny_training import made_recipe
+from tests.support.models.tiny_training import made_recipe
 
 _RECIPE = dataclasses.replace(
     made_recipe(), train=TrainRecipe(schedule="wsd", rate=0.001, warmup=10, decay=0.0, checkpoint_minutes=10)

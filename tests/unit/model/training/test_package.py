@@ -22,7 +22,7 @@ from model.training.loop.trainer import Trainer, model_config
 from model.training.package import average, mix, package, rounded
 from model.training.recipe import RecipeError
 from model.training.shortlist import ListSizes
-from tests.support.tiny_training import ENGLISH, GERMAN, run_folder, tiny_recipe
+from tests.support.models.tiny_training import ENGLISH, GERMAN, run_folder, tiny_recipe
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from model.training import commands
 from model.training.loop.checkpoint import checkpoints
 from model.training.loop.trainer import Trainer
 from model.training.package import average
-from tests.support.tiny_training import run_folder, tiny_recipe
+from tests.support.models.tiny_training import run_folder, tiny_recipe
 
 
 @pytest.mark.slow

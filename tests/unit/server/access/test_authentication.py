@@ -10,8 +10,8 @@ from server.access.admission import Admission
 from server.access.authentication import Authenticator, network
 from server.config import Settings
 from server.errors import SettingsError
-from tests.support.in_process import wait_for
-from tests.support.keys import KeyFile
+from tests.support.servers.in_process import wait_for
+from tests.support.servers.keys import KeyFile
 
 HELLO = {"q": "Hello", "source": "en", "target": "de"}
 

@@ -13,7 +13,7 @@ from server.errors import Overloaded
 from server.store.redis import RedisStore
 from server.store.redis_connection import connect
 from server.store.usage import Usage
-from tests.support.keys import KeyFile
+from tests.support.servers.keys import KeyFile
 
 HELLO = {"q": "Hello", "source": "en", "target": "de"}
 

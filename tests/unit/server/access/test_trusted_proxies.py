@@ -8,8 +8,8 @@ import pytest
 from server.access.trusted_proxies import trusted_hosts
 from server.config import Settings
 from server.errors import SettingsError
-from tests.support.fake_engine import FakeEngine
-from tests.support.in_process import running
+from tests.support.engine.fake_engine import FakeEngine
+from tests.support.servers.in_process import running
 
 HELLO = {"q": "Hello", "source": "en", "target": "de"}
 

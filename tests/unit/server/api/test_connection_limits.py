@@ -12,8 +12,8 @@ import pytest
 from server.api import connection_limits
 from server.api.connection_limits import UnfinishedRequests
 from server.cli import serve
-from tests.support.fake_engine import FakeEngine
-from tests.support.in_process import running
+from tests.support.engine.fake_engine import FakeEngine
+from tests.support.servers.in_process import running
 
 HOST = b"Host: x\r\n"
 

@@ -11,7 +11,7 @@ import pytest
 from model.analysis.confidence import FILE, Confidence
 from server.cli import calibrate
 from server.errors import InvalidRequest
-from tests.support.fake_engine import FakeEngine, fake_model
+from tests.support.engine.fake_engine import FakeEngine, fake_model
 
 WORDS = "alpha beta gamma delta house garden water stone light river".split()
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from server.__main__ import main
-from tests.support.keys import KeyFile
+from tests.support.servers.keys import KeyFile
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from server.__main__ import main
-from tests.support.keys import KeyFile
-from tests.support.ports import free_port
+from tests.support.servers.keys import KeyFile
+from tests.support.servers.ports import free_port
 
 
 @pytest.mark.parametrize(("required", "warned"), [("", True), ("false", True), ("true", False)])

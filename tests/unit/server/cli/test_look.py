@@ -15,7 +15,7 @@ from server.cli import look
 from server.cli.local_services import local_services
 from server.cli.look_report import show, strongest
 from server.config import Settings
-from tests.support.fake_engine import FakeEngine, fake_catalog
+from tests.support.engine.fake_engine import FakeEngine, fake_catalog
 
 ASK = ["look", "one two", "--from", "en", "--to", "de"]
 

@@ -10,7 +10,7 @@ import pytest
 from server.cli.serve import announce, browser_url
 from server.config import Settings
 from server.services import Services
-from tests.support.fake_engine import FakeEngine, fake_catalog
+from tests.support.engine.fake_engine import FakeEngine, fake_catalog
 
 
 @pytest.mark.parametrize(

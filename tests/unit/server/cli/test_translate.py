@@ -24,7 +24,7 @@ from server.engine.ipc.options import WorkerOptions
 from server.errors import InvalidRequest, TranslationFailed
 from server.text.language_id import LanguageDetector
 from server.translation.types import TranslationRequest
-from tests.support.fake_engine import FakeEngine, fake_catalog
+from tests.support.engine.fake_engine import FakeEngine, fake_catalog
 
 REQUEST = TranslationRequest(texts=(), source="en", target="de")
 

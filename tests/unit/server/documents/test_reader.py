@@ -11,7 +11,7 @@ from server.documents import reader
 from server.documents.reader import DocumentReader
 from server.documents.workspace import Workspace, add_lines, read_lines
 from server.errors import InvalidRequest, PayloadTooLarge, TextTooLong
-from tests.support.document_files import pdf, word_file
+from tests.support.texts.document_files import pdf, word_file
 
 pytestmark = pytest.mark.slow
 

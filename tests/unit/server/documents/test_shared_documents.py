@@ -13,8 +13,8 @@ from starlette.testclient import TestClient
 from server.documents import shared_store
 from server.errors import StateUnreachable
 from server.store.redis import name_of
-from tests.support.in_process import wait_for
-from tests.support.ports import free_port
+from tests.support.servers.in_process import wait_for
+from tests.support.servers.ports import free_port
 from tests.unit.server.api.compat.test_deepl_documents import finished, send
 
 JOB, FILES = name_of("jobs") + ":", name_of("files") + ":"

@@ -12,7 +12,7 @@ from server.documents import zip_archive as archive
 from server.documents.reader_process import read_document
 from server.documents.zip_archive import Archive
 from server.errors import InvalidRequest, PayloadTooLarge
-from tests.support import document_files as make
+from tests.support.texts import document_files as make
 
 ENTITIES = '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa">{}]>'.format(
     "".join(f'<!ENTITY {chr(98 + i)} "{("&" + chr(97 + i) + ";") * 10}">' for i in range(9))

@@ -18,7 +18,7 @@ from server.store.interface import Bounds, Store
 from server.store.redis import RedisStore
 from server.store.redis_connection import connect
 from server.store.sqlite import SQLiteStore
-from tests.support.ports import free_port
+from tests.support.servers.ports import free_port
 
 BOUNDS = Bounds(10, 1_000_000, 60)
 HELLO = {"q": "Hello", "source": "en", "target": "de"}

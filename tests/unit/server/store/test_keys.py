@@ -16,9 +16,9 @@ from server.store.interface import Store
 from server.store.keys import Keys
 from server.store.redis import name_of
 from server.store.setting import open_own
-from tests.support.in_process import wait_for
-from tests.support.keys import KeyFile
-from tests.support.ports import free_port
+from tests.support.servers.in_process import wait_for
+from tests.support.servers.keys import KeyFile
+from tests.support.servers.ports import free_port
 from tests.unit.server.conftest import running_redis
 
 HELLO = {"q": "Hello", "source": "en", "target": "de"}

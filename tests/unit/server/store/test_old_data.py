@@ -17,7 +17,7 @@ from server.glossaries.types import Dictionary
 from server.store.keys import Keys
 from server.store.setting import open_own
 from server.store.usage import Usage
-from tests.support.live import ROOT
+from tests.support.servers.live import ROOT
 
 OLD = ROOT / "tests" / "fixtures" / "data_folder_0_1"
 SECRET, REVOKED = "atk_86nFvxWZxGTKXiNGEmh_48ExrVAQJJsZwioQ6zcoscM", "atk_dRBHXLZVRJJ6QkmRcpKPJ5thg-DEGgGG4y9_VJMTEHs"

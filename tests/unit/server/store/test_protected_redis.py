@@ -11,9 +11,9 @@ import pytest
 from starlette.testclient import TestClient
 
 from server.__main__ import main
-from tests.support.in_process import wait_for
-from tests.support.live import ROOT
-from tests.support.ports import free_port
+from tests.support.servers.in_process import wait_for
+from tests.support.servers.live import ROOT
+from tests.support.servers.ports import free_port
 from tests.unit.server.conftest import running_redis
 
 pytestmark = pytest.mark.usefixtures("patient")

@@ -12,7 +12,7 @@ import pytest
 from server.errors import StateUnreachable
 from server.store.redis import RedisStore
 from server.store.redis_connection import FAILURES, connect, send
-from tests.support.ports import free_port
+from tests.support.servers.ports import free_port
 
 
 def ping(client):

@@ -11,8 +11,8 @@ from server.__main__ import main
 from server.store.history_records import new_id
 from server.store.redis import RedisStore
 from server.store.redis_connection import FAILURES
-from tests.support.in_process import wait_for
-from tests.support.ports import free_port
+from tests.support.servers.in_process import wait_for
+from tests.support.servers.ports import free_port
 from tests.unit.server.conftest import running_redis
 
 HELLO = {"q": "Hello", "source": "en", "target": "de"}

@@ -8,8 +8,8 @@ from server.__main__ import main
 from server.errors import StateUnreachable
 from server.store.interface import Store
 from server.store.usage import Usage
-from tests.support.in_process import wait_for
-from tests.support.ports import free_port
+from tests.support.servers.in_process import wait_for
+from tests.support.servers.ports import free_port
 
 HELLO = {"q": "Hello", "source": "en", "target": "de"}
 

@@ -13,7 +13,7 @@ from model.search.options import DecodingOptions
 from model.symbols import FORMAL
 from server.errors import UnsupportedLanguage
 from server.translation.catalog import INVISIBLE, Leg, ModelCatalog
-from tests.support.fake_engine import TAGS, FakeTokenizer, fake_model
+from tests.support.engine.fake_engine import TAGS, FakeTokenizer, fake_model
 
 
 def test_a_route_is_direct_or_uses_english_as_the_first_choice_of_pivot():

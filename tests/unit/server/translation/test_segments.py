@@ -13,7 +13,7 @@ from server.translation.catalog import Leg
 from server.translation.model_discovery import read_model
 from server.translation.passes.masked_names import masked_retry
 from server.translation.segments import segment_text
-from tests.support.fake_engine import fake_model
+from tests.support.engine.fake_engine import fake_model
 
 PIECES = [
     *["Hello world.", "Mr. Smith", "e.g.", "3.14", "?", "!", "...", "。", "你好"],

@@ -12,7 +12,7 @@ from server.services import Services
 from server.translation import served_models
 from server.translation.catalog import ModelCatalog, ServedModel
 from server.translation.types import TranslationRequest
-from tests.support.fake_engine import FakeEngine, fake_model
+from tests.support.engine.fake_engine import FakeEngine, fake_model
 
 UNCHANGED = {"added": [], "replaced": [], "removed": [], "failed": [], "errors": {}}
 

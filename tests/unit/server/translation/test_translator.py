@@ -9,8 +9,8 @@ import pytest
 from server.engine.ipc.messages import TranslationResult
 from server.translation import sentence
 from server.translation.types import Translation
-from tests.support.fake_engine import FIRST, FakeEngine, FakeTokenizer
-from tests.support.translating import translated
+from tests.support.engine.fake_engine import FIRST, FakeEngine, FakeTokenizer
+from tests.support.engine.translating import translated
 
 PAGE = "<p>Das <b>rote Haus</b> ist groß</p><ul><li>a &amp; <i>b</i></li></ul>"
 

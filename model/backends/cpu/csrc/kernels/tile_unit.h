@@ -1,6 +1,6 @@
 // The AMX instructions of the int8 products. A tile is 16 rows of 64 bytes: 16 rows of 64
 // activations, 16 groups of four weights of 16 outputs, or 16 x 16 sums. Tests replace them by
-// plain C++ (tests/support/amx).
+// plain C++ (tests/support/processors/amx).
 #pragma once
 
 #if defined(ATTENTIVE_EMULATED_TILES)

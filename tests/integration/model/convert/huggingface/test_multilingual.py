@@ -13,9 +13,9 @@ from model.checkpoint import load_model
 from model.convert.importer import ImportOptions, import_model
 from model.convert.source_files import ImportRefused
 from model.model_folder import AllPairs, read_folder
-from tests.support.marian_models import made_up_text
-from tests.support.multilingual_models import FILE, random_multilingual
-from tests.support.transformers_pairs import Pair
+from tests.support.models.marian_models import made_up_text
+from tests.support.models.multilingual_models import FILE, random_multilingual
+from tests.support.models.transformers_pairs import Pair
 
 transformers = pytest.importorskip("transformers")
 CASES, LIMIT = 60, 20

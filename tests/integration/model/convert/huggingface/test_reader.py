@@ -20,7 +20,7 @@ from model.convert.importer import ImportOptions, import_model
 from model.convert.source_files import SUPPRESSED, ImportRefused
 from model.model_folder import FolderError, Generation, ModelFolder, read_folder
 from model.positions import sinusoidal_table
-from tests.support.marian_models import random_huggingface, split_into_shards
+from tests.support.models.marian_models import random_huggingface, split_into_shards
 
 pytest.importorskip("transformers")
 

@@ -10,7 +10,7 @@ import pytest
 
 from model.convert.importer import ImportOptions, import_model
 from model.model_folder import ModelFolder
-from tests.support.marian_models import made_up_text, random_huggingface
+from tests.support.models.marian_models import made_up_text, random_huggingface
 from tests.unit.model.convert.test_export import load_marian_tokenizer
 
 pytest.importorskip("transformers")

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from model.backends.cpu.build import COMPILERS, FLAGS, SOURCES
 from model.backends.cpu.isa import INSTRUCTION_SETS, CpuBackendUnavailable
-from tests.support.amx_emulation import emulated_library
+from tests.support.processors.amx_emulation import emulated_library
 
 pytestmark = [pytest.mark.slow, pytest.mark.numeric]
 

@@ -15,7 +15,7 @@ from model.backends.cpu.bindings import CpuBackendError
 from model.backends.torch.attention_maps import attention_maps
 from model.search.driver import translate
 from model.search.options import DecodingOptions
-from tests.support.cpu_models import (
+from tests.support.models.cpu_models import (
     PRECISIONS,
     VARIANTS,
     cpu_backend,

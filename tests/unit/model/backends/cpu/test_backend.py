@@ -23,7 +23,7 @@ from model.config import ModelConfig
 from model.model_folder import FolderError, ModelFolder, TokenizerFiles
 from model.search.base import StepOutput
 from model.weight_files import weight_files
-from tests.support.cpu_models import (
+from tests.support.models.cpu_models import (
     LIBRARY,
     PRECISIONS,
     cpu_backend,

@@ -16,7 +16,7 @@ from model.backends.cpu import isa as processor
 from model.backends.cpu.__main__ import main
 from model.backends.cpu.build import build, build_ahead, build_trial, find, library_name
 from model.backends.cpu.isa import INSTRUCTION_SETS, CpuBackendUnavailable, available, check_cpu
-from tests.support.cpu_models import LIBRARY, needs_cpu_backend
+from tests.support.models.cpu_models import LIBRARY, needs_cpu_backend
 
 AMX, BEST, _, LEAST = X86 = [each for each in INSTRUCTION_SETS if each.machine == "x86_64"]
 ARM = [each for each in INSTRUCTION_SETS if each.machine == "aarch64"]

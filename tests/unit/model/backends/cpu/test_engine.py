@@ -15,7 +15,7 @@ from model.model_folder import Generation
 from model.search.base import StepOutput
 from model.search.driver import translate
 from model.search.options import DecodingOptions
-from tests.support.cpu_models import (
+from tests.support.models.cpu_models import (
     PRECISIONS,
     VARIANTS,
     check_targets_do_not_depend_on_the_batch,

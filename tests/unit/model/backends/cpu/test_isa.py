@@ -20,10 +20,8 @@ from model.backends.cpu.backend import Precision
 from model.backends.cpu.build import build
 from model.backends.cpu.isa import INSTRUCTION_SETS, CpuBackendUnavailable, Isa
 from model.config import Activation
-from tests.support import cpu_models
-from tests.support.amx_emulation import EMULATED, emulated_library
-from tests.support.arm_emulation import PROCESSORS, emulated_processors, emulated_program
-from tests.support.cpu_models import (
+from tests.support.models import cpu_models
+from tests.support.models.cpu_models import (
     PRECISIONS,
     VARIANTS,
     check_targets_do_not_depend_on_the_batch,
@@ -33,6 +31,8 @@ from tests.support.cpu_models import (
     tiny,
     torch_backend,
 )
+from tests.support.processors.amx_emulation import EMULATED, emulated_library
+from tests.support.processors.arm_emulation import PROCESSORS, emulated_processors, emulated_program
 
 pytestmark = [pytest.mark.slow, pytest.mark.numeric]
 

@@ -208,7 +208,7 @@ def test_kernels_agree_with_torch_in_the_interpreter() -> None:
     """Runs in a separate process because TRITON_INTERPRET must be set before triton is imported."""
     paths = [str(Path(__file__).parents[5]), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(paths)}
-    program = Path(__file__).parents[4] / "support" / "interpret_kernels.py"
+    program = Path(__file__).parents[4] / "support" / "processors" / "interpret_kernels.py"
     subprocess.run([sys.executable, str(program)], check=True, env=environment)
 
 

@@ -13,7 +13,7 @@ import torch
 from model.analysis.pair_alignment import WordedSentence
 from model.backends.torch.backend import pad_ids
 from model.backends.torch.word_reading import read_words
-from tests.support.cpu_models import PRECISIONS, VARIANTS, cpu_backend, needs_cpu_backend, rounded, tiny
+from tests.support.models.cpu_models import PRECISIONS, VARIANTS, cpu_backend, needs_cpu_backend, rounded, tiny
 
 pytestmark = pytest.mark.numeric
 

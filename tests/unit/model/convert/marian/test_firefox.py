@@ -18,7 +18,7 @@ from model.convert.importer import ImportOptions, import_model
 from model.convert.marian.archives import read_archive
 from model.convert.source_files import ImportRefused
 from model.model_folder import FolderError
-from tests.support.firefox_models import binary_file, random_firefox, write_firefox
+from tests.support.models.firefox_models import binary_file, random_firefox, write_firefox
 
 MODEL = "model.ende.intgemm.alphas.bin"
 

@@ -13,7 +13,7 @@ from model.convert.marian.firefox_list import download, find
 from model.model_folder import FolderError, read_folder
 from model.shortlist import read_shortlist
 from server.__main__ import main
-from tests.support.fake_firefox_list import MODEL, PublishedModels
+from tests.support.servers.fake_firefox_list import MODEL, PublishedModels
 
 
 @pytest.fixture

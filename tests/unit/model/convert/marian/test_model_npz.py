@@ -24,7 +24,7 @@ from model.convert.vocabulary import folder_pieces, parse_vocab_yml
 from model.search.driver import translate
 from model.search.options import DecodingOptions
 from model.transformer import Transformer
-from tests.support.marian_models import (
+from tests.support.models.marian_models import (
     ctranslate2_pieces,
     made_up_text,
     random_marian,

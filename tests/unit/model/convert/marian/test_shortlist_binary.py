@@ -10,8 +10,8 @@ import pytest
 from model.convert.importer import import_model
 from model.convert.source_files import ImportRefused
 from model.shortlist import read_shortlist
-from tests.support.firefox_models import random_firefox
-from tests.support.shortlists import binary_shortlist, random_lists
+from tests.support.models.firefox_models import random_firefox
+from tests.support.models.shortlists import binary_shortlist, random_lists
 
 NAME = "lex.50.50.ende.s2t.bin"
 

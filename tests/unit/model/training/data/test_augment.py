@@ -10,7 +10,7 @@ import sentencepiece
 
 from model.training.data.augment import Augmenter, shared_names
 from model.training.data.shards import Shard
-from tests.support.tiny_training import small_vocabulary
+from tests.support.models.tiny_training import small_vocabulary
 
 _PAIRS = [
     ("Today Anna has 3 cats.", "Heute hat Anna 3 Katzen."), ("In 1999 Peter met Anna.", "Peter traf Anna im Jahr 1999."),

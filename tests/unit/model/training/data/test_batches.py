@@ -17,7 +17,7 @@ from model.training.data.sampling import sampling_rates, target_tokens
 from model.training.data.shards import Shard
 from model.training.data.vocabulary import SpecialIds
 from model.training.recipe import RecipeError
-from tests.support.tiny_training import made_recipe, random_shard, small_vocabulary
+from tests.support.models.tiny_training import made_recipe, random_shard, small_vocabulary
 
 _IDS = SpecialIds(0, 2, 3, {"en": 4, "de": 5, "fr": 6})
 _TOKENS = 840

@@ -10,7 +10,7 @@ import pytest
 from model.symbols import FORMAL, INFORMAL, SYMBOLS
 from model.training.data.augment import Augmenter, kind_number
 from model.training.data.formality import form_of_address
-from tests.support.tiny_training import small_vocabulary
+from tests.support.models.tiny_training import small_vocabulary
 
 
 @pytest.mark.parametrize(

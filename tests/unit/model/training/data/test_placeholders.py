@@ -11,7 +11,7 @@ import pytest
 from model.symbols import PLACEHOLDERS, SYMBOLS
 from model.training.data.augment import Augmenter
 from model.training.data.placeholders import mask_shared_spans
-from tests.support.tiny_training import small_vocabulary
+from tests.support.models.tiny_training import small_vocabulary
 
 _TEXT = [
     "the cat sees 3 dogs in 1999",

@@ -8,7 +8,7 @@ import numpy as np
 
 from model.training import commands
 from model.training.data.shards import Shard
-from tests.support.tiny_training import run_folder, tiny_recipe
+from tests.support.models.tiny_training import run_folder, tiny_recipe
 
 
 def test_prepare_writes_a_missing_shard_and_keeps_the_vocabulary(prepared: Path, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from model.training.data.sampling import sampling_rates, target_tokens
 from model.training.data.shards import Shard
 from model.training.recipe import RecipeError
-from tests.support.tiny_training import made_recipe, random_shard
+from tests.support.models.tiny_training import made_recipe, random_shard
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 from model.training.data import shards
 from model.training.data.shards import Shard, shard_file, tokenise
 from model.training.recipe import RecipeError
-from tests.support.tiny_training import random_shard, tiny_recipe
+from tests.support.models.tiny_training import random_shard, tiny_recipe
 
 
 def test_a_loaded_shard_equals_the_saved_one(tmp_path: Path) -> None:

@@ -126,7 +126,7 @@ def test_source_languages_and_invalid_types(client):
 
 
 def test_usage_counts_the_characters_of_a_key(serve, tmp_path):
-    from tests.support.keys import KeyFile
+    from tests.support.servers.keys import KeyFile
 
     secret, _ = KeyFile(tmp_path).create("me")
     client = serve(data=tmp_path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.keys import KeyFile
+from tests.support.servers.keys import KeyFile
 
 DEVICES = {"name": "Devices", "source_lang": "EN", "target_lang": "DE", "entries": "Battery\tAkku\ndevice\tGerät"}
 BOTH = {

@@ -11,8 +11,8 @@ from model.model_folder import read_folder
 from model.symbols import FORMAL, INFORMAL
 from server.translation.catalog import ModelCatalog
 from server.translation.model_discovery import read_model
-from tests.support.fake_engine import FORMS, FakeEngine, fake_model
-from tests.support.live import tiny_model
+from tests.support.engine.fake_engine import FORMS, FakeEngine, fake_model
+from tests.support.servers.live import tiny_model
 
 HELLO = {"text": ["Hello"], "source_lang": "EN", "target_lang": "DE"}
 

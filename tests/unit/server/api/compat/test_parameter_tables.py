@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.keys import KeyFile
+from tests.support.servers.keys import KeyFile
 
 PAGE = Path(__file__).parents[5] / "docs" / "clients.md"
 ROWS = re.compile(r"^### `(\w+) (\S+)`$|^\| `(\w+)` \| `(.+?)` \| ([a-z ]+) \|", re.MULTILINE)

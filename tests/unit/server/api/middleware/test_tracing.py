@@ -14,8 +14,8 @@ from server.api.app import create_app
 from server.config import Settings
 from server.errors import SettingsError
 from server.services import Services
-from tests.support.fake_engine import FakeEngine, fake_catalog
-from tests.support.in_process import wait_for
+from tests.support.engine.fake_engine import FakeEngine, fake_catalog
+from tests.support.servers.in_process import wait_for
 
 TRACE_ID = "4bf92f3577b34da6a3ce929d0e0e4736"
 

@@ -11,7 +11,7 @@ from model.analysis.head_roles import HeadRole, HeadRoles, weights_hash
 from model.config import small
 from model.model_folder import ModelFolder, TokenizerFiles
 from server.translation.catalog import ModelCatalog
-from tests.support.fake_engine import fake_model
+from tests.support.engine.fake_engine import fake_model
 
 ASK = {"q": "Hello", "source": "en", "target": "de"}
 

@@ -10,8 +10,8 @@ import pytest
 
 from server.store.history_records import new_id
 from server.translation.catalog import ModelCatalog
-from tests.support.fake_engine import FIRST_LAYER, fake_model
-from tests.support.keys import KeyFile
+from tests.support.engine.fake_engine import FIRST_LAYER, fake_model
+from tests.support.servers.keys import KeyFile
 
 TEXT = "Hello. 42.\nGood day."
 

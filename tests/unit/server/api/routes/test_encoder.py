@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 from server.inspection import encoder_study
 from server.translation.catalog import ModelCatalog
 from server.translation.model_discovery import read_model
-from tests.support.live import tiny_model
+from tests.support.servers.live import tiny_model
 
 pytestmark = pytest.mark.slow
 ASK = {"q": "the cat sleeps in a house", "source": "en", "target": "de"}

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from server.engine.client.status import WorkerFailure
-from tests.support.in_process import wait_for
+from tests.support.servers.in_process import wait_for
 
 
 def test_languages_with_and_without_a_body(client):

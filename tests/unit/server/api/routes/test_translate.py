@@ -9,7 +9,7 @@ import pytest
 
 from server.engine.client.status import WorkerFailure
 from server.translation.catalog import ModelCatalog
-from tests.support.fake_engine import fake_model
+from tests.support.engine.fake_engine import fake_model
 
 HELLO = {"q": "Hello world", "source": "en", "target": "de"}
 

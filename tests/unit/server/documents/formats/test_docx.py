@@ -11,7 +11,7 @@ from lxml import etree
 
 from server.documents.reader_process import read_document
 from server.errors import InvalidRequest
-from tests.support.document_files import change, part, word_body, word_file
+from tests.support.texts.document_files import change, part, word_body, word_file
 
 
 def test_word_files_keep_the_formatting_of_words():

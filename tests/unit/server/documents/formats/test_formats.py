@@ -14,7 +14,7 @@ from server.documents.formats import SUFFIXES, format_of
 from server.documents.reader_process import read_document
 from server.documents.service import translated_name
 from server.errors import InvalidRequest
-from tests.support.document_files import TEXT, book, change, open_document, part, word_file
+from tests.support.texts.document_files import TEXT, book, change, open_document, part, word_file
 
 
 @pytest.mark.parametrize("name", ["a.docx", "a.odt"])

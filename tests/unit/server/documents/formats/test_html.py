@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from server.documents.reader_process import read_document
-from tests.support.document_files import change
+from tests.support.texts.document_files import change
 
 
 def test_pages_keep_markup_and_encoding_and_get_the_new_language():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.document_files import change, unchanged
+from tests.support.texts.document_files import change, unchanged
 
 PAGE = """---
 title: Front matter

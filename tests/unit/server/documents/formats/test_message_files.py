@@ -10,7 +10,7 @@ import yaml
 
 from server.documents.reader_process import read_document
 from server.errors import InvalidRequest
-from tests.support.document_files import change, unchanged
+from tests.support.texts.document_files import change, unchanged
 
 PO = """# A comment
 msgid ""

@@ -8,7 +8,16 @@ import pytest
 
 from server.documents.reader_process import read_document
 from server.errors import InvalidRequest
-from tests.support.document_files import archive, change, open_document, part, slides, word_body, word_file, workbook
+from tests.support.texts.document_files import (
+    archive,
+    change,
+    open_document,
+    part,
+    slides,
+    word_body,
+    word_file,
+    workbook,
+)
 
 SLIDE = (
     '<a:p><a:pPr lvl="1"/><a:r><a:rPr lang="en-US" dirty="0"/><a:t>Water is H</a:t></a:r>'

@@ -8,7 +8,7 @@ from server.documents.formats import format_of
 from server.documents.reader_process import read_document
 from server.documents.service import translated_name
 from server.errors import InvalidRequest
-from tests.support.document_files import change, pdf
+from tests.support.texts.document_files import change, pdf
 
 
 def test_lines_are_joined_to_paragraphs():

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from server.documents.reader_process import read_document
 from server.errors import InvalidRequest
-from tests.support.document_files import change, unchanged
+from tests.support.texts.document_files import change, unchanged
 
 PROSE = """\
 It was a bright cold day in the town, and the clocks

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from server.documents.reader_process import read_document
-from tests.support.document_files import SRT, VTT, change, unchanged
+from tests.support.texts.document_files import SRT, VTT, change, unchanged
 
 
 def test_subtitles_keep_everything_except_the_text():

@@ -6,7 +6,7 @@ import pytest
 
 from server.documents.reader_process import read_document
 from server.errors import InvalidRequest
-from tests.support.document_files import change
+from tests.support.texts.document_files import change
 
 XLIFF_1 = """<?xml version='1.0' encoding='UTF-8' standalone='yes'?>
 <xliff xmlns="urn:oasis:names:tc:xliff:document:1.2" version="1.2">

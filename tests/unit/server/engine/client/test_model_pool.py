@@ -11,7 +11,7 @@ from server.engine.client.model_pool import ModelPool
 from server.engine.ipc.messages import ModelLoaded
 from server.errors import Unavailable
 from server.translation.catalog import ServedModel
-from tests.support.fake_engine import FakeEngine, fake_model
+from tests.support.engine.fake_engine import FakeEngine, fake_model
 
 
 def sized(name: str, size: int, **changes) -> ServedModel:

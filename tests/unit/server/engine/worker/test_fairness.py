@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.simulated_worker import SimulatedWorker
+from tests.support.engine.simulated_worker import SimulatedWorker
 
 
 def percentile(latencies: list[float], part: float) -> float:

@@ -16,7 +16,7 @@ from server.engine.ipc.messages import (
 )
 from server.engine.ipc.options import WorkerOptions
 from server.engine.worker.loop import WorkerLoop
-from tests.support.fake_worker import FakeRunner
+from tests.support.engine.fake_worker import FakeRunner
 
 
 class ScriptedPipes:

@@ -30,7 +30,7 @@ from server.engine.ipc.options import WorkerOptions
 from server.engine.worker.backend_loader import LoadedModel
 from server.engine.worker.model_runner import ModelRunner
 from server.engine.worker.sequence import Sequence
-from tests.support.hypotheses import assert_same_up_to_ties
+from tests.support.models.hypotheses import assert_same_up_to_ties
 
 pytestmark = pytest.mark.numeric
 

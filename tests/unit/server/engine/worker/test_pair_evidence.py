@@ -11,7 +11,7 @@ import pytest
 from model.analysis.pair_alignment import WordedSentence
 from model.backends.torch.backend import TorchBackend
 from server.engine.worker.model_runner import pair_evidence
-from tests.support.cpu_models import cpu_backend, needs_cpu_backend, tiny
+from tests.support.models.cpu_models import cpu_backend, needs_cpu_backend, tiny
 
 pytestmark = pytest.mark.numeric
 

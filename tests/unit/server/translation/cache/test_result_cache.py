@@ -20,9 +20,9 @@ from server.translation.cache.result_cache import ResultCache
 from server.translation.cache.shared import JSON
 from server.translation.catalog import ModelCatalog
 from server.translation.types import Translation, TranslationRequest
-from tests.support.fake_engine import FakeEngine, fake_catalog, fake_model
-from tests.support.keys import KeyFile
-from tests.support.translating import translated
+from tests.support.engine.fake_engine import FakeEngine, fake_catalog, fake_model
+from tests.support.engine.translating import translated
+from tests.support.servers.keys import KeyFile
 
 REQUEST = TranslationRequest(texts=("Guten Tag",), source="auto", target="en")
 OTHER = {

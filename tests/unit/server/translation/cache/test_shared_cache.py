@@ -11,8 +11,8 @@ from server.store.redis import RedisStore, name_of
 from server.store.redis_connection import connect
 from server.translation.cache import shared
 from server.translation.cache.shared import JSON, SharedCache
-from tests.support.in_process import wait_for
-from tests.support.ports import free_port
+from tests.support.servers.in_process import wait_for
+from tests.support.servers.ports import free_port
 from tests.unit.server.translation.cache.test_result_cache import ask, translation
 
 PREFIX = name_of("cache") + ":"

@@ -21,8 +21,8 @@ from server.translation.segments import Segment
 from server.translation.sentence import rows
 from server.translation.translator import estimated_tokens
 from server.translation.types import NO_TIMINGS, Translation, TranslationRequest
-from tests.support.fake_engine import FIRST, FakeEngine, fake_catalog, fake_model
-from tests.support.translating import measured
+from tests.support.engine.fake_engine import FIRST, FakeEngine, fake_catalog, fake_model
+from tests.support.engine.translating import measured
 
 LIMITS = DirectionLimits((2.0, 3.0, 0.0), 0.1, -0.5, 0.8, Quality(50, 0.7, 0.6, 0.05))
 TEXT = "The committee decided to wait until the summer."

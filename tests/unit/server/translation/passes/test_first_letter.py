@@ -13,8 +13,8 @@ from server.translation.passes.first_letter import may_begin_small, with_small_f
 from server.translation.passes.spans import with_capital_first_letter
 from server.translation.segments import segment_text
 from server.translation.types import Translation
-from tests.support.fake_engine import FIRST, FakeEngine, FakeTokenizer, fake_model
-from tests.support.translating import translated
+from tests.support.engine.fake_engine import FIRST, FakeEngine, FakeTokenizer, fake_model
+from tests.support.engine.translating import translated
 
 SURE, UNSURE = -0.1, -1.0
 """Log-probabilities of a translation; with the end of sentence its score is the same."""

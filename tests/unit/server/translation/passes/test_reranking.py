@@ -13,8 +13,8 @@ from server.engine.ipc.messages import TranslationResult
 from server.translation.catalog import ModelCatalog
 from server.translation.passes.reranking import MARGIN, MOST, WEIGHT
 from server.translation.types import OnFlag, Translation
-from tests.support.fake_engine import FIRST, TAGS, FakeEngine, FakeTokenizer, fake_model
-from tests.support.translating import measured, translated
+from tests.support.engine.fake_engine import FIRST, TAGS, FakeEngine, FakeTokenizer, fake_model
+from tests.support.engine.translating import measured, translated
 
 
 class TwoWays(FakeEngine):

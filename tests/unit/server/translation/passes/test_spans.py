@@ -11,9 +11,9 @@ from server.config import Settings
 from server.services import Services
 from server.translation.catalog import ModelCatalog, ServedModel
 from server.translation.types import TranslationRequest
-from tests.support.fake_engine import FIRST_LAYER
-from tests.support.faulty_engine import FaultyEngine, WordTokenizer, translated_word
-from tests.support.generated_spans import KINDS, SpanTexts
+from tests.support.engine.fake_engine import FIRST_LAYER
+from tests.support.engine.faulty_engine import FaultyEngine, WordTokenizer, translated_word
+from tests.support.texts.generated_spans import KINDS, SpanTexts
 
 DIRECTIONS = [("en", "de"), ("de", "en"), ("en", "fr"), ("fr", "en"), ("en", "es"), ("es", "en")]
 _BATCH = 100

@@ -12,9 +12,9 @@ from model.search.options import DecodingOptions
 from server.text.protection.glossary import Entry, TermIndex
 from server.translation.catalog import ModelCatalog, ServedModel
 from server.translation.types import Sentence, Translation
-from tests.support.fake_engine import FIRST_LAYER
-from tests.support.faulty_engine import FaultyEngine, WordTokenizer
-from tests.support.translating import translated
+from tests.support.engine.fake_engine import FIRST_LAYER
+from tests.support.engine.faulty_engine import FaultyEngine, WordTokenizer
+from tests.support.engine.translating import translated
 
 PAIRS = [("en", "de"), ("de", "en"), ("en", "fr"), ("fr", "en")]
 

@@ -1,4 +1,4 @@
-"""The CPU backend with the tile instructions of AMX emulated in plain C++ (tests/support/amx), for processors without AMX."""
+"""The CPU backend with the tile instructions of AMX emulated in plain C++ (processors/amx), for processors without AMX."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from model.symbols import PLACEHOLDERS
 from model.tokenizer import Decoding, Encoding
 from server.engine.ipc.messages import AttentionResult, Timings, TranslationResult
 from server.text.protection.stand_ins import NAMES, NUMBERS
-from tests.support.fake_engine import EOS, FakeEngine
+from tests.support.engine.fake_engine import EOS, FakeEngine
 
 _PIECE = re.compile(rf"{'|'.join(PLACEHOLDERS)}|\w+|[^\w\s]")
 FAULTS = ("none", "none", "drop", "double", "double at the end", "change")

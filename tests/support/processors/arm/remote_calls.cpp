@@ -1,4 +1,4 @@
-// Calls functions of the CPU backend for another process (tests/support/arm_emulation.py), until standard input ends. A call is a
+// Calls functions of the CPU backend for another process (tests/support/processors/arm_emulation.py), until standard input ends. A call is a
 // sequence of int64: the number of the function; the number of buffers and their sizes; the number of arguments, each either (0, value)
 // or (1, number of a buffer); the number of pointers inside buffers, each as (buffer, offset, buffer pointed to); then the contents of
 // the buffers. The answer is the result and the contents of the buffers after the call.

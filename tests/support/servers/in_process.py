@@ -12,7 +12,7 @@ from server.cli.serve import Server, listener, server_config
 from server.config import Settings
 from server.services import Services
 from server.translation.catalog import ModelCatalog
-from tests.support.fake_engine import FakeEngine, fake_catalog
+from tests.support.engine.fake_engine import FakeEngine, fake_catalog
 
 
 @contextmanager

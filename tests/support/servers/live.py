@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.support.ports import free_port
+from tests.support.servers.ports import free_port
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 START_SECONDS = 120
 """Time limit for the start on a slow machine; a server is usually ready in a few seconds."""
 WORDS = "the a house station where is dog cat walks sleeps in on under green small old train bread water friend".split()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.support.marian_models import sharpen, train_sentencepiece
+from tests.support.models.marian_models import sharpen, train_sentencepiece
 
 FILE = "sentencepiece.bpe.model"
 CODES = {

@@ -16,7 +16,7 @@ from torch.nn import functional
 from model.config import ModelConfig
 from model.convert.marian.reader import marian_sinusoids
 from model.transformer import Transformer
-from tests.support.marian_models import made_up_text, marian_arrays, marian_options, train_sentencepiece
+from tests.support.models.marian_models import made_up_text, marian_arrays, marian_options, train_sentencepiece
 
 Precision = Literal["float32", "int8"]
 _TYPES = {"float32": 0x404, "int8": 0x4101, "bytes": 0x101}

@@ -9,7 +9,7 @@ from server.config import Settings
 from server.services import Services
 from server.translation.catalog import ModelCatalog
 from server.translation.types import Translation, TranslationRequest
-from tests.support.fake_engine import FakeEngine, fake_catalog
+from tests.support.engine.fake_engine import FakeEngine, fake_catalog
 
 
 def translated(

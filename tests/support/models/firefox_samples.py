@@ -12,8 +12,8 @@ from model.model_folder import ModelFolder
 from model.search.base import Backend
 from model.search.driver import translate
 from model.search.options import DecodingOptions, Hypothesis
-from tests.support.firefox_models import trained_firefox
-from tests.support.marian_models import made_up_text
+from tests.support.models.firefox_models import trained_firefox
+from tests.support.models.marian_models import made_up_text
 
 SHAPES: dict[str, dict[str, Any]] = {
     "one vocabulary, 2 decoder layers": {},
