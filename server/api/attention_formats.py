@@ -47,8 +47,8 @@ async def formatted(query: AttentionQuery, result: InspectionResult) -> Response
             body = await asyncio.to_thread(html_report.report, attention_body(query, result))
             headers |= {"Content-Security-Policy": html_report.policy()}
         case format:
-            masked = query.options.masked_heads
-            body = await asyncio.to_thread(picture, result, query.view, query.picture, PICTURES[format], masked)
+            masked = query.parameters.masked_heads or ()
+            body = await asyncio.to_thread(picture, result, query.view, PICTURES[format], masked)
             headers |= {"Content-Security-Policy": PICTURE_POLICY}
     disposition = "inline" if query.format in PICTURES else "attachment"
     headers |= {"Content-Disposition": f'{disposition}; filename="attention.{query.format}"'}
@@ -76,7 +76,7 @@ def attention_body(query: AttentionQuery, result: InspectionResult) -> dict[str,
         "sentences": subject.sentences,
         "leg": subject.leg_number,
         "legs": subject.legs,
-        "level": parameters.level,
+        "level": query.view.level,
         "source": text_pieces(result.source) | {"words": result.source.words},
         "target": text_pieces(result.target)
         | {"words": result.target.words, "scores": result.scores, "candidates": result.candidates},

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 from server.api.parameters import accepted_media
 from server.api.schemas.attention import AttentionParameters, Format
 from server.errors import InvalidRequest
-from server.inspection.attention_view import KINDS, ViewOptions
-from server.inspection.pictures.render import PictureFormat, PictureOptions
-from server.inspection.types import InspectionOptions
+from server.inspection.attention_view import ViewOptions
+from server.inspection.pictures.convert import PictureFormat
 
 MEDIA: dict[Format, str] = {
     "json": "application/json",
@@ -24,47 +24,32 @@ NEGOTIATED = ("application/json", "image/svg+xml", "image/png", "application/pdf
 PICTURES: dict[Format, PictureFormat] = {"svg": "svg", "png": "png", "pdf": "pdf"}
 PICTURE_FIELDS = ("view", "width", "theme", "title", "special", "query", "dpi")
 """Parameters that only pictures have; `dpi` only a PNG."""
+VIEW_FIELDS = {field.name for field in dataclasses.fields(ViewOptions)}
 
 
 @dataclass(frozen=True, slots=True)
 class AttentionQuery:
-    """A validated query. `deadline` is on the monotonic clock, in seconds."""
+    """A validated query. `align` asks for the evidence of the word alignment. `deadline` is on the monotonic clock, in
+    seconds."""
 
     parameters: AttentionParameters
     format: Format
-    options: InspectionOptions
+    view: ViewOptions
+    align: bool
     deadline: float
-
-    @property
-    def view(self) -> ViewOptions:
-        """The choice of maps."""
-        kind = self.parameters.kind
-        chosen = self.parameters.model_dump(include={"layer", "head", "level", "rollout", "normalize"})
-        return ViewOptions(kinds=KINDS if kind == "all" else (kind,), **chosen)
-
-    @property
-    def picture(self) -> PictureOptions:
-        """The options of a picture."""
-        return PictureOptions(**self.parameters.model_dump(include=set(PICTURE_FIELDS)))
 
 
 def attention_query(parameters: AttentionParameters, accept: str, deadline: float) -> AttentionQuery:
     """Returns the query; `accept` is the header that decides without `format`. Raises InvalidRequest."""
     format = parameters.format or negotiated_format(accept)
     _check_picture_fields(parameters, format)
-    masked = parameters.masked_heads or ()
     shows_alignment = format == "html" or (format in PICTURES and parameters.view in ("alignment", "card"))
-    method = parameters.alignment or ("combined" if shows_alignment and not masked else "attention")
-    options = InspectionOptions(
-        masked_heads=masked,
-        vectors_of=next(iter(parameters.vectors or ()), None),
-        align=method == "combined" and (shows_alignment or format == "json"),
-    )
+    method = parameters.alignment or ("combined" if shows_alignment and not parameters.masked_heads else "attention")
+    align = method == "combined" and (shows_alignment or format == "json")
+    view = ViewOptions(**parameters.model_dump(include=VIEW_FIELDS))
     if format == "html":  # a report has all maps; parameters that choose some have no effect
-        chosen = ("kind", "layer", "head", "level", "rollout", "normalize", "vectors")
-        whole = {name: getattr(AttentionParameters(), name) for name in chosen}
-        parameters = parameters.model_copy(update=whole | {"figures": True, "numbers": "uint16"})
-    return AttentionQuery(parameters, format, options, deadline)
+        parameters, view = parameters.model_copy(update={"figures": True, "numbers": "uint16"}), ViewOptions()
+    return AttentionQuery(parameters, format, view, align, deadline)
 
 
 def _check_picture_fields(parameters: AttentionParameters, format: Format) -> None:

@@ -10,10 +10,12 @@ import numpy as np
 from model.analysis.attention_alignment import Weights, to_words
 from model.analysis.head_statistics import Kind, Rollout, rollout
 from server.errors import InvalidRequest, NotFound
+from server.inspection.pictures.themes import ThemeName
 from server.inspection.types import InspectionResult, out_of_range
 
 Level = Literal["piece", "word"]
 Scale = Literal["none", "row", "max"]
+View = Literal["map", "grid", "lines", "alignment", "card"]
 KINDS: tuple[Kind, ...] = ("cross", "encoder", "decoder")
 RECURRENT = (
     "This model has no decoder maps: its decoder has a recurrence (SSRU) in place of self-attention, which keeps one state "
@@ -23,16 +25,23 @@ RECURRENT = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewOptions:
-    """Selection of maps. `head` is a number, several such as "0,3", "mean", "max" or "all". `rollout` selects attention
-    rollout instead of heads, one map per layer. `normalize` "row" makes every row sum to 1, "max" divides a map by its
-    largest weight."""
+    """Selection of maps, and options of their picture, as in AttentionParameters. `rollout` selects attention rollout
+    instead of heads, one map per layer. `normalize` "row" makes every row sum to 1, "max" divides a map by its largest
+    weight. A `width` None is the layout's own, a `title` None is the sentence and its translation."""
 
-    kinds: tuple[Kind, ...] = KINDS
+    kind: Kind | Literal["all"] = "all"
     layer: int | Literal["all"] = "all"
     head: int | str = "all"
     level: Level = "piece"
     rollout: bool = False
     normalize: Scale = "none"
+    view: View | None = None
+    width: int | None = None
+    dpi: int | None = None
+    theme: ThemeName = "light"
+    title: str | None = None
+    special: bool = True
+    query: int | str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +61,7 @@ def select_maps(result: InspectionResult, options: ViewOptions) -> list[MapView]
     """Returns the selected maps, without those in `absent_kinds`. Raises InvalidRequest for a layer or head that the
     model does not have, and NotFound if none of the kinds exists."""
     absent = absent_kinds(result)
-    kinds = [kind for kind in options.kinds if kind not in absent]
+    kinds = [kind for kind in KINDS if options.kind in (kind, "all") and kind not in absent]
     if not kinds:
         raise NotFound(RECURRENT)
     if options.rollout and absent:

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from model.search.options import DecodingOptions
 from model.symbols import FORMAL, INFORMAL
 from server.access.admission import Admission
+from server.engine.client.engine_client import Head
 from server.engine.ipc.messages import AttentionResult
 from server.errors import ExpiredTranslation, InvalidRequest, NotFound, TextTooLong
-from server.inspection.types import InspectedSentence, InspectionOptions, InspectionResult, out_of_range, tokens
+from server.inspection.types import InspectedSentence, InspectionResult, out_of_range, tokens
 from server.store.history_records import SentenceRecord, TranslationRecord
 from server.task_process import TaskProcess
 from server.translation.catalog import Leg
@@ -19,7 +20,6 @@ from server.translation.translator import Translator, history_record
 from server.translation.types import TranslationRequest
 from server.translation.word_pairs import SentencePair, sentence_pair
 
-DEFAULT_OPTIONS = InspectionOptions()
 STUDY_SECONDS = 120.0
 """Longest time to study an encoder."""
 
@@ -106,10 +106,15 @@ class Inspector:
     async def attend(
         self,
         subject: InspectedSentence,
-        options: InspectionOptions = DEFAULT_OPTIONS,
         deadline: float | None = None,
+        *,
+        masked_heads: tuple[Head, ...] = (),
+        vectors_of: Head | None = None,
+        align: bool = False,
     ) -> InspectionResult:
-        """Runs the teacher-forced pass and returns the attention maps. `deadline` is on the monotonic clock.
+        """Runs the teacher-forced pass and returns the attention maps, without the heads `masked_heads`. `vectors_of` is a
+        head whose query, key and value vectors are returned; `align` collects evidence for the word alignment. `deadline`
+        is on the monotonic clock.
 
         Raises TextTooLong, Overloaded, DeadlineExceeded, and the errors of a failed job.
         """
@@ -120,17 +125,15 @@ class Inspector:
                 f"An attention request takes at most {limit} tokens on either side; this sentence has {len(pair.source)} and "
                 f"{len(pair.target) + 1}."
             )
-        words = (
-            sentence_pair(subject.leg, pair.source_text, model.tokenizer.decode(pair.target)) if options.align else None
-        )
+        words = sentence_pair(subject.leg, pair.source_text, model.tokenizer.decode(pair.target)) if align else None
         async with time_limit(deadline):
             with self.admission.admit(1, deadline):
                 attention = await self.translator.engine.attend(
                     model,
                     pair.source,
                     pair.target,
-                    masked_heads=options.masked_heads,
-                    vectors_of=options.vectors_of,
+                    masked_heads=masked_heads,
+                    vectors_of=vectors_of,
                     words=None if words is None else words.worded,
                     first_token=subject.leg.first_token,
                 )

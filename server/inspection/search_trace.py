@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 
 from server.engine.ipc.messages import TranslationResult
 from server.errors import InvalidRequest
 from server.inspection.inspector import Inspector
-from server.inspection.types import out_of_range
-from server.translation.catalog import AUTO, Leg
+from server.inspection.types import InspectedSentence, out_of_range
+from server.store.history_records import SentenceRecord
+from server.translation.catalog import AUTO
 from server.translation.segments import segment_text
 from server.translation.time_limit import time_limit
 from server.translation.types import TranslationRequest
 
 
-@dataclass(frozen=True, slots=True)
-class SearchTrace:
-    """One sentence with the steps of its search. `sentence` of `sentences` counts from 0."""
-
-    leg: Leg
-    sentence: int
-    sentences: int
-    source_text: str
-    answer: TranslationResult
-
-
-async def trace_search(inspector: Inspector, request: TranslationRequest, sentence: int) -> SearchTrace:
+async def trace_search(
+    inspector: Inspector, request: TranslationRequest, sentence: int
+) -> tuple[InspectedSentence, TranslationResult]:
     """Decodes one sentence (counted from 0) of the request's first text and records every step.
 
     Counts as an attention request in the admission. Raises InvalidRequest where the sentence does not exist, is copied,
@@ -50,4 +41,5 @@ async def trace_search(inspector: Inspector, request: TranslationRequest, senten
     async with time_limit(request.deadline):
         with inspector.admission.admit(1, request.deadline):
             answer = await translator.engine.trace(leg.model, segment.ids, options, client=request.client)
-    return SearchTrace(leg, sentence, len(segments), segment.text, answer)
+    pair = SentenceRecord(segment.text, segment.ids, answer.hypotheses[0].tokens)
+    return InspectedSentence(leg, pair, None, sentence, len(segments)), answer

@@ -1,4 +1,4 @@
-"""The subject, the options and the result of an attention request, and the error for a number that names nothing."""
+"""The subject and the result of an attention request, and the error for a number that names nothing."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from model.analysis.attention_alignment import Weights, Word, words
 from model.analysis.head_statistics import Kind
-from server.engine.client.engine_client import Head
 from server.engine.ipc.messages import AttentionResult
 from server.errors import InvalidRequest
 from server.store.history_records import SentenceRecord
@@ -43,17 +42,6 @@ class InspectedSentence:
     sentences: int = 1
     leg_number: int = 0
     legs: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class InspectionOptions:
-    """Options of one attention request: heads to switch off, a head whose query, key and value vectors are returned,
-    and whether to collect evidence for the word alignment. A head is its kind, layer and number, such as ("cross", 0,
-    1)."""
-
-    masked_heads: tuple[Head, ...] = ()
-    vectors_of: Head | None = None
-    align: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,10 +30,11 @@ from server.api.schemas.analysis import (
     TraceAnswer,
     TraceParameters,
 )
+from server.engine.ipc.messages import TranslationResult
 from server.errors import NotFound, TextTooLong, Unavailable
 from server.inspection.encoder_study import study_encoder
-from server.inspection.search_trace import SearchTrace, trace_search
-from server.inspection.types import InspectionOptions, InspectionResult
+from server.inspection.search_trace import trace_search
+from server.inspection.types import InspectedSentence, InspectionResult
 from server.translation.catalog import Leg
 from server.translation.types import TranslationRequest
 
@@ -50,14 +51,9 @@ async def score(request: Request, parameters: ScoreParameters) -> Response:
     check_texts(tuple(given), services.settings)
     await enter(request, len(parameters.q), parameters.api_key)
     limit = deadline(request, services.settings.timeout_seconds)
-    options = InspectionOptions(masked_heads=parameters.masked_heads or ())
     inspector = services.inspector
-    results = [
-        await inspector.attend(
-            inspector.given(parameters.q, text, parameters.source, parameters.target), options, limit
-        )
-        for text in given
-    ]
+    pairs = [inspector.given(parameters.q, text, parameters.source, parameters.target) for text in given]
+    results = [await inspector.attend(pair, limit, masked_heads=parameters.masked_heads or ()) for pair in pairs]
     first, scores = results[0], [scored(result) for result in results]
     body = {"model": first.subject.leg.model.name, "source": text_pieces(first.source)}
     return json_response(body | {"scores": scores if isinstance(parameters.translation, list) else scores[0]})
@@ -84,9 +80,8 @@ async def traced(request: Request, parameters: TraceParameters) -> Response:
         storage=storage_of(request, caller),
         deadline=deadline(request, services.settings.timeout_seconds),
     )
-    return json_response(
-        traced_answer(await trace_search(services.inspector, translation_request, parameters.sentence))
-    )
+    subject, answer = await trace_search(services.inspector, translation_request, parameters.sentence)
+    return json_response(traced_answer(subject, answer))
 
 
 @router.get(
@@ -136,17 +131,18 @@ def scored(result: InspectionResult) -> dict[str, Any]:
     }
 
 
-def traced_answer(search: SearchTrace) -> dict[str, Any]:
+def traced_answer(subject: InspectedSentence, answer: TranslationResult) -> dict[str, Any]:
     """Returns the search step by step as in TraceAnswer."""
-    encoding, tokenizer = search.leg.encode(search.source_text), search.leg.model.tokenizer
+    leg, text = subject.leg, subject.pair.source_text
+    encoding, tokenizer = leg.encode(text), leg.model.tokenizer
     return {
-        "model": search.leg.model.name,
-        "language": {"source": search.leg.source, "target": search.leg.target},
-        "sentence": search.sentence,
-        "sentences": search.sentences,
-        "source": {"text": search.source_text, "pieces": encoding.pieces, "offsets": encoding.offsets},
-        "steps": [step_answer(tokenizer, step) for step in search.answer.trace],
-        "hypotheses": [hypothesis_answer(tokenizer, hypothesis) for hypothesis in search.answer.hypotheses],
+        "model": leg.model.name,
+        "language": {"source": leg.source, "target": leg.target},
+        "sentence": subject.sentence,
+        "sentences": subject.sentences,
+        "source": {"text": text, "pieces": encoding.pieces, "offsets": encoding.offsets},
+        "steps": [step_answer(tokenizer, step) for step in answer.trace],
+        "hypotheses": [hypothesis_answer(tokenizer, hypothesis) for hypothesis in answer.hypotheses],
     }
 
 

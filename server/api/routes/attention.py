@@ -54,7 +54,13 @@ async def attention(request: Request, parameters: Annotated[AttentionParameters,
     query = attention_query(parameters, accept, deadline(request, services.settings.timeout_seconds))
     caller = await enter(request, len(parameters.q or ""), parameters.api_key)
     subject = await inspected_sentence(query, services, caller, storage_of(request, caller))
-    result = await services.inspector.attend(subject, query.options, query.deadline)
+    result = await services.inspector.attend(
+        subject,
+        query.deadline,
+        masked_heads=parameters.masked_heads or (),
+        vectors_of=next(iter(parameters.vectors or ()), None),
+        align=query.align,
+    )
     return await formatted(query, result)
 
 
@@ -70,7 +76,7 @@ async def inspected_sentence(
         return given_pair(parameters, services)
     options = DecodingOptions(
         beam_size=parameters.beam_size or services.settings.beam_size,
-        masked_heads=query.options.masked_heads,
+        masked_heads=parameters.masked_heads or (),
         loop_guard=True,
     )
     if parameters.id is not None:

@@ -20,7 +20,9 @@ from server.api.schemas.base import (
     number_or_word,
     read_heads,
 )
-from server.inspection.pictures.render import DPIS, TITLE_LIMIT, WIDTHS, View
+from server.inspection.attention_view import View
+from server.inspection.pictures.convert import DPIS, WIDTHS
+from server.inspection.pictures.labels import TITLE_LIMIT
 from server.inspection.pictures.themes import ThemeName
 
 Format = Literal["json", "npz", "svg", "png", "pdf", "html"]

@@ -6,16 +6,19 @@ import struct
 import threading
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from server.errors import InvalidRequest
-from server.inspection.pictures.render import PictureFormat, PictureOptions
+from server.inspection.attention_view import ViewOptions
 from server.inspection.pictures.svg import Drawing, png_chunk, write_svg
 from server.inspection.pictures.text_width import font_folder
 
 if TYPE_CHECKING:  # imported for the first picture
     import typst
 
+PictureFormat = Literal["svg", "png", "pdf"]
+WIDTHS = (100, 4_000)
+DPIS = (36, 600)
 PIXELS_LIMIT = 24_000_000
 """Limit on the pixels of a PNG."""
 DPI, CARD_DPI = 144, 96
@@ -33,7 +36,7 @@ _PNG_HEAD = 33
 _lock = threading.Lock()  # bounds the memory and the threads of conversion
 
 
-def write(drawing: Drawing, format: PictureFormat, options: PictureOptions) -> bytes:
+def write(drawing: Drawing, format: PictureFormat, options: ViewOptions) -> bytes:
     """Returns the file. Raises InvalidRequest for a PNG of too many pixels. Takes up to some hundred milliseconds: call
     it in a thread."""
     width = float(options.width or drawing.width)

@@ -11,41 +11,40 @@ from model.analysis.attention_alignment import Word
 from server.engine.client.engine_client import Head
 from server.errors import InvalidRequest
 from server.inspection.attention_view import MapView, ViewOptions, select_maps
-from server.inspection.pictures.convert import write
+from server.inspection.pictures.convert import PictureFormat, write
 from server.inspection.pictures.labels import head_name
-from server.inspection.pictures.lines import Stripes, draw_lines
-from server.inspection.pictures.render import PictureFormat, PictureOptions, draw, query_number
+from server.inspection.pictures.lines import HEADS_LIMIT, Stripes, draw_lines, head_stripes
+from server.inspection.pictures.maps import draw_grid, draw_map
 from server.inspection.pictures.sentences import Line, LinkedSentences, draw_alignment, draw_card, fits_on_lines
 from server.inspection.pictures.svg import Drawing
 from server.inspection.pictures.themes import THEMES
-from server.inspection.types import InspectionResult
+from server.inspection.types import InspectionResult, out_of_range
 from server.inspection.word_alignment import align_words
 from server.text.languages import language_name
 
+MAPS_LIMIT = 144
+CELLS_LIMIT = 2_000_000
+"""Bounds of one picture: number of maps, and of weights in all maps together."""
 _LEAST_LINK = 0.05
 """Weight of a head below which an alignment shows no ribbon."""
 _HEADS_NAMED = 3
 
 
 def picture(
-    result: InspectionResult,
-    selection: ViewOptions,
-    options: PictureOptions,
-    format: PictureFormat,
-    masked_heads: tuple[Head, ...] = (),
+    result: InspectionResult, options: ViewOptions, format: PictureFormat, masked_heads: tuple[Head, ...] = ()
 ) -> bytes:
     """Returns a picture of the selected maps. Raises InvalidRequest for maps or options that no picture shows. Takes up
     to some hundred milliseconds: call it in a thread."""
     if options.view in ("alignment", "card"):
-        return write(_linked(result, selection, options, masked_heads), format, options)
-    maps = select_maps(result, selection)
+        return write(_linked(result, options, masked_heads), format, options)
+    maps = select_maps(result, options)
     if not options.special:
-        maps = [without_special(view, result, selection.level) for view in maps]
-    caption = {"max": "share of the largest weight of the map"}.get(selection.normalize, "attention weight")
+        maps = [without_special(view, result, options.level) for view in maps]
+    caption = {"max": "share of the largest weight of the map"}.get(options.normalize, "attention weight")
     return write(draw(maps, options, title_lines(result, options), caption), format, options)
 
 
-def title_lines(result: InspectionResult, options: PictureOptions) -> tuple[str, ...]:
+def title_lines(result: InspectionResult, options: ViewOptions) -> tuple[str, ...]:
     """Returns the lines of the title."""
     if options.title is None:
         return tuple(line for line in (result.source.text, result.target.text) if line)
@@ -71,16 +70,54 @@ def without_special(view: MapView, result: InspectionResult, level: str) -> MapV
     )
 
 
-def _linked(
-    result: InspectionResult,
-    selection: ViewOptions,
-    options: PictureOptions,
-    masked_heads: tuple[Head, ...],
-) -> Drawing:
+def draw(maps: Sequence[MapView], options: ViewOptions, title: Sequence[str], caption: str) -> Drawing:
+    """Returns a picture of maps: heat maps or lines. `caption` stands beside the scale. Raises InvalidRequest for maps
+    that the view cannot show."""
+    count = sum(len(view.layers) * len(view.heads) for view in maps)
+    if count > MAPS_LIMIT:
+        raise InvalidRequest(f"A picture shows at most {MAPS_LIMIT} maps, not {count}; choose a kind, layer or head.")
+    if (cells := sum(view.weights.size for view in maps)) > CELLS_LIMIT:
+        raise InvalidRequest(f"A picture shows at most {CELLS_LIMIT:,} weights, not {cells:,}; choose a layer or head.")
+    theme = THEMES[options.theme]
+    single = len(maps) == 1 and maps[0].weights.shape[:2] == (1, 1)
+    if options.view == "lines":
+        if len(maps) != 1 or len(maps[0].layers) != 1:
+            raise InvalidRequest(
+                "view=lines shows one layer of one kind: give kind (cross, encoder or decoder) and layer."
+            )
+        if len(maps[0].heads) > HEADS_LIMIT:
+            raise InvalidRequest(f"view=lines shows at most {HEADS_LIMIT} heads; choose some, such as head=0,3.")
+        stripes = head_stripes(maps[0], query_number(options.query, maps[0].queries))
+        return draw_lines(stripes, theme, title)
+    if options.query is not None:
+        raise InvalidRequest("query is for the views lines, alignment and card.")
+    if options.view == "map" and not single:
+        raise InvalidRequest("view=map shows one map: give kind (cross, encoder or decoder), layer and head.")
+    if single and options.view != "grid":
+        return draw_map(maps[0], theme, title, caption)
+    return draw_grid(maps, theme, title, caption)
+
+
+def query_number(query: int | str | None, labels: Sequence[str]) -> int | None:
+    """Returns the number of the row that `query` names by number or text. Raises InvalidRequest if there is none."""
+    if query is None:
+        return None
+    if isinstance(query, int):
+        if query < len(labels):
+            return query
+        raise out_of_range("query", len(labels), "this picture", "row")
+    word = query.strip().casefold()
+    plain = [label.strip("\u2581 ").casefold() for label in labels]
+    if word not in plain:
+        raise InvalidRequest("query names no row of this picture; give one of its words, or a number from 0.")
+    return plain.index(word)
+
+
+def _linked(result: InspectionResult, options: ViewOptions, masked_heads: tuple[Head, ...]) -> Drawing:
     """Returns the alignment or the card. The links are the word alignment, or the weights of one map of
     cross-attention if layer and head are given."""
     theme = THEMES[options.theme]
-    pair, source_of_links = _pair(result, selection, options)
+    pair, source_of_links = _pair(result, options)
     if options.view == "card":
         leg = result.subject.leg
         languages = f"{language_name(leg.source)} \u2192 {language_name(leg.target)}"
@@ -98,13 +135,13 @@ def _linked(
     return draw_lines(stripes, theme, title)
 
 
-def _pair(result: InspectionResult, selection: ViewOptions, options: PictureOptions) -> tuple[LinkedSentences, str]:
+def _pair(result: InspectionResult, options: ViewOptions) -> tuple[LinkedSentences, str]:
     """Returns the words without special tokens, their links, and what the links are."""
-    if selection.layer == "all" and selection.head == "all":
+    if options.layer == "all" and options.head == "all":
         aligned = align_words(result)
         links, source_of_links = aligned.links, f"word alignment ({aligned.method})"
     else:
-        chosen = dataclasses.replace(selection, kinds=("cross",), level="word")
+        chosen = dataclasses.replace(options, kind="cross", level="word")
         [view] = select_maps(result, chosen)
         if view.weights.shape[:2] != (1, 1):
             raise InvalidRequest(

@@ -105,7 +105,7 @@ def test_a_decoder_with_a_recurrence_has_no_maps_but_forget_gates(client, engine
 
 
 def test_limits_of_pictures_and_of_weights(client, engine, monkeypatch):
-    monkeypatch.setattr("server.inspection.pictures.render.MAPS_LIMIT", 3)
+    monkeypatch.setattr("server.inspection.pictures.picture.MAPS_LIMIT", 3)
     answer = client.get("/attention", params=ASK | {"format": "png"})
     assert answer.status_code == 400 and "choose" in answer.json()["error"]
     monkeypatch.setattr("server.api.attention_formats.WEIGHTS_LIMIT", 10)

@@ -10,8 +10,8 @@ import pypdfium2
 from lxml import etree
 from PIL import Image
 
+from server.inspection.attention_view import ViewOptions
 from server.inspection.pictures.convert import write
-from server.inspection.pictures.render import PictureOptions
 from server.inspection.pictures.svg import Box, Cells, Curve, Drawing, Text
 from server.inspection.pictures.themes import THEMES, levels, ramp
 
@@ -30,7 +30,7 @@ def pixels(png: bytes) -> np.ndarray:
 
 def test_the_colours_of_a_png_are_those_of_the_scale():
     weights = np.array([[0, 0.25], [0.5, 1]], dtype=np.float32)
-    image = pixels(write(drawing(Cells(0, 0, 120, 80, levels(weights))), "png", PictureOptions(dpi=96)))
+    image = pixels(write(drawing(Cells(0, 0, 120, 80, levels(weights))), "png", ViewOptions(dpi=96)))
     assert image.shape == (80, 120, 3)
     colors = ramp(THEMES["light"])[levels(weights)]
     for row, column in np.ndindex(2, 2):
@@ -39,27 +39,27 @@ def test_the_colours_of_a_png_are_those_of_the_scale():
 
 def test_width_and_dpi_set_the_size_of_every_format():
     empty = drawing(Box(10, 10, 20, 20, "#000000"))
-    image = write(empty, "png", PictureOptions(width=240, dpi=192))
+    image = write(empty, "png", ViewOptions(width=240, dpi=192))
     assert pixels(image).shape == (320, 480, 3)
     assert struct.unpack(">II", image[image.index(b"pHYs") + 4 :][:8]) == (7559, 7559)  # pixels per metre
-    assert b'width="240" height="160" viewBox="0 0 120 80"' in write(empty, "svg", PictureOptions(width=240))
-    page = pypdfium2.PdfDocument(write(empty, "pdf", PictureOptions(width=240)))[0]
+    assert b'width="240" height="160" viewBox="0 0 120 80"' in write(empty, "svg", ViewOptions(width=240))
+    page = pypdfium2.PdfDocument(write(empty, "pdf", ViewOptions(width=240)))[0]
     assert page.get_size() == (180, 120)  # points
 
 
 def test_texts_cannot_add_markup():
-    svg = write(drawing(Text(5, 20, ATTACK, 10, "#000000")), "svg", PictureOptions())
+    svg = write(drawing(Text(5, 20, ATTACK, 10, "#000000")), "svg", ViewOptions())
     root = etree.fromstring(svg)
     assert {element.tag for element in root.iter()} == {SVG + "svg", SVG + "rect", SVG + "text"}
     assert "<script>alert('x')</script>" in root.find(SVG + "text").text
     for format in ("pdf", "png"):
-        assert write(drawing(Text(5, 20, ATTACK, 10, "#000000")), format, PictureOptions())
+        assert write(drawing(Text(5, 20, ATTACK, 10, "#000000")), format, ViewOptions())
 
 
 def test_the_text_of_a_pdf_can_be_copied_and_its_fonts_are_embedded():
     words = ["Straße ▁the", "Привет", "fine"]
     shapes = [Text(5, 15 + 20 * i, word, 10, "#000000", rotated=False) for i, word in enumerate(words)]
-    data = write(drawing(*shapes), "pdf", PictureOptions())
+    data = write(drawing(*shapes), "pdf", ViewOptions())
     assert data.startswith(b"%PDF-1.7") and b"/FontFile2" in data and data.count(b"/Subtype/Type0") == 1
     text = pypdfium2.PdfDocument(data)[0].get_textpage().get_text_range()
     assert text.splitlines() == words
@@ -76,16 +76,14 @@ def test_equal_drawings_give_equal_bytes():
         )
 
     for format in ("svg", "pdf", "png"):
-        assert write(drawing(*shapes()), format, PictureOptions()) == write(
-            drawing(*shapes()), format, PictureOptions()
-        )
+        assert write(drawing(*shapes()), format, ViewOptions()) == write(drawing(*shapes()), format, ViewOptions())
 
 
 def test_a_large_map_is_an_image_in_an_svg():
     many = levels(np.full((210, 210), 0.5, dtype=np.float32) + np.eye(210, dtype=np.float32) / 4)
-    svg = write(drawing(Cells(0, 0, 100, 80, many)), "svg", PictureOptions()).decode()
+    svg = write(drawing(Cells(0, 0, 100, 80, many)), "svg", ViewOptions()).decode()
     assert 'href="data:image/png;base64,' in svg and len(svg) < 50_000
-    few = write(drawing(Cells(0, 0, 100, 80, many[:20, :20])), "svg", PictureOptions()).decode()
+    few = write(drawing(Cells(0, 0, 100, 80, many[:20, :20])), "svg", ViewOptions()).decode()
     assert "<image" not in few and few.count("<path") == 3  # the paper, the diagonal and the rest
 
 

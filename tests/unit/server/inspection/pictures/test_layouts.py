@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from server.errors import InvalidRequest
-from server.inspection.attention_view import MapView
-from server.inspection.pictures import lines, render
+from server.inspection.attention_view import MapView, ViewOptions
+from server.inspection.pictures import lines, picture
 from server.inspection.pictures.convert import write
 from server.inspection.pictures.labels import printable, wrapped
-from server.inspection.pictures.render import PictureOptions, draw
+from server.inspection.pictures.picture import draw
 from server.inspection.pictures.sentences import CARD, Line, LinkedSentences, draw_alignment, draw_card
 from server.inspection.pictures.svg import Cells, Curve, Drawing, Text
 from server.inspection.pictures.text_width import right_to_left, width
@@ -39,14 +39,14 @@ def inside(drawing: Drawing) -> bool:
 
 
 def test_a_map_names_all_tokens_and_has_a_scale():
-    drawing = draw([maps()], PictureOptions(), ["A title"], "attention weight")
+    drawing = draw([maps()], ViewOptions(), ["A title"], "attention weight")
     assert {"A title", "Katze", "schläft", "cat", "sleeps", "source", "translation"} <= set(texts(drawing))
     assert {"0.00", "0.50", "1.00", "attention weight", "cross, layer 0, head 0"} <= set(texts(drawing))
     assert inside(drawing)
 
 
 def test_a_grid_names_its_tokens_and_has_one_scale():
-    drawing = draw([maps(2, 3), maps(2, 3, kind="encoder")], PictureOptions(), [], "attention weight")
+    drawing = draw([maps(2, 3), maps(2, 3, kind="encoder")], ViewOptions(), [], "attention weight")
     shown = texts(drawing)
     assert [shown.count(label) for label in ("Katze", "schläft", "cat", "sleeps")] == [4, 4, 6, 6]
     assert shown.count("layer 1, head 2") == 2 and shown.count("0.50") == 1
@@ -56,7 +56,7 @@ def test_a_grid_names_its_tokens_and_has_one_scale():
 def test_equal_weights_have_equal_colours_in_all_pictures():
     def level(largest: float) -> int:
         weights = np.array([[[[0.3, largest]]]], dtype=np.float32)
-        drawing = draw([MapView("cross", weights, (0,), (0,), ("a",), ("b", "c"))], PictureOptions(), [], "")
+        drawing = draw([MapView("cross", weights, (0,), (0,), ("a",), ("b", "c"))], ViewOptions(), [], "")
         return next(shape for shape in drawing.shapes if isinstance(shape, Cells)).levels[0, 0]
 
     assert level(0.4) == level(0.9)
@@ -64,13 +64,13 @@ def test_equal_weights_have_equal_colours_in_all_pictures():
 
 def test_many_tokens_leave_out_labels_and_stay_small():
     many = [f"token{i}" for i in range(400)]
-    drawing = draw([maps(queries=many, keys=many)], PictureOptions(), [], "")
+    drawing = draw([maps(queries=many, keys=many)], ViewOptions(), [], "")
     assert drawing.width < 1_600 and "token0" in texts(drawing) and "token1" not in texts(drawing)
     assert inside(drawing)
 
 
 def test_lines_of_several_heads_lie_side_by_side():
-    drawing = draw([maps(1, 2, kind="encoder")], PictureOptions(view="lines"), [], "")
+    drawing = draw([maps(1, 2, kind="encoder")], ViewOptions(view="lines"), [], "")
     curves = [shape for shape in drawing.shapes if isinstance(shape, Curve) and shape.opacity < 1]
     assert len(curves) == 2 * 2 * 2 and len({curve.color for curve in curves}) == 2
     assert len({curve.points[0] for curve in curves[:2]}) == 2
@@ -78,7 +78,7 @@ def test_lines_of_several_heads_lie_side_by_side():
 
 
 def test_lines_of_one_query():
-    options = PictureOptions(view="lines", query="SCHLÄFT")
+    options = ViewOptions(view="lines", query="SCHLÄFT")
     drawing = draw([maps(1, 1, ("▁Katze", "▁schläft"))], options, [], "")
     assert sum(isinstance(shape, Curve) and shape.opacity < 1 for shape in drawing.shapes) == 2
 
@@ -87,7 +87,7 @@ def test_the_faintest_lines_are_left_out(monkeypatch):
     monkeypatch.setattr(lines, "LINES_LIMIT", 3)
     weights = np.array([[[[0.1, 0.2, 0.7], [0.3, 0.3, 0.4]]]], dtype=np.float32)
     view = MapView("cross", weights, (0,), (0,), ("a", "b"), ("c", "d", "e"))
-    drawing = draw([view], PictureOptions(view="lines"), [], "")
+    drawing = draw([view], ViewOptions(view="lines"), [], "")
     shown = sum(isinstance(shape, Curve) and shape.opacity < 1 for shape in drawing.shapes)
     assert shown in (3, 4)  # 0.3 is there twice
 
@@ -104,16 +104,16 @@ def test_the_faintest_lines_are_left_out(monkeypatch):
 )
 def test_what_a_view_cannot_show_is_refused(views, options, said):
     with pytest.raises(InvalidRequest, match=said):
-        draw(views, PictureOptions(**options), [], "")
+        draw(views, ViewOptions(**options), [], "")
 
 
 def test_the_number_of_maps_and_weights_is_bounded(monkeypatch):
-    monkeypatch.setattr(render, "MAPS_LIMIT", 3)
+    monkeypatch.setattr(picture, "MAPS_LIMIT", 3)
     with pytest.raises(InvalidRequest, match="at most 3 maps"):
-        draw([maps(2, 2)], PictureOptions(), [], "")
-    monkeypatch.setattr(render, "CELLS_LIMIT", 3)
+        draw([maps(2, 2)], ViewOptions(), [], "")
+    monkeypatch.setattr(picture, "CELLS_LIMIT", 3)
     with pytest.raises(InvalidRequest, match="at most 3 weights"):
-        draw([maps()], PictureOptions(), [], "")
+        draw([maps()], ViewOptions(), [], "")
 
 
 def test_an_alignment_links_words():
@@ -138,7 +138,7 @@ def test_a_card_has_the_size_of_a_preview_and_drops_words_that_do_not_fit():
     assert texts(drawing).count("\u2026") == 2 and "word59" not in texts(drawing)
     strong = [shape for shape in drawing.shapes if isinstance(shape, Curve) and shape.color == LIGHT.accent]
     assert len(strong) == 1
-    assert write(drawing, "png", PictureOptions(view="card"))[16:24] == (1200).to_bytes(4) + (630).to_bytes(4)
+    assert write(drawing, "png", ViewOptions(view="card"))[16:24] == (1200).to_bytes(4) + (630).to_bytes(4)
 
 
 def test_long_titles_are_broken_and_shortened():
