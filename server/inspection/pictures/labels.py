@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
 from server.inspection.attention_view import MapView
-from server.inspection.pictures.svg import Anchor, Box, Cells, Drawing, Text
+from server.inspection.pictures.svg import Drawing
 from server.inspection.pictures.text_width import right_to_left, width
 from server.inspection.pictures.themes import levels
 
@@ -39,10 +38,8 @@ def add_title(drawing: Drawing, lines: Sequence[str]) -> float:
         for part in wrapped(printable(line, 1000), TITLE, room):
             y += TITLE * 1.35
             color = drawing.theme.ink if number == 0 else drawing.theme.soft
-            text = Text(MARGIN, y - TITLE * 0.3, part, TITLE, color)
-            if right_to_left(line):
-                text = replace(text, x=drawing.width - MARGIN, anchor="end")
-            drawing.add(text)
+            x, anchor = (drawing.width - MARGIN, "end") if right_to_left(line) else (MARGIN, "start")
+            drawing.text(x, y - TITLE * 0.3, part, TITLE, color, anchor)
     return y
 
 
@@ -89,13 +86,13 @@ def add_labels(
     size: float,
     *,
     above: bool,
-    anchor: Anchor = "end",
+    anchor: str = "end",
 ) -> None:
     """Names the rows of a map whose first row begins at (x, y), or (`above`) its columns, as rotated text."""
     for number, label in labels.items():
         place = (number + 0.5) * pitch + 0.35 * size
         where = (x + place, y) if above else (x, y + place)
-        drawing.add(Text(*where, label, size, drawing.theme.ink, "start" if above else anchor, rotated=above))
+        drawing.text(*where, label, size, drawing.theme.ink, "start" if above else anchor, rotated=above)
 
 
 def widest(labels: dict[int, str], size: float) -> float:
@@ -106,13 +103,11 @@ def widest(labels: dict[int, str], size: float) -> float:
 def add_scale(drawing: Drawing, x: float, y: float, caption: str, length: float = 180.0) -> float:
     """Draws the scale of the weights, linear in the weight, with its numbers, and returns the lower edge of the drawing."""
     theme = drawing.theme
-    drawing.add(Cells(x, y, length, 9, levels(np.linspace(0, 1, 60, dtype=np.float32))[None]))
-    drawing.add(Box(x, y, length, 9, stroke=theme.line))
+    drawing.heat_map(x, y, length, 9, levels(np.linspace(0, 1, 60, dtype=np.float32))[None])
+    drawing.box(x, y, length, 9, stroke=theme.line)
     for part in range(5):
-        drawing.add(
-            Text(x + part * length / 4, y + 20, f"{part / 4:.2f}", SMALL, theme.soft, "middle" if part else "start")
-        )
-    drawing.add(Text(x + length + 18, y + 9, caption, SMALL, theme.soft))
+        drawing.text(x + part * length / 4, y + 20, f"{part / 4:.2f}", SMALL, theme.soft, "middle" if part else "start")
+    drawing.text(x + length + 18, y + 9, caption, SMALL, theme.soft)
     return y + 24 + MARGIN
 
 

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from server.inspection.attention_view import MapView
 from server.inspection.pictures.labels import (
     MARGIN,
     SMALL,
     add_labels,
     add_title,
-    head_name,
     label_size,
     printable,
     shown_labels,
     widest,
 )
-from server.inspection.pictures.maps import KEYS, QUERIES
-from server.inspection.pictures.svg import Curve, Drawing, Text
+from server.inspection.pictures.svg import Drawing
 from server.inspection.pictures.text_width import width
 from server.inspection.pictures.themes import Theme
 
@@ -36,54 +32,38 @@ _THICKEST = 9.0
 _GAP = 260.0
 
 
-@dataclass(frozen=True, slots=True)
-class Stripes:
-    """Weights between two lists of words in several colours: `weights` (colours, left, right), with a name each."""
-
-    weights: NDArray[np.float32]
-    names: tuple[str, ...]
-    left: tuple[str, ...]
-    right: tuple[str, ...]
-    captions: tuple[str, str]
-
-
-def head_stripes(view: MapView, query: int | None) -> Stripes:
-    """Returns the heads of one layer. `query` selects the lines of one query."""
-    weights = view.weights[0]
-    if query is not None:
-        alone = np.zeros_like(weights)
-        alone[:, query] = weights[:, query]
-        weights = alone
-    names = tuple(f"{view.kind}, layer {view.layers[0]}, {head_name(head)}" for head in view.heads)
-    return Stripes(weights, names, view.queries, view.keys, (QUERIES[view.kind], KEYS[view.kind]))
-
-
-def draw_lines(stripes: Stripes, theme: Theme, title: Sequence[str]) -> Drawing:
-    """Returns a picture with the queries on the left, the keys on the right, and a line for each weight. Thickness and
-    opacity show the weight; the lines of several heads lie side by side."""
-    rows = max(len(stripes.left), len(stripes.right))
+def draw_lines(
+    weights: NDArray[np.float32],
+    names: Sequence[str],
+    sides: Sequence[Sequence[str]],
+    captions: Sequence[str],
+    theme: Theme,
+    title: Sequence[str],
+) -> Drawing:
+    """Returns a picture of `weights` (heads, left, right) with the words of two `sides` below their `captions`, and a line
+    for each weight in the colour of its head. Thickness and opacity show the weight; the lines of several heads, which
+    have `names`, lie side by side."""
+    rows = max(map(len, sides))
     row = max(_SMALLEST_ROW, min(_LARGEST_ROW, _SIDE / rows))
-    left, right = shown_labels(stripes.left, row), shown_labels(stripes.right, row)
+    left, right = (shown_labels(side, row) for side in sides)
     size = label_size(row)
     start = MARGIN + widest(left, size) + 8
-    legend = max(width(name, SMALL) for name in stripes.names) + 40
+    legend = max(width(name, SMALL) for name in names) + 40
     total = max(start + _GAP + 8 + widest(right, size) + MARGIN, MARGIN * 2 + legend)
-    colors = theme.hues if len(stripes.names) > 1 else (theme.accent,)
+    colors = theme.hues if len(names) > 1 else (theme.accent,)
     drawing = Drawing(total, 0, theme)
     y = add_title(drawing, title)
-    for number, name in enumerate(stripes.names):
+    for number, name in enumerate(names):
         y += 18
         color = colors[number % len(colors)]
         start_of_line, end_of_line = (MARGIN, y - 3), (MARGIN + 24, y - 3)
-        drawing.add(Curve((start_of_line, start_of_line, end_of_line, end_of_line), 5, color))
-        drawing.add(Text(MARGIN + 32, y, name, SMALL, theme.soft))
+        drawing.curve((start_of_line, start_of_line, end_of_line, end_of_line), 5, color)
+        drawing.text(MARGIN + 32, y, name, SMALL, theme.soft)
     top = y + 28
     drawing.height = top + rows * row + MARGIN
-    drawing.add(
-        Text(start - 8, y + 18, printable(stripes.captions[0]), SMALL, theme.soft, "end"),
-        Text(start + _GAP + 8, y + 18, printable(stripes.captions[1]), SMALL, theme.soft),
-    )
-    _add_curves(drawing, stripes.weights, (start, top), row, colors)
+    drawing.text(start - 8, y + 18, printable(captions[0]), SMALL, theme.soft, "end")
+    drawing.text(start + _GAP + 8, y + 18, printable(captions[1]), SMALL, theme.soft)
+    _add_curves(drawing, weights, (start, top), row, colors)
     add_labels(drawing, left, start - 8, top, row, size, above=False)
     add_labels(drawing, right, start + _GAP + 8, top, row, size, above=False, anchor="start")
     return drawing
@@ -104,7 +84,7 @@ def _add_curves(
             thick = thickest * weight
             start, end = (y + (number + 0.5) * row + offset + thick / 2 for number in (query, key))
             points = (x, start), (x + 0.45 * _GAP, start), (x + 0.55 * _GAP, end), (x + _GAP, end)
-            drawing.add(Curve(points, max(0.6, thick), colors[head % len(colors)], min(1.0, 0.15 + weight)))
+            drawing.curve(points, max(0.6, thick), colors[head % len(colors)], min(1.0, 0.15 + weight))
             offset += thick
 
 

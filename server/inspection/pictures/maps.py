@@ -17,7 +17,7 @@ from server.inspection.pictures.labels import (
     shown_labels,
     widest,
 )
-from server.inspection.pictures.svg import Box, Cells, Drawing, Text
+from server.inspection.pictures.svg import Drawing
 from server.inspection.pictures.text_width import width
 from server.inspection.pictures.themes import Theme, levels
 
@@ -43,15 +43,15 @@ def draw_map(view: MapView, theme: Theme, title: Sequence[str], caption: str) ->
     drawing = Drawing(total, 0, theme)
     y = add_title(drawing, title)
     top = y + SMALL * 2 + 14 + widest(columns, size) + 6
-    drawing.add(Text(MARGIN, y + 14, map_name(view, 0, 0), SMALL, theme.soft))
-    drawing.add(Text(left + body / 2, y + 30, KEYS[view.kind], SMALL, theme.soft, "middle"))
-    drawing.add(
-        Text(MARGIN + SMALL, top + queries * cell / 2, QUERIES[view.kind], SMALL, theme.soft, "middle", rotated=True)
+    drawing.text(MARGIN, y + 14, map_name(view, 0, 0), SMALL, theme.soft)
+    drawing.text(left + body / 2, y + 30, KEYS[view.kind], SMALL, theme.soft, "middle")
+    drawing.text(
+        MARGIN + SMALL, top + queries * cell / 2, QUERIES[view.kind], SMALL, theme.soft, "middle", rotated=True
     )
     add_labels(drawing, rows, left - 6, top, cell, size, above=False)
     add_labels(drawing, columns, left, top - 6, cell, size, above=True)
-    drawing.add(Cells(left, top, body, queries * cell, levels(view.weights[0, 0])))
-    drawing.add(Box(left, top, body, queries * cell, stroke=theme.line))
+    drawing.heat_map(left, top, body, queries * cell, levels(view.weights[0, 0]))
+    drawing.box(left, top, body, queries * cell, stroke=theme.line)
     drawing.height = add_scale(drawing, left, top + queries * cell + 14, caption)
     return drawing
 
@@ -70,7 +70,7 @@ def draw_grid(views: Sequence[MapView], theme: Theme, title: Sequence[str], capt
     y = add_title(drawing, title)
     for view, top, (rows, keys), (row_size, key_size) in zip(views, tops, names, sizes, strict=True):
         about = f"{view.kind}: rows {QUERIES[view.kind]}, columns {KEYS[view.kind]}"
-        drawing.add(Text(MARGIN, y + 16, about, SMALL, theme.soft))
+        drawing.text(MARGIN, y + 16, about, SMALL, theme.soft)
         y += top
         for head in range(len(view.heads)):
             x = left + head * (_GRID_MAP + _GRID_GAP)
@@ -91,9 +91,9 @@ def _add_row(
     for number, head in enumerate(view.heads):
         x = left + number * (_GRID_MAP + _GRID_GAP)
         name = f"layer {view.layers[layer]}, {head_name(head)}"
-        drawing.add(Text(x, top - 4, name, SMALL - 1, theme.soft))
-        drawing.add(Cells(x, top, _GRID_MAP, _GRID_MAP, levels(view.weights[layer, number])))
-        drawing.add(Box(x, top, _GRID_MAP, _GRID_MAP, stroke=theme.line))
+        drawing.text(x, top - 4, name, SMALL - 1, theme.soft)
+        drawing.heat_map(x, top, _GRID_MAP, _GRID_MAP, levels(view.weights[layer, number]))
+        drawing.box(x, top, _GRID_MAP, _GRID_MAP, stroke=theme.line)
 
 
 def _grid_labels(view: MapView) -> tuple[dict[int, str], dict[int, str]]:

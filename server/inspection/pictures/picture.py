@@ -12,9 +12,9 @@ from server.engine.client.engine_client import Head
 from server.errors import InvalidRequest
 from server.inspection.attention_view import MapView, ViewOptions, select_maps
 from server.inspection.pictures.convert import PictureFormat, write
-from server.inspection.pictures.labels import head_name
-from server.inspection.pictures.lines import HEADS_LIMIT, Stripes, draw_lines, head_stripes
-from server.inspection.pictures.maps import draw_grid, draw_map
+from server.inspection.pictures.labels import map_name
+from server.inspection.pictures.lines import HEADS_LIMIT, draw_lines
+from server.inspection.pictures.maps import KEYS, QUERIES, draw_grid, draw_map
 from server.inspection.pictures.sentences import Line, LinkedSentences, draw_alignment, draw_card, fits_on_lines
 from server.inspection.pictures.svg import Drawing
 from server.inspection.pictures.themes import THEMES
@@ -87,8 +87,14 @@ def draw(maps: Sequence[MapView], options: ViewOptions, title: Sequence[str], ca
             )
         if len(maps[0].heads) > HEADS_LIMIT:
             raise InvalidRequest(f"view=lines shows at most {HEADS_LIMIT} heads; choose some, such as head=0,3.")
-        stripes = head_stripes(maps[0], query_number(options.query, maps[0].queries))
-        return draw_lines(stripes, theme, title)
+        [view] = maps
+        query = query_number(options.query, view.queries)
+        names = [map_name(view, 0, head) for head in range(len(view.heads))]
+        weights = view.weights[0]
+        if query is not None:  # the lines of the other queries are left out
+            weights = np.where(np.arange(len(view.queries))[:, None] == query, weights, np.float32(0))
+        captions = QUERIES[view.kind], KEYS[view.kind]
+        return draw_lines(weights, names, (view.queries, view.keys), captions, theme, title)
     if options.query is not None:
         raise InvalidRequest("query is for the views lines, alignment and card.")
     if options.view == "map" and not single:
@@ -131,8 +137,8 @@ def _linked(result: InspectionResult, options: ViewOptions, masked_heads: tuple[
     for source, target, weight in pair.links:
         if pair.chosen is None or target == pair.chosen:
             weights[0, source, target] = weight
-    stripes = Stripes(weights, (caption,), pair.source.words, pair.target.words, ("source", "translation"))
-    return draw_lines(stripes, theme, title)
+    sides = pair.source.words, pair.target.words
+    return draw_lines(weights, (caption,), sides, ("source", "translation"), theme, title)
 
 
 def _pair(result: InspectionResult, options: ViewOptions) -> tuple[LinkedSentences, str]:
@@ -149,7 +155,7 @@ def _pair(result: InspectionResult, options: ViewOptions) -> tuple[LinkedSentenc
             )
         weights = view.weights[0, 0]
         links = tuple((int(k), int(q), float(weights[q, k])) for q, k in np.argwhere(weights >= _LEAST_LINK))
-        source_of_links = f"cross, layer {view.layers[0]}, {head_name(view.heads[0])}"
+        source_of_links = map_name(view, 0, 0)
     source, sources = _line(result.source.words)
     target, targets = _line(result.target.words)
     kept = tuple((sources[i], targets[j], weight) for i, j, weight in links if i in sources and j in targets)

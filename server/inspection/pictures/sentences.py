@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from server.inspection.pictures.labels import MARGIN, SMALL, add_title, printable
-from server.inspection.pictures.svg import Box, Curve, Drawing, Text
+from server.inspection.pictures.svg import Drawing
 from server.inspection.pictures.text_width import right_to_left, width
 from server.inspection.pictures.themes import Theme
 
@@ -59,7 +59,7 @@ def draw_alignment(pair: LinkedSentences, theme: Theme, title: Sequence[str], ca
     top = add_title(drawing, title) + 30
     drawing.height = top + 210 + MARGIN
     _add_pair(drawing, pair, _SIZE, total / 2, (top + 8, top + 160))
-    drawing.add(Text(MARGIN, top + 205, caption, SMALL, theme.soft))
+    drawing.text(MARGIN, top + 205, caption, SMALL, theme.soft)
     return drawing
 
 
@@ -70,14 +70,14 @@ def draw_card(pair: LinkedSentences, theme: Theme, languages: str, notes: Sequen
     room = CARD[0] - 120
     size = max(20.0, min(46.0, *(46.0 * room / max(1.0, line.length(46.0)) for line in (pair.source, pair.target))))
     shown = _shortened(pair, size, room)
-    drawing.add(Box(0, 0, CARD[0], 10, theme.accent))
+    drawing.box(0, 0, CARD[0], 10, theme.accent)
     heading = printable(languages if title is None else title, 90)
-    drawing.add(Text(60, 82, heading, 26 if width(heading, 26) <= room else 26 * room / width(heading, 26), theme.soft))
+    drawing.text(60, 82, heading, 26 if width(heading, 26) <= room else 26 * room / width(heading, 26), theme.soft)
     _add_pair(drawing, shown, size, CARD[0] / 2, (215, 455))
-    drawing.add(Text(60, 585, "Attentive", 26, theme.accent))
+    drawing.text(60, 585, "Attentive", 26, theme.accent)
     at = CARD[0] - 60
     for note in [printable(note, 60) for note in reversed(notes)]:
-        drawing.add(Text(at, 585, note, 20, theme.soft, "end"))
+        drawing.text(at, 585, note, 20, theme.soft, "end")
         at -= width(note, 20) + 30
     return drawing
 
@@ -92,13 +92,11 @@ def _add_pair(drawing: Drawing, pair: LinkedSentences, size: float, middle: floa
     for i, j, weight in sorted(pair.links, key=lambda link: link[1] == pair.chosen):
         stands_out = pair.chosen is None or pair.chosen == j
         a, b = source[i], target[j]
-        drawing.add(
-            Curve(
-                ((a, start), (a, start + third), (b, end - third), (b, end)),
-                max(1.0, size * _THICKEST * weight),
-                theme.accent if stands_out else theme.soft,
-                (0.25 + 0.6 * weight) if stands_out else 0.2,
-            )
+        drawing.curve(
+            ((a, start), (a, start + third), (b, end - third), (b, end)),
+            max(1.0, size * _THICKEST * weight),
+            theme.accent if stands_out else theme.soft,
+            (0.25 + 0.6 * weight) if stands_out else 0.2,
         )
     linked = {i for i, j, _ in pair.links if j == pair.chosen}
     for line, places, y, marked in (
@@ -107,7 +105,7 @@ def _add_pair(drawing: Drawing, pair: LinkedSentences, size: float, middle: floa
     ):
         for number, (word, x) in enumerate(zip(line.words, places, strict=True)):
             strong = pair.chosen is None or number in marked
-            drawing.add(Text(x, y, printable(word), size, theme.ink if strong else theme.soft, "middle"))
+            drawing.text(x, y, printable(word), size, theme.ink if strong else theme.soft, "middle")
 
 
 def _shortened(pair: LinkedSentences, size: float, room: float) -> LinkedSentences:

@@ -1,4 +1,4 @@
-"""The shapes of a drawing, and the SVG of it. Texts stay texts; the SVG has no scripts, styles or links."""
+"""Drawings in SVG. Texts stay texts; the SVG has no scripts, styles or links."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import struct
 import zlib
 from dataclasses import dataclass, field
 from html import escape
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,130 +20,87 @@ _VECTOR_CELLS = 40_000
 _PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _PALETTE = 3
 """Colour type of a PNG whose pixels are numbers of colours in a palette."""
-Anchor = Literal["start", "middle", "end"]
 Point = tuple[float, float]
 Points = tuple[Point, Point, Point, Point]
 
 
-@dataclass(frozen=True, slots=True)
-class Box:
-    """A rectangle with an optional fill and outline, as colours `#rrggbb`."""
-
-    x: float
-    y: float
-    width: float
-    height: float
-    fill: str | None = None
-    stroke: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Cells:
-    """A heat map: `levels` (rows, columns), uint8, are places on the colour scale of the theme."""
-
-    x: float
-    y: float
-    width: float
-    height: float
-    levels: NDArray[np.uint8]
-
-
-@dataclass(frozen=True, slots=True)
-class Curve:
-    """A cubic Bézier curve through four points (x, y), as a line of this width."""
-
-    points: Points
-    width: float
-    color: str
-    opacity: float = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Text:
-    """One line of text. (x, y) is on the baseline. A rotated text reads upwards."""
-
-    x: float
-    y: float
-    text: str
-    size: float
-    color: str
-    anchor: Anchor = "start"
-    rotated: bool = False
-
-
-Shape = Box | Cells | Curve | Text
+HeatMap = tuple[float, float, float, float, NDArray[np.uint8]]
+"""Its place (x, y, width, height), and the `levels` (rows, columns) of its cells on the colour scale of the theme."""
 
 
 @dataclass(slots=True)
 class Drawing:
-    """Shapes in pixels, y downwards, in the order in which they are painted on the background of the theme. The height may
-    be set after the shapes."""
+    """An SVG with shapes in pixels, y downwards, in the order in which they are painted on the background of the theme. The
+    height may be set after the shapes."""
 
     width: float
     height: float
     theme: Theme
-    shapes: list[Shape] = field(default_factory=list)
+    parts: list[str | HeatMap] = field(default_factory=list)
 
-    def add(self, *shapes: Shape) -> None:
-        self.shapes.extend(shapes)
+    def box(
+        self, x: float, y: float, width: float, height: float, fill: str = "none", stroke: str | None = None
+    ) -> None:
+        """Adds a rectangle with an optional fill and outline, as colours `#rrggbb`."""
+        line = f' stroke="{stroke}"' if stroke else ""
+        place = f'x="{_n(x)}" y="{_n(y)}" width="{_n(width)}" height="{_n(height)}"'
+        self.parts.append(f'<rect {place} fill="{fill}"{line}/>')
+
+    def heat_map(self, x: float, y: float, width: float, height: float, levels: NDArray[np.uint8]) -> None:
+        """Adds a heat map of `levels` (rows, columns)."""
+        self.parts.append((x, y, width, height, levels))
+
+    def curve(self, points: Points, width: float, color: str, opacity: float = 1.0) -> None:
+        """Adds a cubic Bézier curve through four points (x, y), as a line of this width."""
+        (a, b), *rest = points
+        path = f"M{_n(a)} {_n(b)}C" + " ".join(f"{_n(x)} {_n(y)}" for x, y in rest)
+        faint = f' stroke-opacity="{_n(opacity)}"' if opacity < 1 else ""
+        self.parts.append(f'<path d="{path}" fill="none" stroke="{color}" stroke-width="{_n(width)}"{faint}/>')
+
+    def text(
+        self, x: float, y: float, text: str, size: float, color: str, anchor: str = "start", rotated: bool = False
+    ) -> None:
+        """Adds a line of text with its `anchor` ("start", "middle" or "end") at (x, y) on the baseline. A rotated text
+        reads upwards."""
+        # Unicode's marks of direction, which every program that paints SVG understands. Many ignore the attribute `direction`.
+        content = f"\u202b{text}\u202c" if right_to_left(text) else text
+        attributes = f'x="{_n(x)}" y="{_n(y)}" font-size="{_n(size)}" fill="{color}"'
+        if anchor != "start":
+            attributes += f' text-anchor="{anchor}"'
+        if rotated:
+            attributes += f' transform="rotate(-90 {_n(x)} {_n(y)})"'
+        self.parts.append(f"<text {attributes}>{escape(content)}</text>")
 
 
 def write_svg(drawing: Drawing, width: float) -> bytes:
     """Returns the SVG, `width` pixels wide."""
-    height = drawing.height * width / drawing.width
-    box = f"0 0 {_n(drawing.width)} {_n(drawing.height)}"
+    box = f"{_n(drawing.width)} {_n(drawing.height)}"
     head = (
         f'<?xml version="1.0" encoding="utf-8"?>\n<svg xmlns="http://www.w3.org/2000/svg" width="{_n(width)}" '
-        f'height="{_n(height)}" viewBox="{box}" font-family="{FAMILIES}">'
+        f'height="{_n(drawing.height * width / drawing.width)}" viewBox="0 0 {box}" font-family="{FAMILIES}">'
     )
-    paper = Box(0, 0, drawing.width, drawing.height, drawing.theme.background)
-    colored = sum(int(np.count_nonzero(shape.levels)) for shape in drawing.shapes if isinstance(shape, Cells))
-    vector = colored <= _VECTOR_CELLS
-    parts = [head, *(_shape(shape, drawing.theme, vector) for shape in (paper, *drawing.shapes)), "</svg>"]
-    return "\n".join(parts).encode("utf-8", "replace")
+    paper = Drawing(drawing.width, drawing.height, drawing.theme)
+    paper.box(0, 0, drawing.width, drawing.height, drawing.theme.background)
+    parts = [*paper.parts, *drawing.parts]
+    vector = sum(int(np.count_nonzero(part[-1])) for part in parts if not isinstance(part, str)) <= _VECTOR_CELLS
+    shapes = [part if isinstance(part, str) else _heat_map(part, ramp(drawing.theme), vector) for part in parts]
+    return "\n".join([head, *shapes, "</svg>"]).encode("utf-8", "replace")
 
 
-def _shape(shape: Shape, theme: Theme, vector: bool) -> str:
-    match shape:
-        case Box(x, y, width, height, fill, stroke):
-            line = f' stroke="{stroke}"' if stroke else ""
-            return f'<rect x="{_n(x)}" y="{_n(y)}" width="{_n(width)}" height="{_n(height)}" fill="{fill or "none"}"{line}/>'
-        case Curve(points, width, color, opacity):
-            (a, b), *rest = points
-            path = f"M{_n(a)} {_n(b)}C" + " ".join(f"{_n(x)} {_n(y)}" for x, y in rest)
-            faint = f' stroke-opacity="{_n(opacity)}"' if opacity < 1 else ""
-            return f'<path d="{path}" fill="none" stroke="{color}" stroke-width="{_n(width)}"{faint}/>'
-        case Text():
-            return _text(shape)
-        case Cells():
-            return _cells(shape, theme, vector)
-
-
-def _text(text: Text) -> str:
-    # Unicode's marks of direction, which every program that paints SVG understands. Many ignore the attribute `direction`.
-    content = f"\u202b{text.text}\u202c" if right_to_left(text.text) else text.text
-    attributes = f'x="{_n(text.x)}" y="{_n(text.y)}" font-size="{_n(text.size)}" fill="{text.color}"'
-    if text.anchor != "start":
-        attributes += f' text-anchor="{text.anchor}"'
-    if text.rotated:
-        attributes += f' transform="rotate(-90 {_n(text.x)} {_n(text.y)})"'
-    return f"<text {attributes}>{escape(content)}</text>"
-
-
-def _cells(cells: Cells, theme: Theme, vector: bool) -> str:
+def _heat_map(heat_map: HeatMap, colors: NDArray[np.uint8], vector: bool) -> str:
     """Writes an image, or one path per colour, in which neighbours of one colour in a row are one rectangle."""
-    rows, columns = cells.levels.shape
-    colors = ramp(theme)
-    place = f"translate({_n(cells.x)} {_n(cells.y)}) scale({cells.width / columns:.6g} {cells.height / rows:.6g})"
+    x, y, width, height, cells = heat_map
+    rows, columns = cells.shape
+    place = f"translate({_n(x)} {_n(y)}) scale({width / columns:.6g} {height / rows:.6g})"
     if not vector:
-        png = base64.b64encode(_png(cells.levels, colors)).decode()
+        png = base64.b64encode(_png(cells, colors)).decode()
         # A style attribute is refused by the policy of the response, so this is the older attribute.
         return (
             f'<image transform="{place}" width="{columns}" height="{rows}" preserveAspectRatio="none" '
             f'image-rendering="optimizeSpeed" href="data:image/png;base64,{png}"/>'
         )
     paths: dict[int, list[str]] = {}
-    for row, levels in enumerate(cells.levels):
+    for row, levels in enumerate(cells):
         for start, end, level in _equal_runs(levels):
             if level:
                 paths.setdefault(level, []).append(f"M{start} {row}h{end - start}v1h{start - end}z")

@@ -7,20 +7,22 @@ import struct
 
 import numpy as np
 import pypdfium2
+import pytest
 from lxml import etree
 from PIL import Image
 
 from server.inspection.attention_view import ViewOptions
 from server.inspection.pictures.convert import write
-from server.inspection.pictures.svg import Box, Cells, Curve, Drawing, Text
+from server.inspection.pictures.svg import Drawing
 from server.inspection.pictures.themes import THEMES, levels, ramp
 
 ATTACK = "</text><script>alert('x')</script> & \" \ud800"
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def drawing(*shapes) -> Drawing:
-    return Drawing(120, 80, THEMES["light"], list(shapes))
+@pytest.fixture
+def drawing() -> Drawing:
+    return Drawing(120, 80, THEMES["light"])
 
 
 def pixels(png: bytes) -> np.ndarray:
@@ -28,63 +30,62 @@ def pixels(png: bytes) -> np.ndarray:
     return np.asarray(Image.open(io.BytesIO(png)).convert("RGB"))
 
 
-def test_the_colours_of_a_png_are_those_of_the_scale():
+def test_the_colours_of_a_png_are_those_of_the_scale(drawing):
     weights = np.array([[0, 0.25], [0.5, 1]], dtype=np.float32)
-    image = pixels(write(drawing(Cells(0, 0, 120, 80, levels(weights))), "png", ViewOptions(dpi=96)))
+    drawing.heat_map(0, 0, 120, 80, levels(weights))
+    image = pixels(write(drawing, "png", ViewOptions(dpi=96)))
     assert image.shape == (80, 120, 3)
     colors = ramp(THEMES["light"])[levels(weights)]
     for row, column in np.ndindex(2, 2):
         np.testing.assert_array_equal(image[20 + 40 * row, 30 + 60 * column], colors[row, column])
 
 
-def test_width_and_dpi_set_the_size_of_every_format():
-    empty = drawing(Box(10, 10, 20, 20, "#000000"))
-    image = write(empty, "png", ViewOptions(width=240, dpi=192))
+def test_width_and_dpi_set_the_size_of_every_format(drawing):
+    drawing.box(10, 10, 20, 20, "#000000")
+    image = write(drawing, "png", ViewOptions(width=240, dpi=192))
     assert pixels(image).shape == (320, 480, 3)
     assert struct.unpack(">II", image[image.index(b"pHYs") + 4 :][:8]) == (7559, 7559)  # pixels per metre
-    assert b'width="240" height="160" viewBox="0 0 120 80"' in write(empty, "svg", ViewOptions(width=240))
-    page = pypdfium2.PdfDocument(write(empty, "pdf", ViewOptions(width=240)))[0]
+    assert b'width="240" height="160" viewBox="0 0 120 80"' in write(drawing, "svg", ViewOptions(width=240))
+    page = pypdfium2.PdfDocument(write(drawing, "pdf", ViewOptions(width=240)))[0]
     assert page.get_size() == (180, 120)  # points
 
 
-def test_texts_cannot_add_markup():
-    svg = write(drawing(Text(5, 20, ATTACK, 10, "#000000")), "svg", ViewOptions())
-    root = etree.fromstring(svg)
+def test_texts_cannot_add_markup(drawing):
+    drawing.text(5, 20, ATTACK, 10, "#000000")
+    root = etree.fromstring(write(drawing, "svg", ViewOptions()))
     assert {element.tag for element in root.iter()} == {SVG + "svg", SVG + "rect", SVG + "text"}
     assert "<script>alert('x')</script>" in root.find(SVG + "text").text
     for format in ("pdf", "png"):
-        assert write(drawing(Text(5, 20, ATTACK, 10, "#000000")), format, ViewOptions())
+        assert write(drawing, format, ViewOptions())
 
 
-def test_the_text_of_a_pdf_can_be_copied_and_its_fonts_are_embedded():
+def test_the_text_of_a_pdf_can_be_copied_and_its_fonts_are_embedded(drawing):
     words = ["Straße ▁the", "Привет", "fine"]
-    shapes = [Text(5, 15 + 20 * i, word, 10, "#000000", rotated=False) for i, word in enumerate(words)]
-    data = write(drawing(*shapes), "pdf", ViewOptions())
+    for i, word in enumerate(words):
+        drawing.text(5, 15 + 20 * i, word, 10, "#000000")
+    data = write(drawing, "pdf", ViewOptions())
     assert data.startswith(b"%PDF-1.7") and b"/FontFile2" in data and data.count(b"/Subtype/Type0") == 1
     text = pypdfium2.PdfDocument(data)[0].get_textpage().get_text_range()
     assert text.splitlines() == words
     assert len(data) < 30_000  # a subset: the whole font has 757 kB
 
 
-def test_equal_drawings_give_equal_bytes():
-    def shapes():
-        curve = Curve(((0, 0), (40, 0), (80, 80), (120, 80)), 4, "#4e79a7", 0.5)
-        return (
-            Cells(10, 10, 50, 50, levels(np.eye(5, dtype=np.float32))),
-            curve,
-            Text(60, 70, "מה שלומך?", 9, "#000000", "end"),
-        )
-
+def test_equal_drawings_give_equal_bytes(drawing):
+    drawing.heat_map(10, 10, 50, 50, levels(np.eye(5, dtype=np.float32)))
+    drawing.curve(((0, 0), (40, 0), (80, 80), (120, 80)), 4, "#4e79a7", 0.5)
+    drawing.text(60, 70, "מה שלומך?", 9, "#000000", "end")
     for format in ("svg", "pdf", "png"):
-        assert write(drawing(*shapes()), format, ViewOptions()) == write(drawing(*shapes()), format, ViewOptions())
+        assert write(drawing, format, ViewOptions()) == write(drawing, format, ViewOptions())
 
 
-def test_a_large_map_is_an_image_in_an_svg():
+def test_a_large_map_is_an_image_in_an_svg(drawing):
     many = levels(np.full((210, 210), 0.5, dtype=np.float32) + np.eye(210, dtype=np.float32) / 4)
-    svg = write(drawing(Cells(0, 0, 100, 80, many)), "svg", ViewOptions()).decode()
-    assert 'href="data:image/png;base64,' in svg and len(svg) < 50_000
-    few = write(drawing(Cells(0, 0, 100, 80, many[:20, :20])), "svg", ViewOptions()).decode()
+    drawing.heat_map(0, 0, 100, 80, many[:20, :20])
+    few = write(drawing, "svg", ViewOptions()).decode()
     assert "<image" not in few and few.count("<path") == 3  # the paper, the diagonal and the rest
+    drawing.heat_map(0, 0, 100, 80, many)
+    svg = write(drawing, "svg", ViewOptions()).decode()
+    assert svg.count('href="data:image/png;base64,') == 2 and len(svg) < 50_000
 
 
 def test_weights_that_are_not_finite_are_shown_as_zero():
