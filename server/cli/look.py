@@ -17,10 +17,9 @@ from pydantic import ValidationError
 from rich.console import Console
 
 from server.access.authentication import Caller
-from server.api.attention_formats import formatted
 from server.api.attention_query import PICTURES, attention_query
 from server.api.errors import validation_message
-from server.api.routes.attention import inspected_sentence
+from server.api.routes.attention import inspected
 from server.api.schemas.attention import AttentionParameters
 from server.cli.local_services import FLAGS, local_services, local_settings, running
 from server.cli.look_report import show
@@ -135,9 +134,7 @@ async def local(services: Services, requests: list[dict[str, Any]]) -> list[byte
     answers = []
     async with running(services, detector=requests[0]["source"].lower() == AUTO):
         for query in queries:
-            subject = await inspected_sentence(query, services, Caller(NAME))
-            result = await services.inspector.attend(subject, query.options, query.deadline)
-            answers.append(bytes((await formatted(query, result)).body))
+            answers.append(bytes((await inspected(query, services, Caller(NAME))).body))
     return answers
 
 

@@ -53,7 +53,13 @@ async def attention(request: Request, parameters: Annotated[AttentionParameters,
     accept = request.headers.get("accept", "")
     query = attention_query(parameters, accept, deadline(request, services.settings.timeout_seconds))
     caller = await enter(request, len(parameters.q or ""), parameters.api_key)
-    subject = await inspected_sentence(query, services, caller, storage_of(request, caller))
+    return await inspected(query, services, caller, storage_of(request, caller))
+
+
+async def inspected(query: AttentionQuery, services: Services, caller: Caller, storage: Storage = "use") -> Response:
+    """Returns the answer to a query. Raises AttentiveError."""
+    subject = await inspected_sentence(query, services, caller, storage)
+    parameters = query.parameters
     result = await services.inspector.attend(
         subject,
         query.deadline,
@@ -65,7 +71,7 @@ async def attention(request: Request, parameters: Annotated[AttentionParameters,
 
 
 async def inspected_sentence(
-    query: AttentionQuery, services: Services, caller: Caller, storage: Storage = "use"
+    query: AttentionQuery, services: Services, caller: Caller, storage: Storage
 ) -> InspectedSentence:
     """Returns the sentence pair of the query. Raises InvalidRequest if it does not exist."""
     parameters, inspector = query.parameters, services.inspector
