@@ -5,12 +5,8 @@ from __future__ import annotations
 import argparse
 import asyncio
 import time
-from http.client import TOO_MANY_REQUESTS
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError, URLError
-from urllib.parse import urlencode, urlsplit
-from urllib.request import Request, urlopen
 
 import orjson
 from pydantic import ValidationError
@@ -25,7 +21,7 @@ from server.cli.local_services import FLAGS, local_services, local_settings, run
 from server.cli.look_report import show
 from server.cli.terminal import add_direction, whole_number
 from server.config import add_flags
-from server.errors import AttentiveError, ClientError, InvalidRequest, Unavailable
+from server.errors import InvalidRequest
 from server.services import Services
 from server.translation.catalog import AUTO
 
@@ -35,7 +31,6 @@ EXAMPLES = """examples:
   attentive look "The cat sleeps." --from en --to de
   attentive look "The cat sleeps." --from en --to de --output cat.pdf --view alignment --theme print
   attentive look "The cat sleeps." --from en --to de --output heads.svg --view lines --kind cross --layer 0 --query Katze
-  attentive look "The cat sleeps." --from en --to de --server http://localhost:8000
 """
 PICTURE_FIELDS = {
     "view": "map, grid, lines, alignment or card. [default: alignment]",
@@ -54,9 +49,6 @@ PICTURE_FIELDS = {
 SENTENCE_FIELDS = ("q", "source", "target", "sentence", "translation", "masked_heads", "beam_size")
 """Those that name the sentence."""
 HEADS = 5
-TIMEOUT_SECONDS = 60.0
-ANSWER_BYTES = 200_000_000
-ERROR_BYTES = 100_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -76,8 +68,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help=f"Heads to list; 0 lists none. [default: {HEADS}]",
     )
-    parser.add_argument("--server", metavar="URL", help="Ask a running server instead of loading the model here.")
-    parser.add_argument("--api-key", metavar="KEY", help="API key for --server.")
     picture = parser.add_argument_group("picture")
     picture.add_argument("--output", "-o", metavar="FILE", help="Picture to write: a .svg, .png or .pdf file.")
     for name, help in PICTURE_FIELDS.items():
@@ -90,10 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.q.strip():
         raise InvalidRequest("The text is empty; give a sentence.")
     requests = requests_of(arguments)
-    if arguments.server is not None:
-        answers = [fetched(arguments.server, fields, arguments.api_key) for fields in requests]
-    else:
-        answers = asyncio.run(local(local_services(local_settings(arguments)), requests))
+    answers = asyncio.run(local(local_services(local_settings(arguments)), requests))
     show(orjson.loads(answers[0]), Console(highlight=False), arguments.heads)
     if arguments.output is not None:
         try:
@@ -136,26 +123,3 @@ async def local(services: Services, requests: list[dict[str, Any]]) -> list[byte
         for query in queries:
             answers.append(bytes((await inspected(query, services, Caller(NAME))).body))
     return answers
-
-
-def fetched(server: str, fields: dict[str, Any], api_key: str | None = None) -> bytes:
-    """Returns the answer of a running server to GET /attention. Raises ClientError or AttentiveError with the server's own
-    sentence, or Unavailable."""
-    if urlsplit(server).scheme not in ("http", "https") or not urlsplit(server).netloc:
-        raise InvalidRequest("--server must be an address such as http://localhost:8000.")
-    headers = {"Accept": "application/json"} | ({"Authorization": f"Bearer {api_key}"} if api_key else {})
-    request = Request(f"{server.rstrip('/')}/attention?{urlencode(fields)}", headers=headers)  # noqa: S310  checked above
-    try:
-        with urlopen(request, timeout=TIMEOUT_SECONDS) as answer:  # noqa: S310
-            return bytes(answer.read(ANSWER_BYTES))
-    except HTTPError as error:
-        try:
-            sentence = str(orjson.loads(error.read(ERROR_BYTES))["error"])
-        except (ValueError, KeyError, TypeError):
-            sentence = f"The server answered {error.code}; is it Attentive?"
-        wrong = 400 <= error.code < 500 and error.code != TOO_MANY_REQUESTS
-        raise (ClientError if wrong else AttentiveError)(sentence) from None
-    except (URLError, OSError) as error:
-        cause = error.reason if isinstance(error, URLError) else error
-        reason = cause.strerror if isinstance(cause, OSError) and cause.strerror else cause
-        raise Unavailable(f"The server at {server} cannot be reached: {reason}.") from None

@@ -6,7 +6,7 @@ import asyncio
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import orjson
@@ -38,8 +38,8 @@ _INDEXES = 16
 _ATTEMPTS = 10
 """Attempts to change glossaries while others change them."""
 Pair = tuple[str, str]
-Change = tuple[Glossary | None, Sequence[Dictionary]]
-"""The new state of a glossary, or None to delete it, and the dictionaries whose entries are new."""
+Change = Callable[[Glossary], Glossary | None]
+"""Returns the new state of a glossary, or None to delete it."""
 
 
 class Glossaries:
@@ -58,13 +58,7 @@ class Glossaries:
         new = Glossary(secrets.token_hex(16), owner, check_name(name), time.time())
         if len({(dictionary.source, dictionary.target) for dictionary in dictionaries}) < len(dictionaries):
             raise InvalidRequest("A glossary has at most one dictionary for a language pair.")
-
-        async def add(glossary: Glossary, others: Sequence[Glossary]) -> Change:
-            if len(others) >= GLOSSARIES:
-                raise InvalidRequest(f"There are {GLOSSARIES} glossaries, which is the limit; delete one of them.")
-            return with_dictionaries(glossary, dictionaries, others)
-
-        return await self._change(owner, new.id, add, new)
+        return await self._change(owner, new.id, dictionaries=dictionaries, new=new)
 
     async def owner(self, id: str) -> str:
         """Returns the owner of a glossary. Raises NotFound."""
@@ -98,39 +92,25 @@ class Glossaries:
     async def rename(self, owner: str, id: str, name: str) -> None:
         """Changes the name of a glossary."""
         name = check_name(name)
-
-        async def change(glossary: Glossary, others: Sequence[Glossary]) -> Change:
-            return replace(glossary, name=name), ()
-
-        await self._change(owner, id, change)
+        await self._change(owner, id, lambda glossary: replace(glossary, name=name))
 
     async def delete(self, owner: str, id: str) -> None:
         """Deletes a glossary."""
-
-        async def change(glossary: Glossary, others: Sequence[Glossary]) -> Change:
-            return None, ()
-
-        await self._change(owner, id, change)
+        await self._change(owner, id, lambda _: None)
 
     async def put(self, owner: str, id: str, dictionary: Dictionary, merge: bool = False) -> Glossary:
         """Replaces the dictionary of a language pair; with `merge` its entries are added to those that it has."""
-
-        async def change(glossary: Glossary, others: Sequence[Glossary]) -> Change:
-            before = await self._dictionary(id, (dictionary.source, dictionary.target)) if merge else None
-            entries = {**before.entries, **dictionary.entries} if before else dictionary.entries
-            return with_dictionaries(glossary, [replace(dictionary, entries=entries)], others)
-
-        return await self._change(owner, id, change)
+        return await self._change(owner, id, dictionaries=[dictionary], merge=merge)
 
     async def remove(self, owner: str, id: str, source: str, target: str) -> None:
         """Deletes the dictionary of a language pair. Raises NotFound."""
         pair = base_language(source), base_language(target)
 
-        async def change(glossary: Glossary, others: Sequence[Glossary]) -> Change:
+        def change(glossary: Glossary) -> Glossary:
             kept = tuple([info for info in glossary.dictionaries if (info.source, info.target) != pair])
             if len(kept) == len(glossary.dictionaries):
                 raise NotFound("The glossary has no dictionary for this language pair.")
-            return replace(glossary, dictionaries=kept), ()
+            return replace(glossary, dictionaries=kept)
 
         await self._change(owner, id, change)
 
@@ -166,11 +146,15 @@ class Glossaries:
         self,
         owner: str,
         id: str,
-        change: Callable[[Glossary, Sequence[Glossary]], Awaitable[Change]],
+        change: Change = lambda glossary: glossary,
+        *,
+        dictionaries: Sequence[Dictionary] = (),
+        merge: bool = False,
         new: Glossary | None = None,
     ) -> Glossary:
-        """Stores and returns what `change` makes of a glossary of the owner, or of the `new` one, and of the owner's
-        others. It is called again if one of them has changed meanwhile. Raises NotFound or Forbidden."""
+        """Stores a changed glossary of the owner, or the `new` one, with these dictionaries, and returns it. With `merge`
+        entries are added to those of the pair. It is repeated if a glossary has changed meanwhile. Raises NotFound or
+        Forbidden."""
         if new is None and (await self.find(owner, id)).owner != owner:
             raise Forbidden("This glossary belongs to everyone; the operator of the server changes it.")
         for _ in range(_ATTEMPTS):
@@ -178,10 +162,19 @@ class Glossaries:
             others = {glossary.id: glossary for glossary in await self.of(owner)}
             if (before := others.pop(id, new)) is None:  # deleted a moment ago
                 raise NotFound("There is no glossary with this id.")
-            after, dictionaries = await change(before, list(others.values()))
-            if await self._store.write(records(before, after, dictionaries), {_TABLE: version}):
+            if new is not None and len(others) >= GLOSSARIES:
+                raise InvalidRequest(f"There are {GLOSSARIES} glossaries, which is the limit; delete one of them.")
+            written = [await self._merged(id, dictionary) for dictionary in dictionaries] if merge else dictionaries
+            if (after := change(before)) is not None and written:
+                after = with_dictionaries(after, written, list(others.values()))
+            if await self._store.write(records(before, after, written), {_TABLE: version}):
                 return after or before
         raise Overloaded("The glossaries are being changed by others; try again later.", 1)
+
+    async def _merged(self, id: str, dictionary: Dictionary) -> Dictionary:
+        """Returns a dictionary with the entries that are stored for its pair and that it does not have."""
+        stored = await self._dictionary(id, (dictionary.source, dictionary.target))
+        return replace(dictionary, entries={**stored.entries, **dictionary.entries}) if stored else dictionary
 
     async def _get(self, id: str) -> Glossary:
         if (text := await self._store.read(_TABLE, id)) is None:
@@ -189,9 +182,9 @@ class Glossaries:
         return parse(text)
 
 
-def with_dictionaries(glossary: Glossary, dictionaries: Sequence[Dictionary], others: Sequence[Glossary]) -> Change:
-    """Returns the change that stores dictionaries in a glossary, within the bounds of the glossary and of its owner, who
-    has the `others` too. Raises InvalidRequest or PayloadTooLarge."""
+def with_dictionaries(glossary: Glossary, dictionaries: Sequence[Dictionary], others: Sequence[Glossary]) -> Glossary:
+    """Returns a glossary with more dictionaries, within its bounds and those of its owner, who has the `others` too.
+    Raises InvalidRequest or PayloadTooLarge."""
     infos = {(info.source, info.target): info for info in glossary.dictionaries}
     for dictionary in dictionaries:
         check_entries(dictionary.entries)
@@ -203,7 +196,7 @@ def with_dictionaries(glossary: Glossary, dictionaries: Sequence[Dictionary], ot
     changed = replace(glossary, dictionaries=tuple([infos[pair] for pair in sorted(infos)]))
     if sum([info.characters for each in (*others, changed) for info in each.dictionaries]) > CHARACTERS:
         raise PayloadTooLarge(f"All glossaries together must have at most {CHARACTERS:,} characters.")
-    return changed, dictionaries
+    return changed
 
 
 def records(

@@ -8,30 +8,16 @@ import ray
 from ray import serve
 from ray.serve import Application
 from ray.serve._private.constants import SERVE_CONTROLLER_NAME, SERVE_NAMESPACE
-from ray.serve.config import AutoscalingConfig, AutoscalingPolicy, RequestRouterConfig
-from ray.serve.request_router import PendingRequest, RequestRouter, RunningReplica
+from ray.serve.config import AutoscalingConfig, AutoscalingPolicy
 
 from server.errors import SettingsError
 from server.process import ONE_THREAD
-from server.ray_serve.hooks import WaitingTokens, proposals
+from server.ray_serve.autoscaling import WaitingTokens
 from server.ray_serve.options import Options
 from server.ray_serve.replica import Server
 
-ROUTING_STATS_SECONDS = 2.0
-"""Interval in which the router learns which models are loaded."""
 HEALTH_SECONDS = 60.0
 """Time after which a replica that does not answer is replaced. A replica with many requests answers late."""
-
-
-class ModelRouter(RequestRouter):  # type: ignore[misc]
-    """The router of Ray's default proxy: prefers replicas that have the model of the header
-    `serve_multiplexed_model_id` loaded. Ray takes the one of the proposed replicas with fewer requests in progress."""
-
-    async def choose_replicas(
-        self, candidate_replicas: list[RunningReplica], pending_request: PendingRequest | None = None
-    ) -> list[list[RunningReplica]]:
-        model = pending_request.metadata.multiplexed_model_id if pending_request else ""
-        return proposals(candidate_replicas, model)
 
 
 def build(args: dict[str, Any]) -> Application:
@@ -57,14 +43,12 @@ def deployment_options(options: Options) -> dict[str, Any]:
         ),
     )
     fixed = options.min_replicas == options.max_replicas
-    routing = {"request_router_class": ModelRouter} if options.router == "model" else {}
     return {
         **({"num_replicas": options.min_replicas} if fixed else {"autoscaling_config": autoscaling}),
         "max_ongoing_requests": options.ongoing_requests,
         "graceful_shutdown_timeout_s": options.stop_seconds(),
         "health_check_timeout_s": HEALTH_SECONDS,
         "logging_config": {"enable_access_log": False},  # the server writes a line for each request
-        "request_router_config": RequestRouterConfig(request_routing_stats_period_s=ROUTING_STATS_SECONDS, **routing),
         "ray_actor_options": {
             "num_cpus": options.cpus,
             "num_gpus": options.gpus,

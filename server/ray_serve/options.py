@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self, get_type_hints
+from typing import Any, Self, get_type_hints
 
 from server.config import Settings, check_bounds, flag_and_variable, parse, setting
 from server.errors import SettingsError
@@ -25,7 +25,7 @@ LEAST = 0.001
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How many replicas there are, what each of them gets, and how requests are distributed.
+    """How many replicas there are, and what each of them gets.
 
     `settings` are the settings of every replica by name. Those that it does not name come from the variables of each
     node, as do all secrets, because Ray stores `settings`.
@@ -43,9 +43,6 @@ class Options:
     )
     upscale_seconds: float = setting(30.0, "Seconds that the load must last before replicas are added.", 0)
     downscale_seconds: float = setting(600.0, "Seconds without that load before replicas are removed.", 0)
-    router: Literal["queue", "model"] = setting(
-        "queue", "queue: the replica with fewer requests in progress; model: among those that have the model loaded."
-    )
     settings: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

@@ -16,7 +16,7 @@ from server.engine.ipc.options import NO_DEVICE
 from server.errors import Unavailable
 from server.observability.logging import configure_logging
 from server.process import remove_one_thread
-from server.ray_serve.hooks import MODELS, WAITING_TOKENS
+from server.ray_serve.autoscaling import WAITING_TOKENS
 from server.services import Services
 
 
@@ -56,7 +56,3 @@ class Server:
     def record_autoscaling_stats(self) -> dict[str, float]:
         """Returns the load that the autoscaling policy reads."""
         return {WAITING_TOKENS: self._services.translator.admission.accepted}
-
-    def record_routing_stats(self) -> dict[str, list[str]]:
-        """Returns the names of the loaded models, which the router reads."""
-        return {MODELS: sorted({key.partition("@")[0] for key in self._services.engine.status().models})}

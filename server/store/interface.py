@@ -96,9 +96,6 @@ class Store(ABC):
     async def _close(self) -> None:
         """Closes files and connections."""
 
-    async def _beat(self) -> None:
-        await self._run_tasks()
-
     async def _beat_forever(self) -> None:
         while not self._stopping.is_set():
             with contextlib.suppress(TimeoutError):
@@ -106,7 +103,7 @@ class Store(ABC):
                     await self._stopping.wait()
             await self._beat()
 
-    async def _run_tasks(self) -> None:
+    async def _beat(self) -> None:
         for task in self._tasks:
             try:
                 await task()

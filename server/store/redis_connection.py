@@ -27,8 +27,6 @@ FAILURES = 2
 CONNECTIONS = 16
 REFUSAL_LOG_SECONDS = 60.0
 """Time between two log lines about refused commands."""
-CODES = ("MISCONF", "NOREPLICAS", "WRONGTYPE")
-"""Words for which the library has no class; MISCONF is a disk that is full. Redis writes them before its message."""
 
 
 class RedisConnection(Store):
@@ -48,7 +46,7 @@ class RedisConnection(Store):
 
     async def execute(self, *command: Any, seconds: float | None = None) -> Any:
         """Returns the answer to a command. Raises StateUnreachable as `run` does."""
-        return await self.run(lambda client: send(client, *command), seconds)
+        return await self.run(lambda client: client.execute_command(*command), seconds)  # type: ignore[no-untyped-call]
 
     async def run(self, operation: Callable[[Redis], Awaitable[Result]], seconds: float | None = None) -> Result:
         """Returns the result of `operation(client)`, such as that of a pipeline.
@@ -89,7 +87,7 @@ class RedisConnection(Store):
 
     async def _beat(self) -> None:
         try:
-            await self._run(lambda client: send(client, "PING"), TIMEOUT_SECONDS)
+            await self._run(lambda client: client.execute_command("PING"), TIMEOUT_SECONDS)  # type: ignore[no-untyped-call]
         except StateUnreachable:
             return
         if not self.up:
@@ -118,15 +116,7 @@ def connect(url: str) -> Redis:
     return Redis.from_pool(pool)
 
 
-def send(client: Redis, *command: Any) -> Awaitable[Any]:
-    """Sends one command."""
-    answer: Awaitable[Any] = client.execute_command(*command)  # type: ignore[no-untyped-call]
-    return answer
-
-
 def reason(error: Exception) -> str:
-    """Returns the kind of an error for the log, without its message, which may contain arguments of the command."""
-    cause = error.__cause__ or error.__context__
-    system = cause.strerror if isinstance(cause, OSError) else None
-    code = next((code for code in CODES if code in str(error)), None)
-    return ": ".join(filter(None, (type(error).__name__, system, code)))
+    """Returns the kind of an error for the log, with the first word of its message, such as MISCONF where the disk is
+    full. The rest may contain arguments of the command."""
+    return f"{type(error).__name__}: {str(error).partition(' ')[0]}"

@@ -1,10 +1,8 @@
-"""`attentive look` on the fake engine and with a server."""
+"""`attentive look` on the fake engine."""
 
 from __future__ import annotations
 
 import io
-from email.message import Message
-from urllib.error import HTTPError
 
 import pytest
 from rich.console import Console
@@ -61,30 +59,15 @@ def test_a_picture_of_one_map(tmp_path):
         (["--output", "/nowhere/a.svg"], "/nowhere/a.svg cannot be written: No such file or directory."),
         (["--sentence", "3"], "sentence must be 0: this translation has one sentence."),
         (["--masked-heads", "cross"], "masked_heads"),
-        (["--server", "localhost:8000"], "--server must be an address"),
-        (["--server", "http://127.0.0.1:1"], "cannot be reached: Connection refused."),
         (["--translation", ""], "translation must not be empty"),
     ],
 )
 def test_errors_are_one_sentence(tmp_path, monkeypatch, capsys, extra, said):
     monkeypatch.chdir(tmp_path)
-    assert main([*ASK, *extra]) == (1 if "cannot be reached" in said else 2)
+    assert main([*ASK, *extra]) == 2
     error = capsys.readouterr().err
     assert said in error and error.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_server_is_asked_for_the_same(monkeypatch):
-    requests = []
-
-    def answer(request, timeout):
-        requests.append(request)
-        return io.BytesIO(b"<svg/>")
-
-    monkeypatch.setattr(look, "urlopen", answer)
-    assert look.fetched("http://host/", {"q": "a b&c", "format": "svg"}, "secret") == b"<svg/>"
-    assert requests[0].full_url == "http://host/attention?q=a+b%26c&format=svg"
-    assert requests[0].get_header("Authorization") == "Bearer secret"
 
 
 def test_special_tokens_and_the_word_itself_do_not_make_a_head_strong():
@@ -117,19 +100,13 @@ def test_special_tokens_and_the_word_itself_do_not_make_a_head_strong():
 
 
 @pytest.mark.parametrize("kind", STATUS)
-def test_an_error_ends_with_one_status_here_and_with_a_server(monkeypatch, capsys, kind):
-    def refuse(request, timeout):
-        raise HTTPError(request.full_url, STATUS[kind], "", Message(), io.BytesIO(b'{"error": "A sentence."}'))
-
+def test_an_error_ends_with_the_status_of_its_kind(monkeypatch, capsys, kind):
     def fail(*_):
         raise kind("A sentence.")
 
-    monkeypatch.setattr(look, "urlopen", refuse)
     monkeypatch.setattr(look, "attention_query", fail)
-    expected = 2 if STATUS[kind] < 500 and STATUS[kind] != 429 else 1
-    for place in ([], ["--server", "http://127.0.0.1:1"]):
-        assert main([*ASK, *place]) == expected
-        assert capsys.readouterr().err == "attentive: A sentence.\n"
+    assert main(ASK) == (2 if STATUS[kind] < 500 and STATUS[kind] != 429 else 1)
+    assert capsys.readouterr().err == "attentive: A sentence.\n"
 
 
 def test_no_heads_are_listed_with_0_and_a_negative_number_is_refused(capsys):

@@ -26,9 +26,9 @@ GROUPS = [
 
 
 def test_flags_become_options_and_settings() -> None:
-    words = ["ray", "deploy", "--max-replicas", "4", "--router", "model", "--queue-tokens", "900", "--weights", "/srv"]
+    words = ["ray", "deploy", "--max-replicas", "4", "--queue-tokens", "900", "--weights", "/srv"]
     options = Options.read(option_values(make_parser("ray").parse_args(words)))
-    assert options == Options(max_replicas=4, router="model", settings={"queue_tokens": "900", "weights": "/srv"})
+    assert options == Options(max_replicas=4, settings={"queue_tokens": "900", "weights": "/srv"})
 
 
 def test_targets_are_the_replicas_of_the_application() -> None:

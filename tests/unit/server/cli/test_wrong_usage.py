@@ -16,7 +16,6 @@ GLOSSARY = ["glossary", "create", "Devices", *PAIR, "--data", "data"]
     ("words", "said"),
     [
         (["look", "", *PAIR], "The text is empty; give a sentence."),
-        (["look", " ", *PAIR, "--server", "http://127.0.0.1:1"], "The text is empty; give a sentence."),
         (["look", "Hello", "--from", "", "--to", "de"], "'' is not supported as source language"),
         (["translate", "--from", "en", "--to", "tlh", "empty.txt"], "'tlh' is not supported as target language"),
         (["translate", *PAIR, "absent.txt"], "absent.txt cannot be opened: No such file or directory."),

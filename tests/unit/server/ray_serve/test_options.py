@@ -34,7 +34,6 @@ def test_values_of_a_file_become_options() -> None:
         ({"min_replicas": 3, "max_replicas": 2}, "max_replicas"),
         ({"cpus": 0}, "cpus"),
         ({"tokens_per_replica": -1}, "tokens_per_replica"),
-        ({"router": "random"}, "random"),
         ({"settings": ["weights"]}, "mapping"),
         ({"settings": {"weight": "/srv"}}, "weight"),
         ({"settings": {"slots": -1}}, "slots"),

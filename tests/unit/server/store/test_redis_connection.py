@@ -11,12 +11,12 @@ import pytest
 
 from server.errors import StateUnreachable
 from server.store.redis import RedisStore
-from server.store.redis_connection import FAILURES, connect, send
+from server.store.redis_connection import FAILURES, connect
 from tests.support.servers.ports import free_port
 
 
 def ping(client):
-    return send(client, "PING")
+    return client.execute_command("PING")
 
 
 async def until(condition: Callable[[], object]) -> None:

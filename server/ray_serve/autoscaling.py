@@ -1,15 +1,11 @@
-"""What Ray calls for autoscaling and routing. Imports no ray."""
+"""What Ray calls for autoscaling. Imports no ray."""
 
 from __future__ import annotations
 
-import random
-from collections.abc import Sequence
 from typing import Any
 
 WAITING_TOKENS = "waiting_tokens"
 """Accepted and unanswered tokens times beam width, the unit of `--queue-tokens`."""
-MODELS = "models"
-"""Names of the loaded models, as in GET /ready."""
 
 
 class WaitingTokens:
@@ -28,13 +24,3 @@ class WaitingTokens:
             return context.target_num_replicas, {}
         mean = sum(reported.values()) / len(reported)  # a replica that has not reported yet counts as the mean
         return mean * context.current_num_replicas / self._tokens_per_replica, {}
-
-
-def proposals(replicas: Sequence[Any], model: str) -> list[list[Any]]:
-    """Returns two random replicas that have the model loaded, and two of all in case that these are full.
-
-    Where no replica has it, or no model is named, there are only the latter. `routing_stats` of a replica is its last
-    report.
-    """
-    loaded = [replica for replica in replicas if model and model in replica.routing_stats.get(MODELS, ())]
-    return [random.sample(group, min(2, len(group))) for group in (loaded, replicas) if group]
