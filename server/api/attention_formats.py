@@ -48,7 +48,7 @@ async def formatted(query: AttentionQuery, result: InspectionResult) -> Response
             headers |= {"Content-Security-Policy": html_report.policy()}
         case format:
             masked = query.parameters.masked_heads or ()
-            body = await asyncio.to_thread(picture, result, query.view, PICTURES[format], masked)
+            body = await asyncio.to_thread(picture, result, query.parameters, PICTURES[format], masked)
             headers |= {"Content-Security-Policy": PICTURE_POLICY}
     disposition = "inline" if query.format in PICTURES else "attachment"
     headers |= {"Content-Disposition": f'{disposition}; filename="attention.{query.format}"'}
@@ -57,7 +57,7 @@ async def formatted(query: AttentionQuery, result: InspectionResult) -> Response
 
 def chosen_maps(query: AttentionQuery, result: InspectionResult) -> list[MapView]:
     """Returns the maps of the query. Raises InvalidRequest if they exceed the limit on weights."""
-    maps = select_maps(result, query.view)
+    maps = select_maps(result, query.parameters)
     if (size := sum(view.weights.size for view in maps)) > WEIGHTS_LIMIT:
         raise InvalidRequest(f"{size:,} weights are over the limit of {WEIGHTS_LIMIT:,}; choose a kind, layer or head.")
     return maps
@@ -76,7 +76,7 @@ def attention_body(query: AttentionQuery, result: InspectionResult) -> dict[str,
         "sentences": subject.sentences,
         "leg": subject.leg_number,
         "legs": subject.legs,
-        "level": query.view.level,
+        "level": parameters.level,
         "source": text_pieces(result.source) | {"words": result.source.words},
         "target": text_pieces(result.target)
         | {"words": result.target.words, "scores": result.scores, "candidates": result.candidates},

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 
 from server.api.parameters import accepted_media
@@ -24,7 +23,6 @@ NEGOTIATED = ("application/json", "image/svg+xml", "image/png", "application/pdf
 PICTURES: dict[Format, PictureFormat] = {"svg": "svg", "png": "png", "pdf": "pdf"}
 PICTURE_FIELDS = ("view", "width", "theme", "title", "special", "query", "dpi")
 """Parameters that only pictures have; `dpi` only a PNG."""
-VIEW_FIELDS = {field.name for field in dataclasses.fields(ViewOptions)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +32,6 @@ class AttentionQuery:
 
     parameters: AttentionParameters
     format: Format
-    view: ViewOptions
     align: bool
     deadline: float
 
@@ -46,10 +43,10 @@ def attention_query(parameters: AttentionParameters, accept: str, deadline: floa
     shows_alignment = format == "html" or (format in PICTURES and parameters.view in ("alignment", "card"))
     method = parameters.alignment or ("combined" if shows_alignment and not parameters.masked_heads else "attention")
     align = method == "combined" and (shows_alignment or format == "json")
-    view = ViewOptions(**parameters.model_dump(include=VIEW_FIELDS))
     if format == "html":  # a report has all maps; parameters that choose some have no effect
-        parameters, view = parameters.model_copy(update={"figures": True, "numbers": "uint16"}), ViewOptions()
-    return AttentionQuery(parameters, format, view, align, deadline)
+        whole = ViewOptions().model_dump() | {"figures": True, "numbers": "uint16"}
+        parameters = parameters.model_copy(update=whole)
+    return AttentionQuery(parameters, format, align, deadline)
 
 
 def _check_picture_fields(parameters: AttentionParameters, format: Format) -> None:

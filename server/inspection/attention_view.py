@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictStr
 
 from model.analysis.attention_alignment import Weights, to_words
 from model.analysis.head_statistics import Kind, Rollout, rollout
@@ -13,9 +15,11 @@ from server.errors import InvalidRequest, NotFound
 from server.inspection.pictures.themes import ThemeName
 from server.inspection.types import InspectionResult, out_of_range
 
-Level = Literal["piece", "word"]
 Scale = Literal["none", "row", "max"]
 View = Literal["map", "grid", "lines", "alignment", "card"]
+WIDTHS = (100, 4_000)
+DPIS = (36, 600)
+TITLE_LIMIT = 300
 KINDS: tuple[Kind, ...] = ("cross", "encoder", "decoder")
 RECURRENT = (
     "This model has no decoder maps: its decoder has a recurrence (SSRU) in place of self-attention, which keeps one state "
@@ -23,25 +27,69 @@ RECURRENT = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ViewOptions:
-    """Selection of maps, and options of their picture, as in AttentionParameters. `rollout` selects attention rollout
-    instead of heads, one map per layer. `normalize` "row" makes every row sum to 1, "max" divides a map by its largest
-    weight. A `width` None is the layout's own, a `title` None is the sentence and its translation."""
+HEADS = re.compile(r"all|mean|max|[0-9]{1,3}(,[0-9]{1,3}){1,63}", re.ASCII)
 
-    kind: Kind | Literal["all"] = "all"
-    layer: int | Literal["all"] = "all"
-    head: int | str = "all"
-    level: Level = "piece"
-    rollout: bool = False
-    normalize: Scale = "none"
-    view: View | None = None
-    width: int | None = None
-    dpi: int | None = None
-    theme: ThemeName = "light"
-    title: str | None = None
-    special: bool = True
-    query: int | str | None = None
+
+def heads(value: int | str) -> int | str:
+    """Returns the choice of heads. Raises ValueError for other text."""
+    if isinstance(value, str) and not HEADS.fullmatch(value):
+        raise ValueError("must be a number, several such as 0,3, or one of all, mean, max")
+    return value
+
+
+def number_or_word(value: Any) -> Any:
+    """Returns digits as an int and other text in lower case, for parameters such as `head=3` and `head=mean`."""
+    if not isinstance(value, str):
+        return value
+    return int(value) if value.isascii() and value.isdigit() and len(value) < 10 else value.strip().lower()
+
+
+class ViewOptions(BaseModel):
+    """Selection of maps, and options of their picture."""
+
+    model_config = ConfigDict(frozen=True)
+
+    kind: Literal["cross", "encoder", "decoder", "all"] = Field(default="all", description="Attention maps to return.")
+    layer: Annotated[int | Literal["all"], BeforeValidator(number_or_word)] = Field(
+        default="all", description="One layer, counted from 0, or `all`."
+    )
+    head: Annotated[int | StrictStr, BeforeValidator(number_or_word), AfterValidator(heads)] = Field(
+        default="all",
+        description="One head, counted from 0, several (`0,3`), the `mean` or `max` over the heads, or `all`.",
+    )
+    level: Literal["piece", "word"] = Field(
+        default="piece", description="`word` sums weights over a key's pieces and averages them over a query's."
+    )
+    rollout: bool = Field(default=False, description="Attention rollout instead of heads: one map per layer.")
+    normalize: Literal["none", "row", "max"] = Field(
+        default="none",
+        description="`row`: the weights of each query sum to 1; `max`: the largest weight of a map is 1.",
+    )
+    view: View | None = Field(
+        default=None,
+        description="Pictures: `map` is one map, `grid` several, `lines` the heads of one layer in colours, `alignment` "
+        "the words with ribbons, `card` the same in 1200 x 630 pixels for sharing. By default `map` or `grid`.",
+    )
+    width: Annotated[int, Field(ge=WIDTHS[0], le=WIDTHS[1])] | None = Field(
+        default=None, description="Pictures: width in pixels of 1/96 inch. The default depends on the sentence."
+    )
+    dpi: Annotated[int, Field(ge=DPIS[0], le=DPIS[1])] | None = Field(
+        default=None,
+        description="PNG: pixels per inch. The default is 144, less for large pictures, and 96 for a card.",
+    )
+    theme: ThemeName = Field(default="light", description="Pictures: colours; `print` is for black-and-white printing.")
+    title: Annotated[StrictStr, Field(max_length=TITLE_LIMIT)] | None = Field(
+        default=None, description="Pictures: title; empty for none. The default is the sentence and its translation."
+    )
+    special: bool = Field(
+        default=True, description="Pictures: `0` leaves out the language tag and the start and end of sentence."
+    )
+    query: Annotated[int, Field(ge=0)] | Annotated[StrictStr, Field(max_length=100)] | None = Field(
+        default=None,
+        union_mode="left_to_right",
+        description="Pictures of lines, alignment or card: the row, by number or text, whose lines are shown or stand "
+        "out, such as `making`.",
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, StrictStr, WithJsonSchema
+from pydantic import BeforeValidator, Field, StrictStr, WithJsonSchema
 
 from model.analysis.attention_alignment import AlignmentHead, Word
 from model.analysis.head_statistics import HeadFigures
@@ -17,13 +16,9 @@ from server.api.schemas.base import (
     Key,
     Parameters,
     list_of_one,
-    number_or_word,
     read_heads,
 )
-from server.inspection.attention_view import View
-from server.inspection.pictures.convert import DPIS, WIDTHS
-from server.inspection.pictures.labels import TITLE_LIMIT
-from server.inspection.pictures.themes import ThemeName
+from server.inspection.attention_view import ViewOptions
 
 Format = Literal["json", "npz", "svg", "png", "pdf", "html"]
 Numbers = Literal["lists", "float32", "uint16"]
@@ -32,17 +27,8 @@ Weights = list[list[list[list[float | None]]]] | str
 LanguageCode = Annotated[StrictStr | None, Field(max_length=32)]
 """An empty code is an unsupported language, where `OptionalCode` takes it for a parameter that is not given."""
 
-HEADS = re.compile(r"all|mean|max|[0-9]{1,3}(,[0-9]{1,3}){1,63}", re.ASCII)
 
-
-def heads(value: int | str) -> int | str:
-    """Returns the choice of heads. Raises ValueError for other text."""
-    if isinstance(value, str) and not HEADS.fullmatch(value):
-        raise ValueError("must be a number, several such as 0,3, or one of all, mean, max")
-    return value
-
-
-class AttentionParameters(Parameters):
+class SentenceParameters(Parameters):
     id: StrictStr | None = Field(default=None, max_length=64, description="Id of an earlier translation.")
     q: StrictStr | None = Field(
         default=None, description="Text to translate and inspect, instead of an id.", examples=["The cat sleeps."]
@@ -54,22 +40,9 @@ class AttentionParameters(Parameters):
     )
     sentence: int = Field(default=0, ge=0, description="Sentence of the text, counted from 0.")
     leg: int = Field(default=0, ge=0, description="Step of a route through a pivot language, counted from 0.")
-    kind: Literal["cross", "encoder", "decoder", "all"] = Field(default="all", description="Attention maps to return.")
-    layer: Annotated[int | Literal["all"], BeforeValidator(number_or_word)] = Field(
-        default="all", description="One layer, counted from 0, or `all`."
-    )
-    head: Annotated[int | StrictStr, BeforeValidator(number_or_word), AfterValidator(heads)] = Field(
-        default="all",
-        description="One head, counted from 0, several (`0,3`), the `mean` or `max` over the heads, or `all`.",
-    )
-    level: Literal["piece", "word"] = Field(
-        default="piece", description="`word` sums weights over a key's pieces and averages them over a query's."
-    )
-    rollout: bool = Field(default=False, description="Attention rollout instead of heads: one map per layer.")
-    normalize: Literal["none", "row", "max"] = Field(
-        default="none",
-        description="`row`: the weights of each query sum to 1; `max`: the largest weight of a map is 1.",
-    )
+
+
+class AttentionParameters(ViewOptions, SentenceParameters):
     figures: bool = Field(default=False, description="Add entropy, diagonality and role of every head.")
     numbers: Numbers = Field(
         default="lists",
@@ -107,31 +80,6 @@ class AttentionParameters(Parameters):
         default=None,
         description="`json`, `npz`, a picture (`svg`, `png`, `pdf`), or `html`, a report in one file. Without it, the "
         "`Accept` header decides; a browser gets the explorer.",
-    )
-    view: View | None = Field(
-        default=None,
-        description="Pictures: `map` is one map, `grid` several, `lines` the heads of one layer in colours, `alignment` "
-        "the words with ribbons, `card` the same in 1200 x 630 pixels for sharing. By default `map` or `grid`.",
-    )
-    width: Annotated[int, Field(ge=WIDTHS[0], le=WIDTHS[1])] | None = Field(
-        default=None, description="Pictures: width in pixels of 1/96 inch. The default depends on the sentence."
-    )
-    dpi: Annotated[int, Field(ge=DPIS[0], le=DPIS[1])] | None = Field(
-        default=None,
-        description="PNG: pixels per inch. The default is 144, less for large pictures, and 96 for a card.",
-    )
-    theme: ThemeName = Field(default="light", description="Pictures: colours; `print` is for black-and-white printing.")
-    title: Annotated[StrictStr, Field(max_length=TITLE_LIMIT)] | None = Field(
-        default=None, description="Pictures: title; empty for none. The default is the sentence and its translation."
-    )
-    special: bool = Field(
-        default=True, description="Pictures: `0` leaves out the language tag and the start and end of sentence."
-    )
-    query: Annotated[int, Field(ge=0)] | Annotated[StrictStr, Field(max_length=100)] | None = Field(
-        default=None,
-        union_mode="left_to_right",
-        description="Pictures of lines, alignment or card: the row, by number or text, whose lines are shown or stand "
-        "out, such as `making`.",
     )
     api_key: Key = None
 

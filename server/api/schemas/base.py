@@ -34,13 +34,6 @@ def list_of_one(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
-def number_or_word(value: Any) -> Any:
-    """Returns digits as an int and other text in lower case, for parameters such as `head=3` and `head=mean`."""
-    if not isinstance(value, str):
-        return value
-    return int(value) if value.isascii() and value.isdigit() and len(value) < 10 else value.strip().lower()
-
-
 def read_heads(text: Any) -> Heads:
     """Returns the heads of "kind.layer.head,..." or of a list of such texts, sorted and without repetition. Raises
     InvalidRequest."""

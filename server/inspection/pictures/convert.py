@@ -17,8 +17,6 @@ if TYPE_CHECKING:  # imported for the first picture
     import typst
 
 PictureFormat = Literal["svg", "png", "pdf"]
-WIDTHS = (100, 4_000)
-DPIS = (36, 600)
 PIXELS_LIMIT = 24_000_000
 """Limit on the pixels of a PNG."""
 DPI, CARD_DPI = 144, 96

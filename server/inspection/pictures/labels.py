@@ -18,7 +18,6 @@ TITLE = 15.0
 SMALL = 10.0
 """Font sizes of titles and of the scale."""
 LABEL_LIMIT = 32
-TITLE_LIMIT = 300
 _TITLE_LINES = 4
 _SMALLEST = 6.5
 """Least distance of two labels. Labels between are left out."""

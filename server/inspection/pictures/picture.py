@@ -147,7 +147,7 @@ def _pair(result: InspectionResult, options: ViewOptions) -> tuple[LinkedSentenc
         aligned = align_words(result)
         links, source_of_links = aligned.links, f"word alignment ({aligned.method})"
     else:
-        chosen = dataclasses.replace(options, kind="cross", level="word")
+        chosen = options.model_copy(update={"kind": "cross", "level": "word"})
         [view] = select_maps(result, chosen)
         if view.weights.shape[:2] != (1, 1):
             raise InvalidRequest(
