@@ -10,7 +10,6 @@ from server.access.authentication import Authenticator
 from server.access.rate_limits import RateLimiter
 from server.config import Settings
 from server.documents.jobs import FileJobs, OwnRecords
-from server.documents.reader import DocumentReader
 from server.documents.service import DocumentTranslator
 from server.documents.shared_store import open_store
 from server.engine.client.engine_client import EngineClient
@@ -83,7 +82,7 @@ class Services:
             settings.file_keep_bytes, caller_share=1.0, message="Too many documents are in progress; try again later."
         )
         self.documents = DocumentTranslator(
-            self.translator, store, documents, DocumentReader(), settings.file_characters, settings.file_jobs
+            self.translator, store, documents, settings.file_characters, settings.file_jobs
         )
         seconds = settings.file_keep_seconds + settings.file_timeout_seconds
         self.file_jobs = FileJobs(self.documents, self.state or OwnRecords(), seconds)

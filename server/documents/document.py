@@ -1,11 +1,15 @@
-"""The texts of a file, and the function that writes the translated file."""
+"""The texts of a file, the function that writes the translated file, and the folder of a document in progress."""
 
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Iterable, Sequence
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+import orjson
 
 from server.text.languages import script_of
 from server.text.markup.scan import scan_markup
@@ -30,6 +34,34 @@ class Document:
     @property
     def characters(self) -> int:
         return sum(map(len, self.texts))
+
+
+class Workspace:
+    """The files of one document in progress: the upload, its texts, their translations, and the translated file. A document
+    that waits needs no memory."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        self.upload = self.folder / "upload"
+        self.texts = self.folder / "texts"
+        self.translations = self.folder / "translations"
+        self.result = self.folder / "result"
+
+    def remove(self) -> None:
+        """Deletes the folder."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def add_lines(path: Path, texts: Iterable[str]) -> None:
+    """Appends texts to a file of JSON strings, one per line."""
+    with path.open("ab") as file:
+        file.writelines(orjson.dumps(text) + b"\n" for text in texts)
+
+
+def read_lines(path: Path) -> Iterator[str]:
+    """Yields the texts of a file that `add_lines` has written."""
+    with path.open("rb") as file:
+        yield from map(orjson.loads, file)
 
 
 def join_pieces(pieces: Iterable[str]) -> list[str]:

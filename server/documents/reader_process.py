@@ -1,7 +1,7 @@
 """The process that parses and writes documents, so that their memory is outside the API process and is given back.
 
 Each line of standard input is a task in JSON, and each line of standard output is its result. A task names a folder
-with the files of one document; see `server.documents.workspace`. The process ends with its standard input.
+with the files of one document; see `server.documents.document`. The process ends with its standard input.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ from typing import Any
 
 import orjson
 
-from server.documents.document import Document, sample
+from server.documents.document import Document, Workspace, add_lines, read_lines, sample
 from server.documents.formats import format_of
-from server.documents.workspace import Workspace, add_lines, read_lines
 from server.errors import AttentiveError, PayloadTooLarge, TextTooLong, Unavailable
 from server.text.segmentation import cut_text
 

@@ -4,23 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import count
 from pathlib import PurePosixPath, PureWindowsPath
+from typing import Any
 
+from server import errors
 from server.access.admission import Admission, Permit
+from server.documents.document import Workspace, add_lines, read_lines
 from server.documents.fair_slots import FairSlots
 from server.documents.formats import FileFormat, format_of
-from server.documents.reader import DocumentReader
 from server.documents.store import FileStore, disk_errors
-from server.documents.workspace import Workspace, add_lines, read_lines
-from server.errors import InvalidRequest, Overloaded
+from server.errors import AttentiveError, InvalidRequest, Overloaded, PayloadTooLarge
+from server.task_process import TaskProcess
 from server.translation.catalog import AUTO
 from server.translation.time_limit import time_limit
 from server.translation.translator import Translator
 from server.translation.types import Format, TranslationRequest
 
+log = logging.getLogger(__name__)
+TASK_SECONDS = 120.0
+"""Longest time to read or to write one document."""
+KEPT_BYTES = 80_000_000
+"""The process that reads documents ends after a task if it has used more memory than this."""
 BATCH_CHARACTERS = 10_000
 BATCH_TEXTS = 64
 """Limits of one request to the translator: enough to fill a batch, and small enough that other requests are served
@@ -59,15 +67,15 @@ class DocumentTranslator:
         translator: Translator,
         store: FileStore,
         admission: Admission,
-        reader: DocumentReader,
         characters: int,
         jobs: int,
     ) -> None:
         self.store = store
         self.characters = characters
-        self.reader = reader
+        self.reader = TaskProcess("server.documents.reader_process", TASK_SECONDS, KEPT_BYTES)
         self._translator = translator
         self._admission = admission
+        self._reading = FairSlots(1)
         self._turns = FairSlots(jobs)
         self._limit = FILES_PER_JOB * jobs
         self._numbers = count()
@@ -86,8 +94,7 @@ class DocumentTranslator:
         try:
             workspace = await asyncio.to_thread(self.store.new_workspace, content)
             order = next(self._numbers)
-            task = self._task("read", workspace, format, language)
-            answer = await self.reader.run(task, caller, order)
+            answer = await self.run("read", workspace, format, language, caller, order)
         except BaseException:
             permit.release()
             if workspace is not None:
@@ -119,22 +126,38 @@ class DocumentTranslator:
                 patient = True
                 with disk_errors():
                     add_lines(workspace.translations, translated)
-            await self.reader.run(
-                self._task("write", workspace, document.file_format, document.target), caller, document.order
-            )
+            await self.run("write", workspace, document.file_format, document.target, caller, document.order)
         token = await self.store.keep(workspace, document.name, document.file_format.media_type, caller, may_wait)
         document.permit.release(succeeded=True)
         return token
 
-    def _task(self, action: str, workspace: Workspace, format: FileFormat, target: str) -> dict[str, str | int]:
-        """Returns a task of the process that reads documents."""
-        return {
+    async def run(
+        self, action: str, workspace: Workspace, format: FileFormat, target: str, caller: str, order: int
+    ) -> dict[str, Any]:
+        """Returns the result of a task of `server.documents.reader_process.perform`. Callers take turns. Raises the error of
+        the document, or PayloadTooLarge if the process needed too much time or memory."""
+        task = {
             "action": action,
             "folder": str(workspace.folder),
             "name": "a" + format.suffix,
             "target": target,
             "characters": self.characters,
         }
+        async with self._reading.hold(caller, order):
+            try:
+                answer = await self.reader.run(task)
+            except TimeoutError:
+                raise PayloadTooLarge("The file takes too long to read; split it.") from None
+            except MemoryError:
+                raise PayloadTooLarge(
+                    "The file needs more memory than this server has for one file; split it."
+                ) from None
+        if trace := answer.get("trace"):
+            log.error("a file could not be translated", extra={"trace": trace})
+        if name := answer.get("error"):
+            kind: type[AttentiveError] = getattr(errors, name)
+            raise kind(answer["message"])
+        return answer
 
     async def _source(self, document: ReceivedDocument, request: TranslationRequest) -> str:
         """Returns the source language, detected once for the whole file."""

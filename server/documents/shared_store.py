@@ -14,8 +14,8 @@ import orjson
 
 from model.atomic_write import atomic_write
 from server.config import Settings, flag_and_variable
+from server.documents.document import Workspace
 from server.documents.store import TOKEN, FileStore, StoredFile, disk_errors
-from server.documents.workspace import Workspace
 from server.errors import PayloadTooLarge, SettingsError, StateUnreachable
 from server.store.interface import BEAT_SECONDS
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
-from server.documents.workspace import Workspace
+from server.documents.document import Workspace
 from server.errors import ExpiredTranslation, NotFound, Unavailable
 
 log = logging.getLogger(__name__)
