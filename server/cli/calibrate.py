@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from model.analysis.confidence import FILE, GOOD_CHRF, Confidence, DirectionLimits, Quality, weights_hash
+from model.analysis.confidence import FILE, GOOD_CHRF, Confidence, DirectionLimits, weights_hash
 from model.analysis.confidence_fit import ScoredTranslation, fit_direction
 from model.atomic_write import atomic_write
 from server.cli.local_services import FLAGS, local_services, local_settings, running
@@ -65,8 +65,11 @@ def run(arguments: argparse.Namespace) -> int:
     with atomic_write(model.folder / FILE) as part:
         part.write_text(confidence.to_json(), encoding="utf-8")
     print(f"{model.folder / FILE}: probability of a chrF of {GOOD_CHRF:.0f} or more. On pairs that were not fitted:")
-    for direction, limits in fitted.items():
-        print(f"{direction}: {described(limits.quality)}")
+    for direction, quality in [(direction, limits.quality) for direction, limits in fitted.items()]:
+        print(
+            f"{direction}: {quality.sentences} sentences, correlation with chrF {quality.pearson:.2f} (Pearson), "
+            f"{quality.spearman:.2f} (Spearman), calibration error {quality.calibration_error:.3f}"
+        )
     return 0
 
 
@@ -143,11 +146,3 @@ async def scored_translations(services: Services, leg: Leg, rows: Sequence[tuple
                 scored.append(ScoredTranslation(best.token_scores, len(sentence.ids), score, flagged, gap))
             bar.update(len(batch))
     return scored
-
-
-def described(quality: Quality) -> str:
-    """Returns one line with the figures of a fit."""
-    return (
-        f"{quality.sentences} sentences, correlation with chrF {quality.pearson:.2f} (Pearson), {quality.spearman:.2f} "
-        f"(Spearman), calibration error {quality.calibration_error:.3f}"
-    )

@@ -69,7 +69,7 @@ async def run_action(settings: Settings, arguments: argparse.Namespace) -> None:
         if not store.permanent:
             raise NotFound(f"There are no glossaries in {str(settings.data)!r}.")
         glossaries = Glossaries(store)
-        owner = await glossaries.owner(arguments.id) if "id" in arguments else EVERYONE
+        owner = (await glossaries.get(arguments.id)).owner if "id" in arguments else EVERYONE
         match arguments.action:
             case "create":
                 if arguments.key != EVERYONE:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,19 +12,6 @@ from rich.text import Text
 _BAR = 12
 """Width of the bar of weight 1, in characters."""
 SIDES = {"cross": ("target", "source"), "encoder": ("source", "source"), "decoder": ("target", "decoder_input")}
-
-
-@dataclass(frozen=True, slots=True)
-class StrongHead:
-    """A head with its strength: the mean over the words of the largest weight on another word. `query` and `key` are the words of
-    its largest weight, `weight`."""
-
-    name: str
-    role: str
-    strength: float
-    query: str
-    key: str
-    weight: float
 
 
 def show(answer: dict[str, Any], console: Console, heads: int) -> None:
@@ -57,19 +43,19 @@ def alignment_table(answer: dict[str, Any]) -> Table:
     return table
 
 
-def head_table(heads: list[StrongHead]) -> Table:
-    """Returns a table of heads."""
+def head_table(heads: list[tuple[float, str, str, str]]) -> Table:
+    """Returns a table of the heads of `strongest`."""
     table = Table(title="Strongest heads", title_justify="left", box=None)
     for name in ("head", "role", "strength", "largest weight"):
         table.add_column(name)
-    for head in heads:
-        largest = Text.assemble(head.query, " → ", head.key, f"  {head.weight:.2f}")
-        table.add_row(head.name, head.role, bar(head.strength), largest)
+    for strength, name, role, largest in heads:
+        table.add_row(name, role, bar(strength), Text(largest))
     return table
 
 
-def strongest(answer: dict[str, Any]) -> list[StrongHead]:
-    """Returns all heads, the strongest first. Weights on special tokens, and of a source word on itself, do not count."""
+def strongest(answer: dict[str, Any]) -> list[tuple[float, str, str, str]]:
+    """Returns strength, name, role and largest weight of all heads, the strongest first. The strength is the mean over the
+    words of the largest weight on another word; those on special tokens and of a source word on itself do not count."""
     heads = []
     for kind, sides in SIDES.items():
         if kind not in answer or answer[kind] is None:
@@ -86,17 +72,10 @@ def strongest(answer: dict[str, Any]) -> list[StrongHead]:
         for layer, head in np.ndindex(*weights.shape[:2]):
             map = weights[layer, head]
             row, column = np.unravel_index(int(map.argmax()), map.shape)
-            heads.append(
-                StrongHead(
-                    name=f"{kind}.{layer}.{head}",
-                    role=str(answer["figures"][kind][layer][head]["role"]),
-                    strength=float(map.max(axis=1).mean()),
-                    query=queries[rows[row]]["text"],
-                    key=keys[columns[column]]["text"],
-                    weight=float(map[row, column]),
-                )
-            )
-    return sorted(heads, key=lambda head: -head.strength)
+            largest = f"{queries[rows[row]]['text']} → {keys[columns[column]]['text']}  {map[row, column]:.2f}"
+            role = str(answer["figures"][kind][layer][head]["role"])
+            heads.append((float(map.max(axis=1).mean()), f"{kind}.{layer}.{head}", role, largest))
+    return sorted(heads, key=lambda head: -head[0])
 
 
 def bar(share: float) -> Text:

@@ -60,9 +60,11 @@ class Glossaries:
             raise InvalidRequest("A glossary has at most one dictionary for a language pair.")
         return await self._change(owner, new.id, dictionaries=dictionaries, new=new)
 
-    async def owner(self, id: str) -> str:
-        """Returns the owner of a glossary. Raises NotFound."""
-        return (await self._get(id)).owner
+    async def get(self, id: str) -> Glossary:
+        """Returns a glossary of any owner. Raises NotFound."""
+        if (text := await self._store.read(_TABLE, id)) is None:
+            raise NotFound("There is no glossary with this id.")
+        return parse(text)
 
     async def all(self, owner: str) -> list[Glossary]:
         """Returns the glossaries that a caller may use, oldest first."""
@@ -76,7 +78,7 @@ class Glossaries:
 
     async def find(self, owner: str, id: str) -> Glossary:
         """Returns a glossary that the caller may use. Raises NotFound."""
-        glossary = await self._get(id)
+        glossary = await self.get(id)
         if glossary.owner not in (owner, EVERYONE):
             raise NotFound("There is no glossary with this id.")
         return glossary
@@ -175,11 +177,6 @@ class Glossaries:
         """Returns a dictionary with the entries that are stored for its pair and that it does not have."""
         stored = await self._dictionary(id, (dictionary.source, dictionary.target))
         return replace(dictionary, entries={**stored.entries, **dictionary.entries}) if stored else dictionary
-
-    async def _get(self, id: str) -> Glossary:
-        if (text := await self._store.read(_TABLE, id)) is None:
-            raise NotFound("There is no glossary with this id.")
-        return parse(text)
 
 
 def with_dictionaries(glossary: Glossary, dictionaries: Sequence[Dictionary], others: Sequence[Glossary]) -> Glossary:

@@ -157,24 +157,6 @@ def test_the_deadline_of_a_short_request_ignores_documents():
 
 
 @pytest.mark.parametrize("document", [False, True])
-def test_dropped_work_is_forgotten(document):
-    """40 short requests, then one of 99,000 characters with a beam of 32 that its client drops after 10 seconds."""
-    clock = Clock()
-    admission = Admission(200_000, 5.0, clock)
-    for _ in range(40):
-        with admission.admit(10, caller="a"):
-            clock.now += 0.01
-    with suppress(ConnectionError), admission.admit(792_000, caller="a", document=document):
-        clock.now += 10.0
-        raise ConnectionError
-    clock.now += 1.0
-    with ExitStack() as stack:
-        for number in range(100):
-            stack.enter_context(admission.admit(10, caller="a", key=number))
-    assert admission.accepted == admission.requests == 0
-
-
-@pytest.mark.parametrize("document", [False, True])
 def test_one_caller_leaves_room_for_others(document):
     admission = Admission(1_000)
     with ExitStack() as stack:
@@ -230,19 +212,6 @@ def test_the_work_ahead_of_a_caller_is_less_with_more_weight():
             with pytest.raises(Overloaded, match="longer than the time"):
                 admission.admit(1, clock.now + wait - 0.1, caller=caller, weight=weight)
             admission.admit(1, clock.now + wait + 0.1, caller=caller, weight=weight).release()
-
-
-def test_requests_of_the_callers_of_a_flood_do_not_refuse_another_caller():
-    clock = Clock()
-    admission = Admission(200_000, 5.0, clock)
-    with admission.admit(1_000, caller="flood"):
-        clock.now += 1.0
-    with ExitStack() as stack:
-        for number in range(2_000):
-            with suppress(Overloaded):
-                stack.enter_context(admission.admit(10, caller="flood", key=number))
-        for _ in range(32):
-            stack.enter_context(admission.admit(10, clock.now + 1, caller="other"))
 
 
 def test_retry_after_is_at_most_two_minutes():

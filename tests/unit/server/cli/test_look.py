@@ -80,7 +80,7 @@ def test_special_tokens_and_the_word_itself_do_not_make_a_head_strong():
         "figures": {"encoder": [[{"role": "x"}]]},
     }
     [head] = strongest(itself)
-    assert (head.query, head.key) == ("c", "a") and head.strength == pytest.approx(0.15)
+    assert head[0] == pytest.approx(0.15) and head[1:] == ("encoder.0.0", "x", "c → a  0.20")
     figures = [[{"role": "end"}, {"role": "same"}]]
     answer = {
         "source": {"text": "[bold]a", "words": [word, end]},
@@ -92,8 +92,8 @@ def test_special_tokens_and_the_word_itself_do_not_make_a_head_strong():
         "sentences": 2,
     }
     heads = strongest(answer)
-    assert [(head.name, head.role) for head in heads] == [("cross.0.1", "same"), ("cross.0.0", "end")]
-    assert heads[0].strength == pytest.approx(0.6)
+    assert [head[1:3] for head in heads] == [("cross.0.1", "same"), ("cross.0.0", "end")]
+    assert [head[0] for head in heads] == pytest.approx([0.6, 0.1])
     stream = io.StringIO()
     show(answer, Console(file=stream, width=80, highlight=False), 1)
     assert "[bold]a" in stream.getvalue() and "Sentence 0 of 2" in stream.getvalue() and "none" in stream.getvalue()

@@ -15,10 +15,7 @@ from server.errors import ExpiredTranslation, StateUnreachable, UnknownTranslati
 from server.store.history import History
 from server.store.history_records import LegRecord, SentenceRecord, TranslationRecord, creation_time, new_id
 from server.store.interface import Bounds, Store
-from server.store.redis import RedisStore
-from server.store.redis_connection import connect
 from server.store.sqlite import SQLiteStore
-from tests.support.servers.ports import free_port
 
 BOUNDS = Bounds(10, 1_000_000, 60)
 HELLO = {"q": "Hello", "source": "en", "target": "de"}
@@ -131,40 +128,8 @@ def test_a_damaged_record_is_not_found(any_store, text):
     any_store(scenario)
 
 
-# -- several servers ---------------------------------------------------------------------------------------------------
-
-
-def test_a_record_that_another_server_has_just_made_is_found(redis):
-    async def scenario(store: Store) -> None:
-        async def read(other: Store) -> None:
-            kept = record()
-            looking = asyncio.create_task(History(other, BOUNDS).find(kept.id))
-            await asyncio.sleep(0.01)
-            history = History(store, BOUNDS)
-            history.add(kept)
-            await history.flush()
-            assert await looking == kept
-
-        await with_store(RedisStore(connect(redis)), read)
-
-    asyncio.run(with_store(RedisStore(connect(redis)), scenario))
-
-
 def test_translations_of_one_server_are_found_by_another(serve, redis):
     first, second = (serve(state=redis) for _ in range(2))
     id = first.post("/translate", json=HELLO).json()["id"]
     for client in (second, first):
         assert client.get("/attention", params={"id": id}).status_code == 200
-
-
-def test_translations_are_served_without_redis(serve, caplog):
-    client = serve(state=f"redis://:hunter2@127.0.0.1:{free_port()}")
-    id = client.post("/translate", json=HELLO).json()["id"]
-    assert client.get("/attention", params={"id": id}).status_code == 200
-    answer = client.get("/attention", params={"id": new_id()})
-    assert answer.status_code == 503
-    assert answer.headers["Retry-After"] == "1"
-    assert "hunter2" not in caplog.text
-    metrics = client.get("/metrics").text
-    assert "attentive_history_errors_total" in metrics
-    assert "attentive_state_up" in metrics

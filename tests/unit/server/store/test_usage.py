@@ -9,7 +9,6 @@ from server.errors import StateUnreachable
 from server.store.interface import Store
 from server.store.usage import Usage
 from tests.support.servers.in_process import wait_for
-from tests.support.servers.ports import free_port
 
 HELLO = {"q": "Hello", "source": "en", "target": "de"}
 
@@ -63,11 +62,3 @@ def test_counts_wait_while_the_store_fails_and_are_written_at_the_stop(any_store
         assert counts == [b"6"]
 
     any_store(scenario)
-
-
-def test_without_redis_requests_are_served_and_usage_is_unavailable(serve):
-    client = serve(state=f"redis://127.0.0.1:{free_port()}")
-    assert client.post("/translate", json=HELLO).status_code == 200
-    answer = client.get("/v2/usage")
-    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
-    assert answer.json() == {"message": "The server's shared state cannot be reached; try again later."}
