@@ -6,14 +6,33 @@ code.
 
 from __future__ import annotations
 
+import copyreg
+import dataclasses
 import os
 import pickle
 import select
 from collections.abc import Iterable
+from functools import lru_cache, partial
+from operator import attrgetter
 from typing import Any
+
+from model.search.options import DecodingOptions, Hypothesis
+from server.engine.ipc.messages import StepStats, Timings, TranslateJob, TranslationResult
 
 _HEADER = 8
 _READ = 1 << 20
+
+
+@lru_cache(maxsize=256)
+def _options(*values: Any) -> DecodingOptions:
+    return DecodingOptions(**dict(zip(DecodingOptions.__slots__, values, strict=True)))
+
+
+# The messages of every sentence are pickled as calls with their fields, in a third of the time of dataclasses with slots.
+for _kind in (DecodingOptions, TranslateJob, TranslationResult, Timings, Hypothesis, StepStats):
+    _values = attrgetter(*(field.name for field in dataclasses.fields(_kind)))
+    _make: Any = _options if _kind is DecodingOptions else _kind
+    copyreg.pickle(_kind, partial(lambda make, values, message: (make, values(message)), _make, _values))
 
 
 def pack(messages: Iterable[Any]) -> bytes:
