@@ -73,24 +73,6 @@ class ForcingBackend(Backend, Protocol):
         tokens, one for each token read."""
 
 
-class PendingSteps(Protocol):
-    """Steps that a device is computing."""
-
-    def outputs(self) -> list[StepOutput]:
-        """Waits for the steps and returns the output of each."""
-
-
-class AsyncBackend(Backend, Protocol):
-    """A backend that computes steps while the host continues, and can encode new sources at the same time."""
-
-    def step_async(
-        self, slots: Sequence[int], tokens: Sequence[int], candidates: int, forced: Sequence[int], steps: int = 1,
-        prefill_length: int = 0,
-    ) -> PendingSteps:  # fmt: skip
-        """Starts one step, or `steps` greedy ones. Until the outputs are read, only `prefill` may be called: for other
-        slots, and with sources of at most `prefill_length` tokens."""
-
-
 def supports_multi_step(backend: Backend) -> TypeGuard[MultiStepBackend]:
     """Returns whether the backend has `multi_step`. isinstance() of a runtime protocol takes 50 us, too long for a
     step."""
@@ -100,8 +82,3 @@ def supports_multi_step(backend: Backend) -> TypeGuard[MultiStepBackend]:
 def supports_forced_steps(backend: Backend) -> TypeGuard[ForcingBackend]:
     """Returns whether the backend has `forced_steps`."""
     return hasattr(backend, "forced_steps")
-
-
-def supports_async(backend: Backend) -> TypeGuard[AsyncBackend]:
-    """Returns whether the backend has `step_async`."""
-    return hasattr(backend, "step_async")

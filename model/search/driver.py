@@ -15,7 +15,6 @@ from model.search.base import (
     Backend,
     MaskedHeads,
     StepOutput,
-    supports_async,
     supports_forced_steps,
     supports_multi_step,
 )
@@ -59,39 +58,26 @@ class SearchDriver:
     """Advances the searches of one backend together, each by one token or by a few.
 
     `end` is the end of sentence, `max_length` the longest target of the model, `forbidden` its tokens that are never
-    written. On a backend that supports step_async,
-    new sources are encoded while the other rows take their next step, and take their own first step after it.
+    written.
     """
 
     def __init__(self, backend: Backend, *, end: int, max_length: int, forbidden: Sequence[int] = ()) -> None:
         self.backend = backend
         self._max_length, self._forbidden = max_length, tuple(forbidden)
-        self._async = supports_async(backend)
-        # Steps that a device computes ahead have no forbidden tokens.
-        self._multi_step = (self._async and not forbidden) or (supports_multi_step(backend) and backend.end == end)
-        self._unencoded: list[RunningSearch] = []
+        self._multi_step = supports_multi_step(backend) and backend.end == end
 
     def start(self, searches: Sequence[RunningSearch]) -> None:
-        """Adds searches to the batch. Their sources are encoded as one batch, now or during the next step."""
-        if self._async:
-            self._unencoded.extend(searches)
-        else:
-            self._prefill(searches)
+        """Adds searches to the batch: encodes their sources as one batch."""
+        if searches:
+            masked = [item.masked_heads for item in searches]
+            first_slots = [item.slots[0] for item in searches]
+            self.backend.prefill([item.source for item in searches], first_slots, masked if any(masked) else ())
 
     def step(self, running: Sequence[RunningSearch]) -> int:
         """Advances `running`, which are searches of the batch that are not done; the others pause. Returns the number of
         decode steps."""
-        unencoded = self._unencoded
-        if unencoded:
-            encoded = [item for item in running if item not in unencoded]
-            if encoded:
-                running = encoded
-            else:
-                self._prefill(unencoded)
-                unencoded = []
         unknown = self._read_known(running)
-        outputs = self._run(unknown, unencoded) if unknown else []
-        self._unencoded = []  # after an exception they are encoded with the next step
+        outputs = self._run(unknown) if unknown else []
         for output in outputs:
             self._advance(unknown, output)
         self._restart([item for item in running if item.search.restart])
@@ -99,8 +85,6 @@ class SearchDriver:
 
     def stop(self, item: RunningSearch) -> None:
         """Removes a search, done or not; its slots are free afterwards."""
-        if item in self._unencoded:
-            self._unencoded.remove(item)
         self.backend.free(item.slots)
 
     def _read_known(self, running: Sequence[RunningSearch]) -> Sequence[RunningSearch]:
@@ -125,8 +109,8 @@ class SearchDriver:
                 search.advance([[token]], [[score]])
         return [item for item in running if item not in known]
 
-    def _run(self, running: Sequence[RunningSearch], unencoded: Sequence[RunningSearch]) -> list[StepOutput]:
-        """Computes the next step or steps of `running`; encodes `unencoded` at the same time."""
+    def _run(self, running: Sequence[RunningSearch]) -> list[StepOutput]:
+        """Computes the next step or steps of `running`."""
         backend = self.backend
         rows = [slot for item in running for slot in item.slots[: len(item.search.tokens)]]
         tokens = [token for item in running for token in item.search.tokens]
@@ -135,14 +119,6 @@ class SearchDriver:
         steps = 1
         if self._multi_step and candidates == 1 + len(self._forbidden) and max(forced) < 0:
             steps = max(1, min(_MULTI_STEPS, self._max_length - max([item.steps for item in running])))
-        if supports_async(backend):
-            length = max((len(item.source) for item in unencoded), default=0)
-            pending = backend.step_async(rows, tokens, candidates, forced, steps, length)
-            try:
-                self._prefill(unencoded)
-            finally:
-                outputs = pending.outputs()
-            return outputs
         if steps > 1 and supports_multi_step(backend):
             return backend.multi_step(rows, tokens, steps, self._forbidden)
         return [backend.step(rows, tokens, candidates, forced)]
@@ -170,15 +146,9 @@ class SearchDriver:
         """Starts the rows of these searches again from the source."""
         if searches:
             self.backend.free([slot for item in searches for slot in item.slots])
-            self._prefill(searches)
+            self.start(searches)
         for item in searches:
             item.search.restart, item.steps = False, 0
-
-    def _prefill(self, searches: Sequence[RunningSearch]) -> None:
-        if searches:
-            masked = [item.masked_heads for item in searches]
-            first_slots = [item.slots[0] for item in searches]
-            self.backend.prefill([item.source for item in searches], first_slots, masked if any(masked) else ())
 
 
 def translate(

@@ -75,7 +75,7 @@ def test_kernels_agree_with_torch() -> None:
 
 
 @pytest.mark.parametrize("kernels", [None, KERNELS])
-def test_prefill_runs_beside_steps_in_flight(kernels: SlotKernels | None) -> None:
+def test_sentences_start_while_others_decode(kernels: SlotKernels | None) -> None:
     model, options = transformer(), DecodingOptions(max_length=40)
     plain_backend = TorchBackend(model, 24)
     # With few slots, most sentences start while others decode, and graphs are captured between the steps.
@@ -158,7 +158,7 @@ def test_multi_step_equals_single_steps() -> None:
         backend.prefill(sources(3), [4, 0, 2])
     tokens = [2, 2, 2]
     for _ in range(6):
-        for output in many.step_async([4, 0, 2], tokens, 1, [-1, -1, -1], 4).outputs():
+        for output in many.multi_step([4, 0, 2], tokens, 4):
             tokens = one.step([4, 0, 2], tokens, 1, [-1, -1, -1]).ids[:, 0].tolist()
             assert output.ids[:, 0].tolist() == tokens
     assert many.captured

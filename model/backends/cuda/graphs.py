@@ -6,17 +6,16 @@
   kernels (`fused`) each row reads only its own positions. Without them a step reads the first P positions of all rows,
   P the smallest bucket that is large enough.
 - Next tokens are selected on the device. Several greedy steps run without returning to the host.
-- New sources are encoded on a second CUDA stream while steps run.
 
-Without capture (on a CPU) the same steps run operation by operation.
+A graph is captured at the third use of its shape and replayed from then on. Without capture (on a CPU) the same steps run
+operation by operation.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -25,57 +24,25 @@ from torch import Tensor
 
 from model.backends.cuda.fused_step import FusedStep, SlotKernels
 from model.backends.cuda.static_cache import StaticCache
-from model.backends.cuda.step_graphs import Bucket, StepGraphs, StepTokens
 from model.backends.torch.backend import TorchBackend
 from model.backends.torch.inputs import pad_ids
 from model.search.base import MaskedHeads, StepOutput
 from model.transformer import HeadGates, Transformer
 
+CAPTURE_AFTER = 3
+"""Uses of a shape before it is captured: a capture costs as much as many steps."""
 _MIN_POSITIONS = 32
 _MIN_ENCODED = 2048
 """Smallest number of padded tokens of a batch that is encoded on a GPU."""
 _CANDIDATES = (1, 8, 16, 64)
 _WARM_UP = 2
-_CHUNK = 4
-"""Greedy steps that are captured together in one graph."""
 _CAPTURE = threading.Lock()
 """PyTorch captures one graph at a time in a process, and another model may be loading in another thread."""
 
-
-class PendingSteps:
-    """Steps that are running on the device. `outputs` waits for them and must be called before the next step.
-
-    `on_end` is called when they have ended.
-    """
-
-    def __init__(
-        self,
-        chosen: list[StepTokens],
-        slots: Sequence[int],
-        candidates: int,
-        forced: Sequence[int],
-        on_end: Callable[[], None],
-    ) -> None:
-        self._slots, self._candidates, self._forced, self._on_end = list(slots), candidates, forced, on_end
-        results = (torch.stack([getattr(tokens, name) for tokens in chosen]) for name in ("ids", "scores", "forced"))
-        self._results = [_to_host(result) for result in results]
-        self._done: Any = None
-        if chosen[0].ids.is_cuda:
-            self._done = torch.cuda.Event()  # type: ignore[no-untyped-call]
-            self._done.record()
-
-    def outputs(self) -> list[StepOutput]:
-        """Returns the output of each step."""
-        if self._done is not None:
-            self._done.synchronize()
-        self._on_end()
-        ids, scores, wanted = (result.numpy()[:, self._slots] for result in self._results)
-        ids, scores = ids[:, :, : self._candidates], scores[:, :, : self._candidates]
-        for row, token in enumerate(self._forced):
-            if token >= 0:
-                ids[0, row], scores[0, row] = np.roll(ids[0, row], 1), np.roll(scores[0, row], 1)
-                ids[0, row, 0], scores[0, row, 0] = token, wanted[0, row]
-        return [StepOutput(*step) for step in zip(ids, scores, strict=True)]
+_Shape = tuple[int, int]
+"""Of a step of all slots: positions, and candidates of each row."""
+_StepTokens = tuple[Tensor, Tensor, Tensor]
+"""Of a step on the device: ids and log-probabilities (R, C), log-probabilities of the forced tokens (R,)."""
 
 
 class GraphedBackend(TorchBackend):
@@ -93,16 +60,16 @@ class GraphedBackend(TorchBackend):
         super().__init__(transformer, slots)
         parameter = next(transformer.parameters())
         self.cache = StaticCache(transformer.config, slots, parameter.dtype, self.device)
+        self.end = transformer.config.eos_id
         self.captured = 0
         self._fused = None if kernels is None else FusedStep(self.transformer, self.cache, kernels)
-        self._graphs = StepGraphs(capture)
+        self._captures = capture
+        self._graphs: dict[_Shape, tuple[torch.cuda.CUDAGraph, _StepTokens]] = {}
+        self._uses: Counter[_Shape] = Counter()
+        self._pool: Any = None
+        """The memory pool that all graphs share: they never run at the same time."""
         self._tokens, self._forced = torch.zeros(2, slots, dtype=torch.long, device=self.device)
         self._staging = torch.zeros(3, slots, dtype=torch.long, pin_memory=self.device.type == "cuda")
-        self._prefill_stream: Any = None
-        if self.device.type == "cuda":
-            self._prefill_stream = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
-        self._before_steps: Any = None
-        """An event recorded before the running steps; None if there are none."""
 
     @property
     def fused(self) -> bool:
@@ -113,126 +80,115 @@ class GraphedBackend(TorchBackend):
     def prefill(
         self, sources: Sequence[Sequence[int]], slots: Sequence[int], masked_heads: Sequence[MaskedHeads] = ()
     ) -> None:
-        """Encodes the sources as one batch and writes their cross-attention keys and values. Between `step_async` and
-        `outputs` this runs beside the steps, in which `slots` take no part."""
-        self._room(max(len(source) for source in sources))
-        with self._stream():
-            if any(masked_heads) or self.device.type == "cpu":
-                super().prefill(sources, slots, masked_heads)
-                return
-            # Small products sum in another order than large ones: padding rows make every batch a large one.
-            width = max(len(source) for source in sources)
-            pad = self.transformer.config.pad_id
-            filling = [[pad]] * max(0, -(-_MIN_ENCODED // width) - len(sources))
-            ids, mask = pad_ids([*sources, *filling], pad, self.device)
-            for slot in slots:
-                self._set_mask(slot, ())
-            memory = self.transformer.encode(ids, mask)
-            self.transformer.write_cross(memory, [len(source) for source in sources], self.cache, list(slots))
+        """Encodes the sources as one batch and writes their cross-attention keys and values."""
+        width = max(len(source) for source in sources)
+        self._room(width)
+        if any(masked_heads) or self.device.type == "cpu":
+            super().prefill(sources, slots, masked_heads)
+            return
+        # Small products sum in another order than large ones: padding rows make every batch a large one.
+        pad = self.transformer.config.pad_id
+        filling = [[pad]] * max(0, -(-_MIN_ENCODED // width) - len(sources))
+        ids, mask = pad_ids([*sources, *filling], pad, self.device)
+        for slot in slots:
+            self._set_mask(slot, ())
+        memory = self.transformer.encode(ids, mask)
+        self.transformer.write_cross(memory, [len(source) for source in sources], self.cache, list(slots))
 
     def step(self, slots: Sequence[int], tokens: Sequence[int], candidates: int, forced: Sequence[int]) -> StepOutput:
         """Advances each row by its token. Returns the `candidates` most probable next tokens of each row."""
-        return self.step_async(slots, tokens, candidates, forced).outputs()[0]
+        return self._run(slots, tokens, candidates, forced, 1)[0]
 
-    @torch.inference_mode()
-    def step_async(
-        self,
-        slots: Sequence[int],
-        tokens: Sequence[int],
-        candidates: int,
-        forced: Sequence[int],
-        steps: int = 1,
-        prefill_length: int = 0,
-    ) -> PendingSteps:
-        """Starts one step, or `steps` greedy ones, and returns at once. Sources of up to `prefill_length` tokens may be
-        prefilled into other slots before the outputs are read."""
-        self._room(prefill_length)
-        before: Any = None
-        if self._prefill_stream is not None:
-            # Sources were encoded during the last steps.
-            torch.cuda.current_stream(self.device).wait_stream(self._prefill_stream)
-            before = torch.cuda.Event()  # type: ignore[no-untyped-call]
-            before.record()
-        chosen = self._run(slots, tokens, candidates, forced, steps)
-        self._before_steps = before
-        return PendingSteps(chosen, slots, candidates, forced, self._steps_ended)
-
-    def _steps_ended(self) -> None:
-        self._before_steps = None
+    def multi_step(
+        self, slots: Sequence[int], tokens: Sequence[int], steps: int, forbidden: Sequence[int] = ()
+    ) -> list[StepOutput]:
+        """Runs `steps` greedy steps, each row reading its own last token. Where tokens are `forbidden`, the host selects
+        them after every step."""
+        free = [-1] * len(slots)
+        if not forbidden:
+            return self._run(slots, tokens, 1, free, steps)
+        outputs: list[StepOutput] = []
+        for _ in range(steps):
+            outputs.append(self.step(slots, tokens, 1 + len(forbidden), free))
+            tokens = [next(token for token in row if token not in forbidden) for row in outputs[-1].ids.tolist()]
+        return outputs
 
     # -- parts ---------------------------------------------------------------------------------------------------------
 
+    @torch.inference_mode()
     def _run(
         self, slots: Sequence[int], tokens: Sequence[int], candidates: int, forced: Sequence[int], steps: int
-    ) -> list[StepTokens]:
+    ) -> list[StepOutput]:
         # Rows that pause write to their next position too.
         longest = max(max(self.cache.lengths[slot] for slot in slots) + steps, max(self.cache.lengths) + 1)
-        source = max(self.cache.source_lengths[slot] for slot in slots)
-        self._room(max(longest, source))
+        longest = max(longest, *(self.cache.source_lengths[slot] for slot in slots))
+        self._room(longest)
         positions = _MIN_POSITIONS
-        while positions < max(longest, source):
+        while positions < longest:
             positions *= 2
         vocabulary = self.transformer.config.vocab_size
-        bucket = Bucket(
-            rows=self.slots,
-            positions=min(positions, self.cache.room) if self._fused is None else self.cache.room,
-            candidates=min(vocabulary, next((c for c in _CANDIDATES if c >= candidates), candidates)),
+        shape = (
+            min(positions, self.cache.room) if self._fused is None else self.cache.room,
+            min(vocabulary, next((c for c in _CANDIDATES if c >= candidates), candidates)),
         )
-        gates = self._gates(range(bucket.rows))
-        self.cache.view(bucket.rows, bucket.positions)
-        chunks = [replace(bucket, steps=_CHUNK)] * (steps // _CHUNK) + [bucket] * (steps % _CHUNK)
-        for chunk in dict.fromkeys(chunks):
-            if gates is None and self._graphs.due(chunk):
-                self._capture(chunk)
+        gates = self._gates(range(self.slots))
+        self.cache.view(shape[0])
+        self._uses[shape] += gates is None
+        if gates is None and self._captures and shape not in self._graphs and self._uses[shape] >= CAPTURE_AFTER:
+            self._capture(shape)
         self._send(slots, tokens, forced)
-        results: list[StepTokens] = []
-        for number, chunk in enumerate(chunks, 1):
-            results += self._once(chunk, gates, last=number == len(chunks))
+        results = [self._once(shape, gates) for _ in range(steps)]
         for slot in slots:
             self.cache.lengths[slot] += steps
-        return results
+        ids, scores, wanted = (torch.stack(parts).cpu().numpy()[:, list(slots)] for parts in zip(*results, strict=True))
+        ids, scores = ids[:, :, :candidates], scores[:, :, :candidates]
+        for row, token in enumerate(forced):
+            if token >= 0:
+                ids[0, row], scores[0, row] = np.roll(ids[0, row], 1), np.roll(scores[0, row], 1)
+                ids[0, row, 0], scores[0, row, 0] = token, wanted[0, row]
+        return [StepOutput(*step) for step in zip(ids, scores, strict=True)]
 
-    def _once(self, bucket: Bucket, gates: HeadGates | None, *, last: bool) -> list[StepTokens]:
-        if gates is not None or not self._graphs.can_use(bucket):
-            return [self._compute(bucket, gates) for _ in range(bucket.steps)]
-        self.captured += bucket.steps
-        chosen = self._graphs.replay(bucket)
-        if last:
-            return chosen
-        return [StepTokens(tokens.ids.clone(), tokens.scores.clone(), tokens.forced.clone()) for tokens in chosen]
+    def _once(self, shape: _Shape, gates: HeadGates | None) -> _StepTokens:
+        if gates is not None or shape not in self._graphs:
+            return self._compute(shape, gates)
+        self.captured += 1
+        graph, (ids, scores, forced) = self._graphs[shape]
+        graph.replay()
+        return ids.clone(), scores.clone(), forced.clone()  # the next replay overwrites them
 
-    def _compute(self, bucket: Bucket, gates: HeadGates | None) -> StepTokens:
+    def _compute(self, shape: _Shape, gates: HeadGates | None) -> _StepTokens:
         """Computes one step. No shape depends on the data, and nothing is copied to the host."""
-        tokens, forced = self._tokens[: bucket.rows], self._forced[: bucket.rows]
+        tokens, candidates = self._tokens, shape[1]
         if self._fused is None or gates is not None:
             logits = self.transformer.decode_step(tokens, self.cache, [], gates)  # (R, V)
         else:
             logits = self._fused.logits(tokens)
-            if bucket.candidates == 1:
-                ids, best, wanted = self._fused.choose(logits, forced)
+            if candidates == 1:
+                ids, best, wanted = self._fused.choose(logits, self._forced)
                 tokens.copy_(ids)
-                return StepTokens(ids[:, None], best[:, None], wanted)
+                return ids[:, None], best[:, None], wanted
         scores = torch.log_softmax(logits.float(), dim=-1)
-        if bucket.candidates == 1:
+        if candidates == 1:
             best, ids = scores.max(dim=-1, keepdim=True)
         else:
-            best, ids = scores.topk(bucket.candidates, dim=-1)
+            best, ids = scores.topk(candidates, dim=-1)
         tokens.copy_(ids[:, 0])
-        return StepTokens(ids, best, scores.gather(1, forced[:, None])[:, 0])
+        return ids, best, scores.gather(1, self._forced[:, None])[:, 0]
 
-    def _capture(self, bucket: Bucket) -> None:
-        """Captures the steps as a graph. All slots are inactive meanwhile, so no length changes."""
+    def _capture(self, shape: _Shape) -> None:
+        """Captures a step as a graph. All slots are inactive meanwhile, so no length changes."""
         self.cache.active.zero_()
         warm_up = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
         warm_up.wait_stream(torch.cuda.current_stream(self.device))
         with torch.cuda.stream(warm_up):
             for _ in range(_WARM_UP):
-                self._compute(bucket, None)
+                self._compute(shape, None)
         torch.cuda.current_stream(self.device).wait_stream(warm_up)
+        self._pool = self._pool or torch.cuda.graph_pool_handle()
         graph = torch.cuda.CUDAGraph()
-        with _CAPTURE, torch.cuda.graph(graph, pool=self._graphs.pool, capture_error_mode="thread_local"):
-            chosen = [self._compute(bucket, None) for _ in range(bucket.steps)]
-        self._graphs.record(bucket, graph, chosen)
+        with _CAPTURE, torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
+            result = self._compute(shape, None)
+        self._graphs[shape] = graph, result
 
     def _send(self, slots: Sequence[int], tokens: Sequence[int], forced: Sequence[int]) -> None:
         """Copies tokens, forced tokens and active slots to the device. The previous copy has ended: its step was
@@ -248,25 +204,7 @@ class GraphedBackend(TorchBackend):
         self.cache.active.copy_(sent[2])
 
     def _room(self, positions: int) -> None:
-        """Makes room for `positions`. The cache moves only after the second stream has written to it."""
-        if positions > self.cache.room and self._prefill_stream is not None:
-            torch.cuda.current_stream(self.device).wait_stream(self._prefill_stream)
+        """Makes room for `positions`. Where the cache moves, all graphs are discarded: they hold addresses."""
         if self.cache.ensure(positions):
             self._graphs.clear()
-
-    def _stream(self) -> AbstractContextManager[Any]:
-        """Returns the stream for encoding: during running steps the second one, after all work queued before the
-        steps."""
-        if self._before_steps is None:
-            if self._prefill_stream is not None:
-                torch.cuda.current_stream(self.device).wait_stream(self._prefill_stream)
-            return nullcontext()
-        self._prefill_stream.wait_event(self._before_steps)
-        return torch.cuda.stream(self._prefill_stream)
-
-
-def _to_host(tensor: Tensor) -> Tensor:
-    """Returns a copy in host memory. On a GPU the copy is queued; a later event marks its end."""
-    if not tensor.is_cuda:
-        return tensor
-    return torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True).copy_(tensor, non_blocking=True)
+            self._pool = None  # PyTorch may refuse a pool whose last graph is gone

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from model.backends.cuda.graphs import GraphedBackend
-from model.backends.cuda.step_graphs import CAPTURE_AFTER
+from model.backends.cuda.graphs import CAPTURE_AFTER, GraphedBackend
 from model.backends.torch.backend import TorchBackend
 
 _TOLERANCE_FLOAT32, _TOLERANCE_HALF = 1e-2, 0.2

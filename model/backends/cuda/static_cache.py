@@ -15,8 +15,8 @@ _FIRST_ROOM = 128
 class StaticCache(KVCache):
     """A KVCache with fixed storage and with lengths on the device.
 
-    `view(rows, positions)` sets the part that the next step uses. Inactive slots in it write to their next position,
-    which is overwritten before it is read; their lengths do not change.
+    `view(positions)` sets how much of it the next step uses. Inactive slots write to their next position, which is
+    overwritten before it is read; their lengths do not change.
     """
 
     def __init__(self, config: ModelConfig, slots: int, dtype: torch.dtype, device: torch.device) -> None:
@@ -29,7 +29,7 @@ class StaticCache(KVCache):
         self.active = torch.zeros(slots, dtype=torch.long, device=device)  # 1 for the active slots of a step
         self._newcomers = torch.zeros(0, dtype=torch.long, device=device)
         self._every = torch.arange(slots, device=device)
-        self._seen = (0, 0)
+        self._seen = 0
 
     def ensure(self, positions: int) -> bool:
         """Makes room for `positions`. Returns True if the storage moved: earlier graphs are invalid then."""
@@ -41,9 +41,9 @@ class StaticCache(KVCache):
         )
         return True
 
-    def view(self, rows: int, positions: int) -> None:
-        """Sets the slots 0 .. rows-1 and the number of positions that the next step uses."""
-        self._seen = (rows, positions)
+    def view(self, positions: int) -> None:
+        """Sets the number of positions that the next step uses."""
+        self._seen = positions
 
     def write_cross(self, layer: int, slots: list[int], keys: Tensor, values: Tensor) -> None:
         """Writes the cross-attention keys and values (B, H, S, D) of new sources. Ignores rows beyond `slots`
@@ -58,30 +58,26 @@ class StaticCache(KVCache):
         self._mirror(slots)
 
     def open_step(self, rows: list[int]) -> None:
-        """Does nothing: `view` has set the slots and positions."""
+        """Does nothing: a step has all slots."""
 
     def step_positions(self) -> Tensor:
-        return self.live[: self._seen[0]]
+        return self.live
 
     def step_masks(self) -> tuple[Tensor, Tensor]:
-        rows, positions = self._seen
-        time = torch.arange(positions, device=self._device)[None, :]
-        return time <= self.live[:rows, None], time < self.sources[:rows, None]
+        time = torch.arange(self._seen, device=self._device)[None, :]
+        return time <= self.live[:, None], time < self.sources[:, None]
 
     def write_self(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        rows, positions = self._seen
-        at = self.live[:rows]
-        self.self_keys[layer, self._every[:rows], :, at] = key.to(self._dtype)
-        self.self_values[layer, self._every[:rows], :, at] = value.to(self._dtype)
-        return self.self_keys[layer, :rows, :, :positions], self.self_values[layer, :rows, :, :positions]
+        self.self_keys[layer, self._every, :, self.live] = key.to(self._dtype)
+        self.self_values[layer, self._every, :, self.live] = value.to(self._dtype)
+        return self.self_keys[layer, :, :, : self._seen], self.self_values[layer, :, :, : self._seen]
 
     def read_cross(self, layer: int) -> tuple[Tensor, Tensor]:
-        rows, positions = self._seen
-        return self.cross_keys[layer, :rows, :, :positions], self.cross_values[layer, :rows, :, :positions]
+        return self.cross_keys[layer, :, :, : self._seen], self.cross_values[layer, :, :, : self._seen]
 
     def close_step(self) -> None:
         """Adds one to the device lengths of the active slots. The backend updates the host lengths."""
-        self.live[: self._seen[0]] += self.active[: self._seen[0]]
+        self.live += self.active
 
     def reorder(self, targets: list[int], origins: list[int]) -> None:
         super().reorder(targets, origins)

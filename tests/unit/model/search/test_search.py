@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import random
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -204,36 +203,3 @@ def test_known_tokens_read_together_give_the_same_search(seed: int, options: dic
             ]
 
     assert search(Forcing(seed=seed), max_length=20, **options) == search(Table(seed=seed), max_length=20, **options)
-
-
-def test_a_step_that_fails_loses_no_search_that_pauses() -> None:
-    class Failing(Table):
-        fails = False
-
-        def step_async(self, *arguments: Any) -> SimpleNamespace:
-            if self.fails:
-                raise RuntimeError("The memory of the device is full.")
-            output = self.step(*arguments[:4])
-            return SimpleNamespace(outputs=lambda: [output])
-
-    table = Failing()
-    driver = SearchDriver(table, end=END, max_length=60)
-    searches = [
-        RunningSearch(
-            new_search(DecodingOptions(max_length=12), start=START, end=END, source=source, max_length=60),
-            source,
-            [slot],
-        )
-        for slot, source in enumerate([(2, 3), (3, 2)])
-    ]
-    driver.start(searches[:1])
-    driver.step(searches[:1])
-    driver.start(searches[1:])
-    table.fails = True
-    with pytest.raises(RuntimeError, match="full"):
-        driver.step(searches[:1])
-    table.fails = False
-    for item in searches:
-        while not item.search.done:
-            driver.step([item])
-        assert item.search.hypotheses() == search(Table(), item.source, max_length=12)

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 import torch
 
-from model.backends.cuda.graphs import GraphedBackend
 from model.backends.torch.attention_maps import attention_maps
 from model.backends.torch.backend import TorchBackend
 from model.checkpoint import load_model, save_model
@@ -27,9 +26,6 @@ from server.engine.client.status import WorkerFailure
 from server.engine.client.supervisor import Supervisor
 from server.engine.ipc.messages import AttentionJob, TranslateJob
 from server.engine.ipc.options import WorkerOptions
-from server.engine.worker.backend_loader import LoadedModel
-from server.engine.worker.model_runner import ModelRunner
-from server.engine.worker.sequence import Sequence
 from tests.support.models.hypotheses import assert_same_up_to_ties
 
 pytestmark = pytest.mark.numeric
@@ -146,42 +142,3 @@ def test_a_broken_folder_is_refused_with_a_sentence(folder: ModelFolder, tmp_pat
             await supervisor.stop(5)
 
     asyncio.run(asyncio.wait_for(body(), 120))
-
-
-@pytest.mark.slow
-def test_new_sources_are_encoded_during_a_step_of_the_others(folder: ModelFolder) -> None:
-    """On a backend with step_async, as on a GPU, new sequences join one step later, and nothing else changes."""
-    transformer = load_model(folder)
-    options = WorkerOptions(device="cpu", dtype="float32", threads=1, slots=12, engine="eager")
-    runner = ModelRunner(options, 0)
-    backend = GraphedBackend(transformer, 12, capture=False)
-    runner.attach("tiny", LoadedModel(folder, backend, "eager", None, 0.0))
-    wanted = [DecodingOptions(), DecodingOptions(beam_size=2), DecodingOptions(prefix=(9,))]
-    jobs = [TranslateJob(i, "tiny", text, wanted[i % 3]) for i, text in enumerate(sources(9))]
-    waiting = [Sequence(job, 0.0, False) for job in jobs]
-    free, running, found, late = list(range(12)), [], {}, 0
-    while waiting or running:
-        newcomers = []
-        while waiting and len(newcomers) < 2 and len(free) >= waiting[0].width:
-            newcomers.append(waiting.pop(0))
-            newcomers[-1].slots = tuple(free.pop() for _ in range(newcomers[-1].width))
-        if newcomers:
-            runner.prefill("tiny", newcomers)
-        if len(waiting) == 3 and newcomers:
-            gone = newcomers.pop()  # cancelled before it was encoded
-            runner.release(gone)
-            free += gone.slots
-            waiting.append(Sequence(gone.job, 0.0, False))
-        others = bool(running)
-        running += newcomers
-        runner.step("tiny", running)
-        late += sum(sequence.steps == 0 for sequence in newcomers)
-        assert others or all(sequence.steps for sequence in newcomers)
-        for done in [sequence for sequence in running if sequence.hypotheses]:
-            found[done.id] = done.hypotheses
-            runner.release(done)
-            free += done.slots
-            running.remove(done)
-    assert late > 0
-    for job in jobs:
-        assert_same_up_to_ties(found[job.id], alone(TorchBackend(transformer, 4), job.source, job.options), TOLERANCE)
