@@ -37,13 +37,9 @@ class DeviceTime:
         """Records that a decode step took `seconds`."""
         self._step_seconds += 0.2 * (seconds - self._step_seconds)
 
-    def charge_documents(self, seconds: float) -> None:
-        """Records that interactive sequences waited `seconds` for documents."""
-        self._balance -= seconds
-
-    def charge_interactive(self, seconds: float) -> None:
-        """Records that interactive sequences ran for `seconds`."""
-        self._balance = min(_LARGEST_BALANCE, self._balance + _DOCUMENT_TIME * seconds)
+    def charge(self, seconds: float, document: bool) -> None:
+        """Records that interactive sequences ran for `seconds`, or waited for a `document`."""
+        self._balance = min(_LARGEST_BALANCE, self._balance + (-1 if document else _DOCUMENT_TIME) * seconds)
 
     def prefill_tokens(self) -> int:
         """Returns the padded tokens that the next prefill may have."""

@@ -122,10 +122,8 @@ class Scheduler:
         self._charge(sequences[0], seconds)
 
     def _charge(self, sequence: Sequence, seconds: float) -> None:
-        if not sequence.document:
-            self.time.charge_interactive(seconds)
-        elif self._interactive:
-            self.time.charge_documents(seconds)
+        if self._interactive or not sequence.document:
+            self.time.charge(seconds, sequence.document)
 
     def record_attention(self, now: float, seconds: float) -> None:
         """An attention pass that ended now took `seconds`."""

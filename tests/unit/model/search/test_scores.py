@@ -61,19 +61,6 @@ def test_forced_scores_equal_the_teacher_forced_pass(variant: str) -> None:
     assert scored.token_scores == pytest.approx(expected.tolist(), abs=1e-4)
 
 
-def test_forced_scores_equal_the_scores_of_the_search() -> None:
-    transformer = random_model()
-    sources = random_ids(transformer.config, 12)
-    for source, listed in zip(
-        sources, decode(transformer, sources, beam_size=4, hypotheses=4, max_length=20), strict=True
-    ):
-        for hypothesis in listed:
-            if hypothesis.finish_reason == "stop":
-                [[forced]] = decode(transformer, [source], target=hypothesis.tokens)
-                assert forced.token_scores == pytest.approx(hypothesis.token_scores, abs=1e-4)
-                assert forced.score == pytest.approx(hypothesis.score, abs=1e-4)
-
-
 @pytest.mark.parametrize("beam", [1, 3])
 def test_a_trace_contains_every_step_of_the_search(beam: int) -> None:
     transformer = random_model()

@@ -27,15 +27,6 @@ def test_early_stopping_takes_fewer_steps() -> None:
     assert sum(table.steps for table in early) < sum(table.steps for table in full)
 
 
-@pytest.mark.parametrize("beam", [1, 4])
-def test_one_forward_pass_for_each_new_token(beam: int) -> None:
-    table = Table(size=6, seed=3)
-    found = search(table, beam_size=beam, max_length=10)
-    longest = max(len(hypothesis.token_scores) for hypothesis in found)
-    assert table.steps <= beam * 10
-    assert beam > 1 or table.steps == longest
-
-
 def test_the_default_maximum_length_is_source_plus_50() -> None:
     transformer = random_model(max_length=200)
     with torch.no_grad():

@@ -127,21 +127,6 @@ def test_maps_with_masked_heads_equal_decoding_with_masked_heads(precision: Prec
     assert np.array_equal(backend.attention_maps(source, target).cross, plain.cross)
 
 
-@pytest.mark.parametrize("head", [("cross", 1, 1), ("encoder", 1, 0), ("decoder", 0, 1)])
-@pytest.mark.parametrize("precision", PRECISIONS)
-def test_head_vectors_reproduce_the_attention_weights(precision: Precision, head: Head) -> None:
-    backend = cpu_backend(tiny(), precision)
-    [source], [target] = sentences(backend.config, (19,)), sentences(backend.config, (18,))
-    maps = backend.attention_maps(source, target, (), head)
-    assert maps.vectors is not None
-    scores = maps.vectors.query @ maps.vectors.key.T / np.sqrt(maps.vectors.query.shape[-1])
-    if head[0] == "decoder":
-        scores = np.where(np.tri(len(scores), dtype=bool), scores, -np.inf)
-    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    weights /= weights.sum(axis=-1, keepdims=True)
-    np.testing.assert_allclose(weights, getattr(maps, head[0])[head[1], head[2]], atol=1e-5)
-
-
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_attention_maps_do_not_depend_on_threads_or_change_other_slots(precision: Precision) -> None:
     transformer = tiny(vocab_size=333)

@@ -186,19 +186,6 @@ def test_multi_step_never_writes_forbidden_tokens(forbidden: tuple[int, ...], mo
     assert not written & set(forbidden)
 
 
-@pytest.mark.parametrize("length", [1, 6, 62, 64])
-def test_greedy_search_with_multi_step_equals_single_steps(length: int) -> None:
-    transformer = tiny()
-    config = transformer.config
-    sources = sentences(config, (5, 30, 18, 2, 9))
-    bounds = {"start": config.decoder_start_id, "end": config.eos_id, "max_length": config.max_length}
-    options = DecodingOptions(max_length=length)
-    ours = translate(cpu_backend(transformer, "float32", slots=3), sources, options, **bounds)
-    theirs = translate(torch_backend(transformer, "float32", slots=3), sources, options, **bounds)
-    assert [found[0].tokens for found in ours] == [found[0].tokens for found in theirs]
-    assert [found[0].finish_reason for found in ours] == [found[0].finish_reason for found in theirs]
-
-
 @pytest.mark.parametrize("decoder", DECODERS)
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("threads", [1, 3])

@@ -129,11 +129,6 @@ def test_candidates_are_sorted_and_hold_the_greedy_token() -> None:
     assert (np.diff(maps.candidate_scores, axis=1) <= 0).all()
 
 
-def test_an_empty_target_has_one_row() -> None:
-    maps = attention_maps(build(), SOURCE, ())
-    assert maps.cross.shape[2] == maps.decoder.shape[2] == len(maps.token_scores) == 1
-
-
 @pytest.mark.parametrize(
     ("source", "target", "masked"),
     [

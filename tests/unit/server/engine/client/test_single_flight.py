@@ -43,16 +43,3 @@ def test_the_last_caller_that_leaves_cancels_the_computation():
         assert future.cancelled() and len(in_flight) == 0
 
     asyncio.run(scenario())
-
-
-def test_a_failure_reaches_every_caller():
-    async def scenario() -> None:
-        in_flight: SingleFlight[str] = SingleFlight()
-        future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        callers = [asyncio.ensure_future(in_flight.run("key", lambda: future)) for _ in range(3)]
-        await asyncio.sleep(0)
-        future.set_exception(ValueError("no"))
-        failures = await asyncio.gather(*callers, return_exceptions=True)
-        assert [str(failure) for failure in failures] == ["no"] * 3
-
-    asyncio.run(scenario())

@@ -132,16 +132,6 @@ def test_on_another_processor_pytorch_decodes_and_the_reason_is_reported(
     assert ready.details["reason"].endswith("riscv64 PyTorch decodes, slower.")
 
 
-def test_the_requested_instruction_set_is_used(tmp_path: Path) -> None:
-    folder = save(tmp_path / "tiny")
-    options = dataclasses.replace(OPTIONS, isa="avx2")
-    try:
-        build(isa="avx2")
-    except CpuBackendUnavailable as unavailable:
-        pytest.skip(str(unavailable))
-    assert ready_after_loading(folder, options).details["isa"] == "avx2"
-
-
 def test_a_gpu_that_cannot_capture_graphs_falls_back_to_eager_steps(capsys: pytest.CaptureFixture[str]) -> None:
     backend, engine, reason = gpu_backend(Transformer(CONFIG), 4)  # a CPU is enough: nothing is captured
     assert isinstance(backend, TorchBackend) and engine == "eager"

@@ -100,22 +100,6 @@ def test_every_job_is_answered_once_and_slots_are_never_shared(
     assert made.slots == (0, SLOTS)
 
 
-def drain(made: Scheduler, steps: int = 3) -> list[int]:
-    """Returns ids in the order of admission; every sequence runs for `steps` steps."""
-    order: list[int] = []
-    age: dict[int, int] = {}
-    now = 0.0
-    while len(made):
-        output = made.schedule(now)
-        now += 1
-        order += [sequence.id for _, newcomers in output.prefill for sequence in newcomers]
-        for sequence in list(running(made)):
-            age[sequence.id] = age.get(sequence.id, 0) + 1
-            if age[sequence.id] == steps:
-                made.finish(sequence.id)
-    return order
-
-
 def test_a_target_that_is_only_scored_is_the_next_of_its_client() -> None:
     made = scheduler()
     for id in range(9):
@@ -132,16 +116,6 @@ def test_a_target_that_is_only_scored_is_the_next_of_its_client() -> None:
         made.finish(sequence.id)
         served.append(sequence.id)
     assert served == [9, 10, 1]
-
-
-def test_a_wide_beam_gets_its_slots_eventually() -> None:
-    made = scheduler()
-    for id in range(50):
-        made.add(job(id), 0)
-    made.add(job(50, beam=SLOTS), 0)
-    for id in range(51, 200):
-        made.add(job(id), 0)
-    assert drain(made).index(50) <= 51 + SLOTS
 
 
 def test_a_cancelled_sequence_frees_its_slots_at_once() -> None:
