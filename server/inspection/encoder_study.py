@@ -1,4 +1,4 @@
-"""Studies of an encoder on one sentence: residual, feed-forward units, and the effect of positions in every layer.
+"""Studies of an encoder on one sentence: what the order of its words changes, with positions and without.
 
 The PyTorch model computes them in a process of its own, `model.analysis.encoder_study`, so translations do not wait.
 """
@@ -9,9 +9,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from model.analysis.attention_alignment import Word, words
-from model.convert.sample_sentences import SENTENCES
 from model.model_folder import FolderError, read_folder
-from model.tokenizer import Encoding
 from server.errors import InvalidRequest, TextTooLong, Unavailable
 from server.inspection.inspector import Inspector
 from server.translation.catalog import Leg
@@ -38,30 +36,20 @@ async def study_encoder(
     if len(encoding.ids) > limit:
         raise TextTooLong(f"The encoder is studied with at most {limit} tokens; this sentence has {len(encoding.ids)}.")
     order = reversed_words(words(text, encoding.pieces, encoding.offsets))
-    samples = [leg.encode(sentence) for sentence in SENTENCES.get(leg.source, ())]
-    task = {
-        "folder": str(leg.model.folder),
-        "ids": encoding.ids,
-        "order": order,
-        "text_pieces": text_pieces(encoding),
-        "samples": [(sample.ids, text_pieces(sample)) for sample in samples],
-    }
     try:
         check_size(leg)
         async with time_limit(deadline):
             with inspector.admission.admit(1, deadline):
-                study = await inspector.encoders.run(task)
+                moved = await inspector.encoders.run(
+                    {"folder": str(leg.model.folder), "ids": encoding.ids, "order": order}
+                )
     except (FolderError, MemoryError, TimeoutError):
         raise Unavailable("The model's weights cannot be read.") from None
-    fits = {name: study.pop(name) for name in ("with_positions", "without_positions")}
-    moved = {name: study.pop(name) for name in ("moved", "moved_without_positions")}
     return {
         "model": leg.model.name,
         "language": {"source": leg.source, "target": leg.target},
         "source": {"text": text, "pieces": encoding.pieces, "offsets": encoding.offsets},
-        "layers": study["layers"],
         "order": {"pieces": order, **moved},
-        "position_fit": {"sentences": len(samples), **fits} if samples else None,
     }
 
 
@@ -74,11 +62,6 @@ def check_size(leg: Leg) -> None:
             f"Only encoders of at most {PARAMETERS_LIMIT // 1_000_000} million weights are studied; this one has "
             f"{weights / 1e6:.0f} million."
         )
-
-
-def text_pieces(encoding: Encoding) -> list[int]:
-    """Returns the pieces with text, counted from 0."""
-    return [i for i, (start, end) in enumerate(encoding.offsets) if start < end]
 
 
 def reversed_words(sentence: tuple[Word, ...]) -> list[int]:

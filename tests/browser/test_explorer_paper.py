@@ -1,4 +1,4 @@
-"""The chapters of "How it works" about the paper: order, residual, units, cost, figures 3 to 5."""
+"""The chapters of "How it works" about the paper: order, cost, figures 3 to 5."""
 
 from __future__ import annotations
 
@@ -34,19 +34,6 @@ def test_without_positions_the_order_changes_nothing(chapters: Any) -> None:
     chapters.get_by_role("radio", name="positions off").click()
     assert max(changes()) < 0.001
     assert "a bag of words" in chapters.inner_text("#panel-works")
-    chapters.get_by_role("radio", name="Cat eats fish.").click()
-    chapters.wait_for_selector("#panel-works [aria-live] b >> text='Cat eats fish.'")
-    assert max(changes()) < 0.001
-
-
-def test_every_sublayer_has_its_share(chapters: Any) -> None:
-    sublayers = rows(chapters, "carried past it")
-    assert sublayers.count() == 2 * 2
-    before = sublayers.all_inner_texts()
-    chapters.select_option("select[aria-label=Piece]", index=1)
-    assert sublayers.all_inner_texts() != before
-    assert rows(chapters, "active units").count() == 2
-    assert rows(chapters, "R² of the place").count() == 1 + 2
     assert rows(chapters, "all words").count() == 7
 
 
@@ -64,32 +51,23 @@ def test_the_figures_of_the_paper_are_drawn_with_their_commands(chapters: Any) -
 
 
 def test_back_forward_and_reload_reproduce_what_is_chosen_in_the_chapters(chapters: Any) -> None:
-    def shows(*, positions: str, sentence: str, piece: str, figures: int) -> None:
-        for name in (positions, sentence):
-            radio = chapters.get_by_role("radio", name=name, exact=True)
-            sync_api.expect(radio).to_have_attribute("aria-checked", "true")
-        sync_api.expect(chapters.get_by_label("Piece", exact=True)).to_have_value(piece)
+    def shows(positions: str, figures: int) -> None:
+        radio = chapters.get_by_role("radio", name=positions, exact=True)
+        sync_api.expect(radio).to_have_attribute("aria-checked", "true")
         sync_api.expect(chapters.locator("#works-figures img.figure")).to_have_count(figures)
 
-    chapters.select_option("select[aria-label=Piece]", index=2)
     chapters.get_by_role("radio", name="positions off").click()
-    chapters.get_by_role("radio", name="Cat eats fish.").click()
     chapters.get_by_role("button", name="Draw the figures").click()
-    last = {"positions": "positions off", "sentence": "Cat eats fish.", "piece": "1", "figures": 3}
-    shows(**last)
+    shows("positions off", 3)
     chapters.go_back()
-    shows(**last | {"figures": 0})
+    shows("positions off", 0)
     chapters.go_back()
-    shows(**last | {"figures": 0, "sentence": "this sentence"})
-    chapters.go_back()
-    shows(positions="positions on", sentence="this sentence", piece="1", figures=0)
-    chapters.go_back()
-    shows(positions="positions on", sentence="this sentence", piece="-1", figures=0)
-    for _ in range(4):
+    shows("positions on", 0)
+    for _ in range(2):
         chapters.go_forward()
-    shows(**last)
+    shows("positions off", 3)
     chapters.reload()
-    shows(**last)
+    shows("positions off", 3)
 
 
 def test_the_head_word_and_distance_of_the_chapters_are_in_the_link(chapters: Any, open_page: OpenPage) -> None:

@@ -104,12 +104,12 @@ async def model(request: Request, parameters: Annotated[ModelParameters, Query()
 
 @router.get(
     "/encoder",
-    summary="Residual, feed-forward units and positions in the layers of an encoder",
+    summary="What the order of the words changes in an encoder",
     response_model=EncoderAnswer,
 )
 async def encoder(request: Request, parameters: Annotated[EncoderParameters, Query()]) -> Response:
-    """Computed in float32 from the weights of the model. The answer has the numbers of one sentence, and of the same
-    words in reverse order with and without positions."""
+    """Computed in float32 from the weights of the model: one sentence beside the same words in reverse order, with
+    positions and without."""
     services = services_of(request)
     check_texts((parameters.q,), services.settings)
     await enter(request, len(parameters.q), parameters.api_key)

@@ -108,30 +108,11 @@ class EncoderParameters(ModelParameters):
     q: StrictStr = Field(description="One sentence.", examples=["Cat eats fish."])
 
 
-class EncoderLayerAnswer(Answer):
-    """Lengths of each piece's vector: what the residual connections carry past the sublayers, and what these add. `active`
-    is the share of feed-forward units above 0 for each piece. `units` have the largest outputs on pieces with text; each is
-    a number `unit`, with the `pieces` on which its output is largest and the output."""
-
-    carried_past_attention: list[float]
-    attention: list[float]
-    carried_past_feed_forward: list[float]
-    feed_forward: list[float]
-    active: list[float]
-    units: list[dict[str, Any]]
-
-
 class EncoderAnswer(Answer):
     model: str
     language: dict[str, str] = Field(description="`source` and `target`.")
     source: TextPieces
-    layers: list[EncoderLayerAnswer]
     order: dict[str, list[float]] = Field(
         description="The `pieces` with the words in reverse order, and how much the encoder's output for each piece of `source` "
         "then changes (`moved`, `moved_without_positions`), relative to its length."
-    )
-    position_fit: dict[str, int | list[float]] | None = Field(
-        description="R² of the place of a piece in its sentence, which a linear regression reads from the embedding and from the "
-        "output of each layer (`with_positions`, `without_positions`), on `sentences` that it has not seen. Null for a "
-        "language without sample sentences."
     )

@@ -32,7 +32,7 @@ export const state = {
 };
 /** Returns the state of "How it works" before anything is chosen. */
 export function unchosen() {
-  return { positions: true, example: false, figures: false, word: null, piece: null, distance: null, one: null };
+  return { positions: true, figures: false, word: null, distance: null, one: null };
 }
 /** Returns the name of a language. */
 export const name = (code) => state.languages.find((language) => language.code === code)?.name || englishName(code);
@@ -101,10 +101,8 @@ export function permalink() {
       hyp: state.version?.beam ? `${state.version.hypothesis}.${state.version.beam}` : null,
       broken: state.version?.off && 1,
       positions: works.positions ? null : 0,
-      example: works.example ? 1 : null,
       figures: works.figures ? 1 : null,
       several: works.word,
-      piece: works.piece,
       distance: works.distance,
       one: works.one?.join("."),
     })
@@ -144,10 +142,8 @@ export function recalled() {
   const one = /^(cross|encoder|decoder)\.(\d{1,3})\.(\d{1,3})\.(\d{1,4})$/.exec(wanted.get("one"));
   state.works = {
     positions: wanted.get("positions") !== "0",
-    example: wanted.get("example") === "1",
     figures: wanted.get("figures") === "1",
     word: number(wanted.get("several"), null),
-    piece: number(wanted.get("piece"), null),
     distance: number(wanted.get("distance"), null),
     one: one && [one[1], ...one.slice(2).map(Number)],
   };

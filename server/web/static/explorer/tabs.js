@@ -195,7 +195,7 @@ async function works(host, item, found) {
     served(item, (which) =>
       ask("/attention?" + query({ ...which, kind, layer, head, vectors: `${kind}.${layer}.${head}`, format: "json" })),
     );
-  const study = (text) => ask("/encoder?" + query({ q: text, ...direction(item) })),
+  const study = () => ask("/encoder?" + query({ q: found.source.text, ...direction(item) })),
     model = await modelOf(item);
   if (item === state.items[state.current])
     howItWorks(host, model, found, { vectors, study, chosen: state.works, changed: () => remember() });

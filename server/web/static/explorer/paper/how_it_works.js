@@ -3,7 +3,7 @@ import { el } from "../../common/dom.js";
 import { heat } from "../maps/heat.js";
 import { architecture } from "./architecture.js";
 import { cost } from "./cost.js";
-import { order, positionFit, residual, units } from "./encoder_study.js";
+import { order } from "./encoder_study.js";
 import { figures } from "./figures.js";
 import { oneHead } from "./one_head.js";
 import { positions } from "./positions.js";
@@ -12,7 +12,7 @@ import { severalHeads } from "./several_heads.js";
 import { shift } from "./shift.js";
 
 /** Shows the panel. `model` is an entry of GET /model, `result` the attention of the current sentence; `vectors(kind, layer, head)` fetches
- * vectors, `study(text)` the answer of GET /encoder for a text. `chosen` is `state.works`, which the controls of the chapters update before they
+ * vectors, `study()` the answer of GET /encoder for the sentence. `chosen` is `state.works`, which the controls of the chapters update before they
  * call `changed()`. */
 export function howItWorks(host, model, result, { vectors, study, chosen, changed }) {
   const choose = (name) => (value) => {
@@ -27,17 +27,9 @@ export function howItWorks(host, model, result, { vectors, study, chosen, change
     curve = el("div", { class: "drawing" }),
     mask = el("div"),
     turned = el("div", { class: "card" });
-  const [head, scaled, several, ordered, fitted, carried, fired, costs, paper] = [
-    "head",
-    "scale",
-    "several",
-    "order",
-    "fit",
-    "residual",
-    "units",
-    "cost",
-    "figures",
-  ].map((name) => el("div", { id: `works-${name}` }));
+  const [head, scaled, several, ordered, costs, paper] = ["head", "scale", "several", "order", "cost", "figures"].map(
+    (name) => el("div", { id: `works-${name}` }),
+  );
   const sinusoidal = c.positions.startsWith("sinusoidal"),
     places = Math.max(S, T, 24);
   const contents = el("nav", { class: "row", "aria-label": "Chapters" });
@@ -68,18 +60,18 @@ export function howItWorks(host, model, result, { vectors, study, chosen, change
           ),
           el("div", { class: "card narrow" }, mask),
         ]),
-    el("h2", {}, "What the residual connections carry"),
-    carried,
-    el("h2", {}, "The feed-forward networks"),
-    fired,
+    el("h2", {}, "Residual connections and feed-forward networks"),
+    el(
+      "p",
+      {},
+      `Every sublayer adds to what it was given: ${c.norm === "pre" ? "x + Sublayer(LayerNorm(x))" : "LayerNorm(x + Sublayer(x))"}. So a word keeps what it was, and gradients reach the first layer. LayerNorm scales each word by itself: no word depends on others in its batch. After attention has mixed the words, a network treats each by itself: ${c.d_model} → ${c.d_ff} → ${c.d_model} numbers, with ${c.activation} between.`,
+    ),
     el("h2", {}, "Without positions, order is lost"),
     ordered,
     el("h2", {}, "Positions"),
     el("p", {}, POSITIONS[c.positions]),
     el("div", { class: "split even" }, el("div", { class: "card" }, wave), el("div", { class: "card" }, curve)),
     ...(sinusoidal ? [el("h3", {}, "Shifting a position"), turned] : []),
-    el("h3", {}, "How long a position is remembered"),
-    fitted,
     el("h2", {}, "What attention costs"),
     costs,
     el("h2", {}, "Figures 3 to 5 of the paper, by this model"),
@@ -99,25 +91,11 @@ export function howItWorks(host, model, result, { vectors, study, chosen, change
   if (sinusoidal) shift(turned, c, places, chosen.distance, choose("distance"));
   severalHeads(several, result, chosen.word, choose("word"));
   cost(costs, c, S);
-  const waiting =
-    (...hosts) =>
-    (error) =>
-      hosts.forEach((each) => each.replaceChildren(el("p", { class: "error" }, error.message)));
-  scale(scaled, result, vectors).catch(waiting(scaled));
-  study(result.source.text)
-    .then((found) => {
-      residual(carried, found, c.norm, chosen.piece, choose("piece"));
-      units(fired, found, c);
-      order(
-        ordered,
-        found,
-        { text: model.source === "en" ? EXAMPLE : null, study: () => study(EXAMPLE) },
-        chosen,
-        changed,
-      );
-      positionFit(fitted, found, c);
-    })
-    .catch(waiting(carried, fired, ordered, fitted));
+  const failed = (host) => (error) => host.replaceChildren(el("p", { class: "error" }, error.message));
+  scale(scaled, result, vectors).catch(failed(scaled));
+  study()
+    .then((answer) => order(ordered, answer, chosen.positions, choose("positions")))
+    .catch(failed(ordered));
   appendix(paper, model, chosen.figures, choose("figures"));
   const read = result.decoder_input.pieces;
   const seen = (q, k) => k <= q && (!c.window || q - k <= c.window);
@@ -134,7 +112,6 @@ export function howItWorks(host, model, result, { vectors, study, chosen, change
   );
   oneHead(head, c, result, vectors, chosen.one, choose("one"));
 }
-const EXAMPLE = "Cat eats fish.";
 /** Offers the figures of the paper, which cost translations of two long sentences, and draws them if they are `wanted`. */
 function appendix(host, model, wanted, choose) {
   if (model.source !== "en")

@@ -1,4 +1,4 @@
-"""GET /encoder: the layers of an encoder for one sentence."""
+"""GET /encoder: one sentence and its words in reverse order."""
 
 from __future__ import annotations
 
@@ -28,24 +28,12 @@ def client(serve, folder: Path) -> TestClient:
 
 def test_a_study_of_a_sentence(client):
     study = client.get("/encoder", params=ASK).json()
-    source, order, fit = study["source"], study["order"], study["position_fit"]
-    pieces = len(source["pieces"])
-    assert source["text"] == ASK["q"] and len(study["layers"]) == 2
-    for layer in study["layers"]:
-        for name in ("carried_past_attention", "attention", "carried_past_feed_forward", "feed_forward", "active"):
-            assert len(layer[name]) == pieces and min(layer[name]) >= 0
-        assert max(layer["active"]) <= 1 and len(layer["units"]) == 4
-        for unit in layer["units"]:
-            values = [value for _, value in unit["pieces"]]
-            assert values == sorted(values, reverse=True) and 0 <= unit["unit"] < 64
-            assert all(0 < piece < pieces - 1 for piece, _ in unit["pieces"])  # neither the tag nor the end
+    source, order = study["source"], study["order"]
+    assert source["text"] == ASK["q"] and len(order["moved"]) == len(source["pieces"])
     text = "".join(source["pieces"][i] for i in order["pieces"][1:-1]).replace("\u2581", " ").strip()
     assert text == "house a in sleeps cat the"
     assert max(order["moved_without_positions"]) < 1e-5 < 1e-2 < max(order["moved"])
-    assert fit["sentences"] == 24 and len(fit["with_positions"]) == len(fit["without_positions"]) == 1 + 2
-    assert fit["with_positions"][0] > 0.5 > fit["without_positions"][0]
-    blank = client.get("/encoder", params=ASK | {"q": " "})
-    assert blank.status_code == 200 and [layer["units"] for layer in blank.json()["layers"]] == [[], []]
+    assert client.get("/encoder", params=ASK | {"q": " "}).status_code == 200
 
 
 def test_what_is_not_studied_is_refused(client, monkeypatch):
