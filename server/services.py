@@ -9,9 +9,9 @@ from server.access.admission import Admission
 from server.access.authentication import Authenticator
 from server.access.rate_limits import RateLimiter
 from server.config import Settings
-from server.documents.jobs import FileJobs, OwnRecords
+from server.documents.jobs import FileJobs
 from server.documents.service import DocumentTranslator
-from server.documents.shared_store import open_store
+from server.documents.store import OwnRecords, open_store
 from server.engine.client.engine_client import EngineClient
 from server.engine.client.supervisor import Supervisor
 from server.engine.ipc.options import WorkerOptions
@@ -77,7 +77,8 @@ class Services:
         )
         self.models = ServedModels(settings.weights, self.engine, self.translator, errors, settings.slots)
 
-        store = open_store(settings, self.state)
+        records = self.state or OwnRecords()
+        store = open_store(settings, records)
         documents = Admission(
             settings.file_keep_bytes, caller_share=1.0, message="Too many documents are in progress; try again later."
         )
@@ -85,7 +86,7 @@ class Services:
             self.translator, store, documents, settings.file_characters, settings.file_jobs
         )
         seconds = settings.file_keep_seconds + settings.file_timeout_seconds
-        self.file_jobs = FileJobs(self.documents, self.state or OwnRecords(), seconds)
+        self.file_jobs = FileJobs(self.documents, records, seconds)
         self.store.at_every_beat(store.prune)
         if self.state is not None:
             self.state.at_every_beat(self.file_jobs.beat)

@@ -14,13 +14,12 @@ import logging
 import re
 import secrets
 from dataclasses import dataclass
-from time import monotonic
 from typing import TYPE_CHECKING, Literal
 
 import orjson
 
 from server.documents.service import DocumentTranslator, ReceivedDocument
-from server.documents.store import StoredFile
+from server.documents.store import OwnRecords, StoredFile
 from server.errors import AttentiveError, NotFound, StateUnreachable
 from server.store.interface import BEAT_SECONDS
 from server.translation.types import TranslationRequest
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 State = Literal["translating", "done", "error"]
-JOBS_LIMIT = 10_000
-"""Largest number of jobs that a server remembers in memory."""
 HEARTBEAT_SECONDS = 15.0
 """A server that has not been in touch with Redis for this time has stopped."""
 FAILED = "The file could not be translated."
@@ -52,35 +49,6 @@ class JobRecord:
     state: State = "translating"
     problem: str = ""
     token: str = ""
-
-
-class OwnRecords:
-    """The records of one server in memory, with the methods of RedisStore that jobs use."""
-
-    def __init__(self) -> None:
-        self._records: dict[str, tuple[float, bytes]] = {}
-
-    async def put(self, name: str, id: str, value: bytes, life: float) -> None:
-        """Stores a record for `life` seconds."""
-        self._records.pop(id, None)
-        self._records[id] = (monotonic() + life, value)
-        self._prune()
-
-    async def find(self, name: str, id: str) -> bytes | None:
-        """Returns a record, or None if there is none or it has expired."""
-        self._prune()
-        return self._records.get(id, (0.0, None))[1]
-
-    async def remove(self, name: str, id: str) -> bool:
-        """Removes a record, and returns whether it was there."""
-        return self._records.pop(id, None) is not None
-
-    def _prune(self) -> None:
-        now = monotonic()
-        for id, (until, _) in list(self._records.items()):  # oldest first
-            if until > now and len(self._records) <= JOBS_LIMIT:
-                return
-            del self._records[id]
 
 
 class FileJobs:

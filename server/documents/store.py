@@ -1,7 +1,10 @@
-"""Keeps the files of documents on disk: those in progress, and translated ones until they are fetched or expire."""
+"""Keeps the files of documents: those in progress on disk, and translated ones until they are fetched or expire. With
+`--state redis://` every server can send a translated file."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
 import re
 import secrets
@@ -14,13 +17,67 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
+from typing import TYPE_CHECKING, NoReturn
 
+import orjson
+
+from model.atomic_write import atomic_write
+from server.config import Settings, flag_and_variable
 from server.documents.document import Workspace
-from server.errors import ExpiredTranslation, NotFound, Unavailable
+from server.errors import ExpiredTranslation, NotFound, PayloadTooLarge, SettingsError, StateUnreachable, Unavailable
+from server.store.interface import BEAT_SECONDS
+
+if TYPE_CHECKING:
+    from server.store.redis import RedisStore
 
 log = logging.getLogger(__name__)
+NAME = "files"
 TOKEN = re.compile(r"([0-9a-f]{8})[A-Za-z0-9_-]{32}")
 """The time at which a file was kept, in seconds since the epoch, and 192 random bits."""
+RECORDS_LIMIT = 10_000
+"""Largest number of jobs and files that a server remembers in memory."""
+IN_REDIS = 5_000_000
+"""Bytes of the largest upload whose translation is kept in Redis."""
+RESULT_FACTOR = 4
+"""A translated file in Redis may have this many times the bytes of the largest upload, because other scripts need more
+bytes per letter."""
+TRANSFER_SECONDS = 10.0
+"""Longest time to send or receive one file."""
+
+
+class OwnRecords:
+    """The records of one server in memory, with the methods of RedisStore that files and jobs use."""
+
+    up = True
+
+    def __init__(self) -> None:
+        self._records: dict[str, tuple[float, bytes]] = {}
+
+    async def put(self, name: str, id: str, value: bytes, life: float, seconds: float | None = None) -> None:
+        """Stores a record for `life` seconds."""
+        self._records.pop(id, None)
+        self._records[id] = (monotonic() + life, value)
+        self._prune()
+
+    async def find(self, name: str, id: str, seconds: float | None = None) -> bytes | None:
+        """Returns a record, or None if there is none or it has expired."""
+        self._prune()
+        return self._records.get(id, (0.0, None))[1]
+
+    async def exists(self, name: str, id: str) -> bool:
+        """Returns whether `find` would return a record."""
+        return await self.find(name, id) is not None
+
+    async def remove(self, name: str, id: str) -> bool:
+        """Removes a record, and returns whether it was there."""
+        return self._records.pop(id, None) is not None
+
+    def _prune(self) -> None:
+        now = monotonic()
+        for id, (until, _) in list(self._records.items()):  # oldest first
+            if until > now and len(self._records) <= RECORDS_LIMIT:
+                return
+            del self._records[id]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,19 +102,34 @@ class Entry:
 
 class FileStore:
     """Keeps each translated file for `seconds` and at most `limit` bytes of those that this server has translated: beyond
-    that, the oldest file of the caller with the most bytes is deleted. Belongs to one event loop. `close` deletes the files
-    on this machine."""
+    that, the oldest file of the caller with the most bytes is deleted. Belongs to one event loop.
 
-    def __init__(self, seconds: float, limit: int) -> None:
+    A file has a record with its name and media type as a line of JSON. In Redis its content follows, or is in the `shared`
+    folder of all servers if it is too large; without Redis it is in a folder of this server, which `close` deletes.
+    Uploads in progress are there too. All methods raise StateUnreachable where Redis cannot be reached.
+    """
+
+    def __init__(self, records: RedisStore | OwnRecords, shared: Path | None, seconds: float, limit: int) -> None:
+        self._records = records
+        self._alone = isinstance(records, OwnRecords)
+        self._shared = shared
         self._seconds = seconds
         self._limit = limit
         self._folder: Path | None = None
         self._entries: dict[str, Entry] = {}
-        self._files: dict[str, StoredFile] = {}
+
+    @property
+    def _results(self) -> Path | None:
+        """The folder of translated files, if there is one."""
+        return self._folder if self._alone else self._shared
 
     def new_workspace(self, upload: bytes) -> Workspace:
-        """Returns a new folder on this machine with an upload. Raises Unavailable if it cannot be written to disk, and
-        PayloadTooLarge if a file of this size cannot be kept."""
+        """Returns a new folder on this machine with an upload. Raises Unavailable if it cannot be written to disk,
+        PayloadTooLarge if a file of this size cannot be kept, and StateUnreachable while it could not be shared."""
+        if not self._alone and self._shared is None and (size := len(upload)) > IN_REDIS:
+            raise PayloadTooLarge(f"The file's {size:,} bytes are over the limit of {IN_REDIS:,} bytes of this server.")
+        if not self._records.up:
+            raise StateUnreachable
         with disk_errors():
             if self._folder is None:
                 self._folder = Path(tempfile.mkdtemp(prefix="attentive-"))
@@ -70,29 +142,50 @@ class FileStore:
             return workspace
 
     async def keep(self, workspace: Workspace, name: str, media_type: str, caller: str, patient: bool = False) -> str:
-        """Keeps the result of a workspace and returns its token. If `patient`, waits while a shared store cannot be
-        reached. Raises Unavailable."""
+        """Keeps the result of a workspace and returns its token. If `patient`, waits while Redis cannot be reached. Raises
+        Unavailable."""
         token = f"{int(time.time()):08x}{secrets.token_urlsafe(24)}"
         with disk_errors():
             size = workspace.result.stat().st_size
-            await self._put(token, workspace, name, media_type, patient)
+            in_folder = self._results is not None and (self._alone or size > IN_REDIS)
+            content = await self._moved(workspace.result, size, token if in_folder else "")
+        record = orjson.dumps((name, media_type, in_folder)) + b"\n" + content
+        while True:
+            try:
+                await self._records.put(NAME, token, record, self._seconds, TRANSFER_SECONDS)
+                break
+            except StateUnreachable:
+                if not patient:
+                    raise
+                await asyncio.sleep(BEAT_SECONDS)
         self._entries[token] = Entry(monotonic() + self._seconds, size, caller)
         await self.prune()
         return token
 
     async def check(self, token: str) -> None:
         """Raises NotFound if the token is unknown, and ExpiredTranslation if the file is no longer kept."""
-        await self.find(token)
+        if not TOKEN.fullmatch(token) or not await self._records.exists(NAME, token):
+            self._missing(token)
 
     async def find(self, token: str) -> StoredFile:
         """Returns a file. Raises the errors of `check`."""
         await self.prune()
-        return self._files.get(token) or self._missing(token)
+        record = await self._records.find(NAME, token, TRANSFER_SECONDS) if TOKEN.fullmatch(token) else None
+        if record is None:
+            self._missing(token)
+        head, _, content = record.partition(b"\n")
+        name, media_type, in_folder = orjson.loads(head)
+        if not in_folder or self._results is None:
+            return StoredFile(name, media_type, content)
+        path = self._results / token
+        if not await asyncio.to_thread(path.exists):
+            self._missing(token)
+        return StoredFile(name, media_type, path)
 
     async def forget(self, token: str) -> None:
         """Makes a file unknown. A file that `find` returned before can still be sent."""
         self._entries.pop(token, None)
-        self._files.pop(token, None)
+        await self._records.remove(NAME, token)
 
     async def prune(self) -> None:
         """Deletes the files of this server that have expired, and those beyond the bytes; one file always stays."""
@@ -111,21 +204,29 @@ class FileStore:
     async def close(self) -> None:
         """Deletes the files on this machine."""
         self._entries.clear()
-        self._files.clear()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
 
-    async def _put(self, token: str, workspace: Workspace, name: str, media_type: str, patient: bool) -> None:
-        path = workspace.result.replace(workspace.folder.parent / token)
-        self._files[token] = StoredFile(name, media_type, path)
+    async def _moved(self, result: Path, size: int, token: str) -> bytes:
+        """Puts a file into the folder of translated files under a token, or returns its content if there is none."""
+        if token and self._results is not None:
+            await asyncio.to_thread(copy, result, self._results / token)
+            await asyncio.to_thread(remove_old, self._results, time.time() - self._seconds)
+            return b""
+        if size > RESULT_FACTOR * IN_REDIS:
+            raise PayloadTooLarge("The translated file is too large to be shared by the servers; split the file.")
+        return await asyncio.to_thread(result.read_bytes)
 
     async def _drop(self, token: str) -> None:
         self._entries.pop(token, None)
-        if (file := self._files.pop(token, None)) and isinstance(file.content, Path):
-            file.content.unlink(missing_ok=True)
+        with disk_errors():
+            if self._results is not None:
+                await asyncio.to_thread((self._results / token).unlink, missing_ok=True)
+        with contextlib.suppress(StateUnreachable):  # the record expires
+            await self._records.remove(NAME, token)
 
-    def _missing(self, token: str) -> StoredFile:
+    def _missing(self, token: str) -> NoReturn:
         """Raises ExpiredTranslation for a token that was issued, and NotFound for another text."""
         match = TOKEN.fullmatch(token)
         if match is None or int(match[1], 16) > time.time():
@@ -143,3 +244,27 @@ def disk_errors() -> Iterator[None]:
     except OSError as error:
         log.warning("a file cannot be kept: %s", error.strerror)
         raise Unavailable("The file cannot be kept: the disk is full or not writable.", 60) from error
+
+
+def copy(source: Path, target: Path) -> None:
+    """Copies a file; the copy has its name only when it is complete."""
+    with atomic_write(target) as part:
+        part.touch(0o600)
+        shutil.copyfile(source, part)
+
+
+def remove_old(folder: Path, before: float) -> None:
+    """Deletes the files of a folder that were kept before a time: a server that was killed has left its own."""
+    for path in folder.iterdir():
+        if (match := TOKEN.match(path.name)) and int(match[1], 16) < before:
+            path.unlink(missing_ok=True)
+
+
+def open_store(settings: Settings, records: RedisStore | OwnRecords) -> FileStore:
+    """Returns the store of translated files. Raises SettingsError for a shared folder that cannot be used."""
+    folder = settings.file_folder
+    alone = isinstance(records, OwnRecords)
+    if folder is not None and (alone or not folder.is_dir()):
+        reason = "needs --state redis://host:port" if alone else f"must be a folder, and {str(folder)!r} is none"
+        raise SettingsError(f"{flag_and_variable('file_folder')} {reason}.")
+    return FileStore(records, folder, settings.file_keep_seconds, settings.file_keep_bytes)

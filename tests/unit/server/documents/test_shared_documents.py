@@ -10,7 +10,7 @@ import pytest
 import redis as redis_client
 from starlette.testclient import TestClient
 
-from server.documents import shared_store
+from server.documents import store
 from server.errors import StateUnreachable
 from server.store.redis import name_of
 from tests.support.servers.in_process import wait_for
@@ -152,7 +152,7 @@ def test_results_wait_for_redis_and_the_oldest_of_the_largest_holder_is_deleted(
 
 
 def test_large_files_are_in_the_shared_folder(serve, redis, monkeypatch, tmp_path: Path):
-    monkeypatch.setattr(shared_store, "IN_REDIS", 100)
+    monkeypatch.setattr(store, "IN_REDIS", 100)
     folder = tmp_path / "files"
     folder.mkdir()
     abandoned = folder / ("0" * 8 + "x" * 32)  # by a server that was killed
@@ -166,7 +166,7 @@ def test_large_files_are_in_the_shared_folder(serve, redis, monkeypatch, tmp_pat
 
 
 def test_a_file_that_fits_nowhere_is_refused_at_the_upload(serve, redis, monkeypatch):
-    monkeypatch.setattr(shared_store, "IN_REDIS", 100)
+    monkeypatch.setattr(store, "IN_REDIS", 100)
     client = serve(state=redis)
     answer = send(client, content=b"x" * 150)
     assert answer.status_code == 413 and "over the limit of 100" in answer.json()["message"]
@@ -182,10 +182,10 @@ def test_without_redis_a_file_is_refused_with_a_reason(serve):
 
 def test_a_shared_folder_needs_redis_and_must_exist(tmp_path: Path):
     from server.config import Settings
-    from server.documents.shared_store import open_store
+    from server.documents.store import OwnRecords, open_store
     from server.errors import SettingsError
 
     with pytest.raises(SettingsError, match="needs --state"):
-        open_store(Settings(file_folder=tmp_path), None)
+        open_store(Settings(file_folder=tmp_path), OwnRecords())
     with pytest.raises(SettingsError, match="must be a folder"):
         open_store(Settings(file_folder=tmp_path / "none"), object())

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from server.documents.store import FileStore
+from server.documents.store import FileStore, OwnRecords
 from server.errors import ExpiredTranslation, NotFound, Unavailable
 
 
@@ -28,7 +28,7 @@ def find(store: FileStore, token: str):
 def test_a_stored_file_expires(monkeypatch):
     now = [0.0]
     monkeypatch.setattr("server.documents.store.monotonic", lambda: now[0])
-    store = FileStore(10.0, 1_000)
+    store = FileStore(OwnRecords(), None, 10.0, 1_000)
     token = keep(store, b"x")
     path = find(store, token).content
     assert path.read_bytes() == b"x"
@@ -43,7 +43,7 @@ def test_a_stored_file_expires(monkeypatch):
 
 
 def test_the_oldest_file_of_the_largest_holder_is_deleted_first():
-    store = FileStore(1_000.0, 100)
+    store = FileStore(OwnRecords(), None, 1_000.0, 100)
     other = keep(store, b"x" * 30, "other")
     tokens = [keep(store, b"x" * 40, "hog") for _ in range(3)]
     with pytest.raises(ExpiredTranslation):
@@ -55,7 +55,7 @@ def test_the_oldest_file_of_the_largest_holder_is_deleted_first():
 
 
 def test_a_file_can_be_sent_after_it_is_forgotten():
-    store = FileStore(1_000.0, 100)
+    store = FileStore(OwnRecords(), None, 1_000.0, 100)
     token = keep(store, b"x")
     path = find(store, token).content
     asyncio.run(store.forget(token))
@@ -70,7 +70,7 @@ def test_a_full_disk_is_reported_as_unavailable_and_logged(monkeypatch, caplog):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("pathlib.Path.write_bytes", full)
-    store = FileStore(1.0, 1)
+    store = FileStore(OwnRecords(), None, 1.0, 1)
     with pytest.raises(Unavailable, match="disk"):
         store.new_workspace(b"x")
     assert "No space left on device" in caplog.text

@@ -8,7 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from server.documents.jobs import FileJobs, OwnRecords
+from server.documents.jobs import FileJobs
+from server.documents.store import OwnRecords
 from server.errors import NotFound
 
 FIELDS = {"source_lang": "EN", "target_lang": "DE"}
@@ -100,7 +101,7 @@ class Documents:
 def test_jobs_expire_and_release_what_they_hold(monkeypatch):
     async def go() -> None:
         now = [0.0]
-        monkeypatch.setattr("server.documents.jobs.monotonic", lambda: now[0])
+        monkeypatch.setattr("server.documents.store.monotonic", lambda: now[0])
         documents = Documents()
         jobs = FileJobs(documents, OwnRecords(), 10.0)
         id, key = await jobs.start(SimpleNamespace(name="first", characters=1), None)
