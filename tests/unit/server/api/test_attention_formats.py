@@ -107,7 +107,10 @@ def test_a_decoder_with_a_recurrence_has_no_maps_but_forget_gates(client, engine
 def test_limits_of_pictures_and_of_weights(client, engine, monkeypatch):
     monkeypatch.setattr("server.inspection.pictures.picture.MAPS_LIMIT", 3)
     answer = client.get("/attention", params=ASK | {"format": "png"})
-    assert answer.status_code == 400 and "choose" in answer.json()["error"]
+    assert answer.status_code == 400 and "at most 3 maps" in answer.json()["error"]
+    monkeypatch.setattr("server.inspection.pictures.picture.MAPS_LIMIT", 144)
+    monkeypatch.setattr("server.inspection.pictures.picture.CELLS_LIMIT", 3)
+    assert "at most 3 weights" in client.get("/attention", params=ASK | {"format": "png"}).json()["error"]
     monkeypatch.setattr("server.api.attention_formats.WEIGHTS_LIMIT", 10)
     assert client.get("/attention", params=ASK).status_code == 400
 
@@ -126,7 +129,8 @@ def test_pictures_have_views_themes_and_sizes(client):
     assert "&lt;/s&gt;" not in svg(**one, special="0") and "de&lt;&lt;" not in svg(**one, special="0")
     assert 'width="333"' in svg(**one, width="333") and "#191b23" in svg(**one, theme="dark")
     assert ">A &lt;b&gt; title<" in svg(**one, title="A <b> title") and ">one two<" not in svg(**one, title="")
-    assert ">encoder, layer 0, head 1<" in svg(kind="encoder", layer="0", head="1,0", view="lines", query="o")
+    lines = svg(kind="encoder", layer="0", head="1,0", view="lines", query="O")
+    assert ">encoder, layer 0, head 1<" in lines and 0 < lines.count("stroke-opacity") <= 2 * 9
     assert svg(view="alignment") != svg(view="alignment", query="owt")
     assert ">cross, layer 0, head 1<" in svg(view="alignment", layer="0", head="1")
     card = svg(view="card", masked_heads="cross.0.1,encoder.0.0")
@@ -147,6 +151,13 @@ def test_pictures_have_views_themes_and_sizes(client):
         ({"format": "svg", "view": "pie"}, "view"),
         ({"format": "svg", "view": "card", "layer": "0"}, "give layer and head"),
         ({"format": "svg", "view": "card", "query": "Hund"}, "query names no row"),
+        ({"format": "svg", "view": "lines"}, "one layer of one kind"),
+        ({"format": "svg", "view": "map"}, "view=map shows one map"),
+        ({"format": "svg", "query": "0"}, "query is for"),
+        (
+            {"format": "svg", "view": "lines", "kind": "cross", "layer": "0", "query": "99"},
+            "query must be between 0 and 5",
+        ),
         ({"format": "svg", "head": "0,9", "kind": "cross"}, "head must be between 0 and 1"),
         ({"format": "svg", "head": "0;1"}, "must be a number, several such as 0,3, or one of all, mean, max"),
     ],

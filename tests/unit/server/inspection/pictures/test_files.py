@@ -70,14 +70,6 @@ def test_the_text_of_a_pdf_can_be_copied_and_its_fonts_are_embedded(drawing):
     assert len(data) < 30_000  # a subset: the whole font has 757 kB
 
 
-def test_equal_drawings_give_equal_bytes(drawing):
-    drawing.heat_map(10, 10, 50, 50, levels(np.eye(5, dtype=np.float32)))
-    drawing.curve(((0, 0), (40, 0), (80, 80), (120, 80)), 4, "#4e79a7", 0.5)
-    drawing.text(60, 70, "מה שלומך?", 9, "#000000", "end")
-    for format in ("svg", "pdf", "png"):
-        assert write(drawing, format, ViewOptions()) == write(drawing, format, ViewOptions())
-
-
 def test_a_large_map_is_an_image_in_an_svg(drawing):
     many = levels(np.full((210, 210), 0.5, dtype=np.float32) + np.eye(210, dtype=np.float32) / 4)
     drawing.heat_map(0, 0, 100, 80, many[:20, :20])

@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 
 import numpy as np
-import pytest
 from lxml import etree
 
-from server.errors import InvalidRequest
 from server.inspection.attention_view import MapView, ViewOptions
-from server.inspection.pictures import lines, picture
+from server.inspection.pictures import lines
 from server.inspection.pictures.convert import write
 from server.inspection.pictures.labels import printable, wrapped
 from server.inspection.pictures.picture import draw
@@ -71,16 +69,6 @@ def test_a_grid_names_its_tokens_and_has_one_scale():
     assert len(elements(drawing, "g")) == 12 + 1
 
 
-def test_equal_weights_have_equal_colours_in_all_pictures():
-    def color(largest: float) -> str:
-        weights = np.array([[[[0.3, largest]]]], dtype=np.float32)
-        drawing = draw([MapView("cross", weights, (0,), (0,), ("a",), ("b", "c"))], ViewOptions(), [], "")
-        [cell] = [path for path in elements(drawing, "g")[0] if path.get("d").startswith("M0 0h1v1")]
-        return cell.get("fill")
-
-    assert color(0.4) == color(0.9)
-
-
 def test_many_tokens_leave_out_labels_and_stay_small():
     many = [f"token{i}" for i in range(400)]
     drawing = draw([maps(queries=many, keys=many)], ViewOptions(), [], "")
@@ -96,42 +84,12 @@ def test_lines_of_several_heads_lie_side_by_side():
     assert {"encoder, layer 0, head 0", "encoder, layer 0, head 1"} <= texts(drawing).keys()
 
 
-def test_lines_of_one_query():
-    options = ViewOptions(view="lines", query="SCHLÄFT")
-    drawing = draw([maps(1, 1, ("▁Katze", "▁schläft"))], options, [], "")
-    assert len(ribbons(drawing)) == 2
-
-
 def test_the_faintest_lines_are_left_out(monkeypatch):
     monkeypatch.setattr(lines, "LINES_LIMIT", 3)
     weights = np.array([[[[0.1, 0.2, 0.7], [0.3, 0.3, 0.4]]]], dtype=np.float32)
     view = MapView("cross", weights, (0,), (0,), ("a", "b"), ("c", "d", "e"))
     drawing = draw([view], ViewOptions(view="lines"), [], "")
     assert len(ribbons(drawing)) in (3, 4)  # 0.3 is there twice
-
-
-@pytest.mark.parametrize(
-    ("views", "options", "said"),
-    [
-        ([maps(2, 1)], {"view": "lines"}, "one layer of one kind"),
-        ([maps(), maps(kind="encoder")], {"view": "lines"}, "one layer of one kind"),
-        ([maps(1, 9)], {"view": "lines"}, "at most 8 heads"),
-        ([maps()], {"query": 0}, "query is for"),
-        ([maps()], {"view": "lines", "query": 2}, "between 0 and 1"),
-    ],
-)
-def test_what_a_view_cannot_show_is_refused(views, options, said):
-    with pytest.raises(InvalidRequest, match=said):
-        draw(views, ViewOptions(**options), [], "")
-
-
-def test_the_number_of_maps_and_weights_is_bounded(monkeypatch):
-    monkeypatch.setattr(picture, "MAPS_LIMIT", 3)
-    with pytest.raises(InvalidRequest, match="at most 3 maps"):
-        draw([maps(2, 2)], ViewOptions(), [], "")
-    monkeypatch.setattr(picture, "CELLS_LIMIT", 3)
-    with pytest.raises(InvalidRequest, match="at most 3 weights"):
-        draw([maps()], ViewOptions(), [], "")
 
 
 def test_an_alignment_links_words():
