@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from starlette.responses import Response
 
 from model.analysis.head_statistics import head_figures
-from server.api.attention_query import MEDIA, PICTURES, AttentionQuery
+from server.api.attention_query import MEDIA, PICTURES
 from server.api.dependencies import json_response
-from server.api.schemas.attention import Numbers
+from server.api.schemas.attention import AttentionParameters, Numbers
 from server.errors import InvalidRequest
 from server.inspection.attention_view import MapView, absent_kinds, select_maps
 from server.inspection.pictures.picture import picture
@@ -30,43 +30,44 @@ PICTURE_POLICY = "default-src 'none'; img-src data:; frame-ancestors 'none'"
 """An SVG contains a large map as an image."""
 
 
-async def formatted(query: AttentionQuery, result: InspectionResult) -> Response:
-    """Returns the response in the format of the query. Pictures and reports are made in a thread.
+async def formatted(parameters: AttentionParameters, result: InspectionResult) -> Response:
+    """Returns the response in the format of the parameters. Pictures and reports are made in a thread.
 
     Raises InvalidRequest for maps that the model does not have or that exceed a limit.
     """
     leg = result.subject.leg
     link = f'</model?source={leg.source}&target={leg.target}>; rel="describedby"'
     headers = {"Cache-Control": "private, no-cache", "Vary": "Accept", "Link": link}
-    match query.format:
+    format = parameters.format or "json"
+    match format:
         case "json":
-            return json_response(attention_body(query, result), headers=headers)
+            return json_response(attention_body(parameters, result), headers=headers)
         case "npz":
-            body = await asyncio.to_thread(archive, result, chosen_maps(query, result))
+            body = await asyncio.to_thread(archive, result, chosen_maps(parameters, result))
         case "html":
-            body = await asyncio.to_thread(html_report.report, attention_body(query, result))
+            body = await asyncio.to_thread(html_report.report, attention_body(parameters, result))
             headers |= {"Content-Security-Policy": html_report.policy()}
-        case format:
-            masked = query.parameters.masked_heads or ()
-            body = await asyncio.to_thread(picture, result, query.parameters, PICTURES[format], masked)
+        case _:
+            masked = parameters.masked_heads or ()
+            body = await asyncio.to_thread(picture, result, parameters, PICTURES[format], masked)
             headers |= {"Content-Security-Policy": PICTURE_POLICY}
-    disposition = "inline" if query.format in PICTURES else "attachment"
-    headers |= {"Content-Disposition": f'{disposition}; filename="attention.{query.format}"'}
-    return Response(body, 200, headers, MEDIA[query.format])
+    disposition = "inline" if format in PICTURES else "attachment"
+    headers |= {"Content-Disposition": f'{disposition}; filename="attention.{format}"'}
+    return Response(body, 200, headers, MEDIA[format])
 
 
-def chosen_maps(query: AttentionQuery, result: InspectionResult) -> list[MapView]:
-    """Returns the maps of the query. Raises InvalidRequest if they exceed the limit on weights."""
-    maps = select_maps(result, query.parameters)
+def chosen_maps(parameters: AttentionParameters, result: InspectionResult) -> list[MapView]:
+    """Returns the chosen maps. Raises InvalidRequest if they exceed the limit on weights."""
+    maps = select_maps(result, parameters)
     if (size := sum(view.weights.size for view in maps)) > WEIGHTS_LIMIT:
         raise InvalidRequest(f"{size:,} weights are over the limit of {WEIGHTS_LIMIT:,}; choose a kind, layer or head.")
     return maps
 
 
-def attention_body(query: AttentionQuery, result: InspectionResult) -> dict[str, Any]:
+def attention_body(parameters: AttentionParameters, result: InspectionResult) -> dict[str, Any]:
     """Returns the body as in AttentionAnswer. Maps are [layer][head][query][key], also for one layer or head."""
-    parameters, subject = query.parameters, result.subject
-    maps = chosen_maps(query, result)
+    subject = result.subject
+    maps = chosen_maps(parameters, result)
     aligned = align_words(result)
     body: dict[str, Any] = {
         "id": subject.id,

@@ -1,8 +1,6 @@
-"""The query of GET /attention as one validated object."""
+"""Checks of the parameters of GET /attention that depend on the format."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 from server.api.parameters import accepted_media
 from server.api.schemas.attention import AttentionParameters, Format
@@ -25,28 +23,22 @@ PICTURE_FIELDS = ("view", "width", "theme", "title", "special", "query", "dpi")
 """Parameters that only pictures have; `dpi` only a PNG."""
 
 
-@dataclass(frozen=True, slots=True)
-class AttentionQuery:
-    """A validated query. `align` asks for the evidence of the word alignment. `deadline` is on the monotonic clock, in
-    seconds."""
-
-    parameters: AttentionParameters
-    format: Format
-    align: bool
-    deadline: float
-
-
-def attention_query(parameters: AttentionParameters, accept: str, deadline: float) -> AttentionQuery:
-    """Returns the query; `accept` is the header that decides without `format`. Raises InvalidRequest."""
+def attention_query(parameters: AttentionParameters, accept: str) -> AttentionParameters:
+    """Returns the parameters with their format; `accept` is the header that decides it. Raises InvalidRequest."""
     format = parameters.format or negotiated_format(accept)
     _check_picture_fields(parameters, format)
+    if format != "html":
+        return parameters.model_copy(update={"format": format})
+    # A report has all maps; parameters that choose some have no effect.
+    return parameters.model_copy(update=ViewOptions().model_dump() | {"figures": True, "numbers": "uint16"})
+
+
+def needs_evidence(parameters: AttentionParameters) -> bool:
+    """Returns whether an answer needs the evidence of the word alignment."""
+    format = parameters.format
     shows_alignment = format == "html" or (format in PICTURES and parameters.view in ("alignment", "card"))
     method = parameters.alignment or ("combined" if shows_alignment and not parameters.masked_heads else "attention")
-    align = method == "combined" and (shows_alignment or format == "json")
-    if format == "html":  # a report has all maps; parameters that choose some have no effect
-        whole = ViewOptions().model_dump() | {"figures": True, "numbers": "uint16"}
-        parameters = parameters.model_copy(update=whole)
-    return AttentionQuery(parameters, format, align, deadline)
+    return method == "combined" and (shows_alignment or format == "json")
 
 
 def _check_picture_fields(parameters: AttentionParameters, format: Format) -> None:

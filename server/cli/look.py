@@ -117,9 +117,9 @@ async def local(services: Services, requests: list[dict[str, Any]]) -> list[byte
         parameters = [AttentionParameters.model_validate(fields) for fields in requests]
     except ValidationError as error:
         raise InvalidRequest(validation_message(error.errors())) from None
-    queries = [attention_query(each, "", deadline) for each in parameters]
+    queries = [attention_query(each, "") for each in parameters]
     answers = []
     async with running(services, detector=requests[0]["source"].lower() == AUTO):
         for query in queries:
-            answers.append(bytes((await inspected(query, services, Caller(NAME))).body))
+            answers.append(bytes((await inspected(query, services, Caller(NAME), "use", deadline)).body))
     return answers

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from model.search.options import DecodingOptions
 from server.access.authentication import Caller
 from server.api.attention_formats import formatted
-from server.api.attention_query import NEGOTIATED, AttentionQuery, attention_query
+from server.api.attention_query import NEGOTIATED, attention_query, needs_evidence
 from server.api.dependencies import check_texts, deadline, enter, services_of, storage_of
 from server.api.openapi import content, errors
 from server.api.parameters import Handler, ParameterRoute, prefers_html
@@ -51,30 +51,32 @@ async def attention(request: Request, parameters: Annotated[AttentionParameters,
     `translation`)."""
     services = services_of(request)
     accept = request.headers.get("accept", "")
-    query = attention_query(parameters, accept, deadline(request, services.settings.timeout_seconds))
+    parameters = attention_query(parameters, accept)
+    limit = deadline(request, services.settings.timeout_seconds)
     caller = await enter(request, len(parameters.q or ""), parameters.api_key)
-    return await inspected(query, services, caller, storage_of(request, caller))
+    return await inspected(parameters, services, caller, storage_of(request, caller), limit)
 
 
-async def inspected(query: AttentionQuery, services: Services, caller: Caller, storage: Storage = "use") -> Response:
-    """Returns the answer to a query. Raises AttentiveError."""
-    subject = await inspected_sentence(query, services, caller, storage)
-    parameters = query.parameters
+async def inspected(
+    parameters: AttentionParameters, services: Services, caller: Caller, storage: Storage, deadline: float
+) -> Response:
+    """Returns the answer to the parameters, which have a format. Raises AttentiveError."""
+    subject = await inspected_sentence(parameters, services, caller, storage, deadline)
     result = await services.inspector.attend(
         subject,
-        query.deadline,
+        deadline,
         masked_heads=parameters.masked_heads or (),
         vectors_of=next(iter(parameters.vectors or ()), None),
-        align=query.align,
+        align=needs_evidence(parameters),
     )
-    return await formatted(query, result)
+    return await formatted(parameters, result)
 
 
 async def inspected_sentence(
-    query: AttentionQuery, services: Services, caller: Caller, storage: Storage
+    parameters: AttentionParameters, services: Services, caller: Caller, storage: Storage, deadline: float
 ) -> InspectedSentence:
-    """Returns the sentence pair of the query. Raises InvalidRequest if it does not exist."""
-    parameters, inspector = query.parameters, services.inspector
+    """Returns the sentence pair of the parameters. Raises InvalidRequest if it does not exist."""
+    inspector = services.inspector
     chosen = parameters.hypothesis is not None or bool(parameters.prefix)
     if parameters.translation is not None and parameters.id is None:
         if chosen:
@@ -98,13 +100,13 @@ async def inspected_sentence(
             client=caller.name,
             weight=caller.weight,
             storage=storage,
-            deadline=query.deadline,
+            deadline=deadline,
         )
         subject = await inspector.translate(translation_request, sentence=parameters.sentence, leg=parameters.leg)
     if not chosen:
         return subject
     return await inspector.decoded(
-        subject, options, parameters.hypothesis or 0, parameters.prefix, client=caller.name, deadline=query.deadline
+        subject, options, parameters.hypothesis or 0, parameters.prefix, client=caller.name, deadline=deadline
     )
 
 
