@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import os
 import re
 from collections.abc import Iterator
@@ -14,7 +16,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 import pytest
 from hypothesis import settings
 
-from tests.support.servers.live import LiveServer, live_server, tiny_model
+from tests.support.servers.live import ROOT, LiveServer, live_server, tiny_model
 
 # No test asserts a duration, because the machine may be busy.
 settings.register_profile("patient", deadline=None)
@@ -59,6 +61,16 @@ def pytest_report_header() -> str:
 
 
 @pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Runs an `async def` test in an event loop of its own, for at most five minutes."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+    asyncio.run(asyncio.wait_for(pyfuncitem.obj(**arguments), 300))
+    return True
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if reporter is None or not session.config.getoption("--fail-on-skip"):
@@ -85,4 +97,13 @@ def live(tiny_weights: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     """A server in separate processes, in float32 so that numbers can be compared."""
     log = tmp_path_factory.mktemp("log") / "server.log"
     with live_server(tiny_weights, log, ("--dtype", "float32")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def shipped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
+    """A server with the models in `weights/`."""
+    if not any((ROOT / "weights").glob("*/config.json")):
+        pytest.skip("there is no model in weights/")
+    with live_server(ROOT / "weights", tmp_path_factory.mktemp("shipped") / "log") as server:
         yield server

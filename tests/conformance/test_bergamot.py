@@ -18,7 +18,6 @@ import pytest
 
 from model.backends.torch.backend import TorchBackend
 from model.checkpoint import load_model
-from model.search.base import Backend
 from model.search.options import Hypothesis
 from tests.support.models.cpu_models import cpu_backend, needs_cpu_backend
 from tests.support.models.firefox_samples import SHAPES, Sample, targets, trained_sample
@@ -66,15 +65,12 @@ def bergamot(package: Path, sample: Sample, *, html: bool = False, **config: str
     return found
 
 
-def ours(sample: Sample, backend: Backend, **options: Any) -> list[Hypothesis]:
-    """Returns our targets. Bergamot's longest target has twice the tokens of the longest source in a batch."""
-    return [best[0] for best in targets(sample, backend, 2, one_limit=True, **options)]
-
-
 @pytest.mark.parametrize("backend", ["torch", pytest.param("cpu", marks=needs_cpu_backend)])
 def test_greedy_targets_and_scores_equal_those_of_bergamot(package: Path, sample: Sample, backend: str) -> None:
     tokenizer, transformer = sample.folder.load_tokenizer(), load_model(sample.folder)
-    found = ours(sample, TorchBackend(transformer, 32) if backend == "torch" else cpu_backend(transformer, "float32"))
+    found = targets(
+        sample, TorchBackend(transformer, 32) if backend == "torch" else cpu_backend(transformer, "float32")
+    )
     ended = [number for number, best in enumerate(found) if best.finish_reason == "stop"]
     assert len(ended) > 30
     theirs = bergamot(package, sample)
@@ -91,7 +87,7 @@ def test_greedy_targets_and_scores_equal_those_of_bergamot(package: Path, sample
 def test_beam_4_targets_equal_those_of_bergamot(package: Path, sample: Sample, alpha: float) -> None:
     """Bergamot's beam is Marian's: it shrinks with every finished target."""
     tokenizer, backend = sample.folder.load_tokenizer(), TorchBackend(load_model(sample.folder), 32)
-    found = ours(sample, backend, beam_size=4, normalization="average", length_penalty=alpha, shrinking_beam=True)
+    found = targets(sample, backend, beam_size=4, normalization="average", length_penalty=alpha, shrinking_beam=True)
     theirs = bergamot(package, sample, **{"beam-size": "4", "normalize": str(alpha)})
     ended = [number for number, best in enumerate(found) if best.finish_reason == "stop"]
     assert len(ended) > 30

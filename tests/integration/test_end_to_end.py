@@ -45,14 +45,6 @@ def test_a_text_gets_the_same_answer_alone_in_a_list_and_under_load(live):
     assert together == alone
 
 
-def test_beams_alternatives_and_details(live):
-    answer = translate(live, TEXTS[0], alternatives=2, beam_size=4, max_length=8, details=True)
-    assert 1 <= len(answer["alternatives"]) <= 2
-    [[sentence]] = answer["details"]["sentences"]
-    scores = [hypothesis["score"] for hypothesis in sentence["hypotheses"]]
-    assert scores == sorted(scores, reverse=True)
-
-
 def test_maps_by_id_equal_maps_of_the_given_pair(live, tiny_weights):
     answer = translate(live, "the dog sleeps", max_length=6)
     served = live.get(f"/attention?id={answer['id']}").json()
@@ -198,35 +190,6 @@ def test_the_command_line_and_the_server_translate_equally(live, tiny_weights, t
     assert result.returncode == 0, result.stderr
     expected = [translate(live, line)["translatedText"] if line else "" for line in lines]
     assert target.read_bytes().decode() == "\r\n".join(expected)
-
-
-def test_errors_of_the_command_line_are_one_sentence():
-    result = run("serve", "--port", "http")
-    assert result.returncode == 2
-    assert "ATTENTIVE_PORT" in result.stderr and "Traceback" not in result.stderr
-
-
-def test_a_corrupt_model_does_not_stop_the_others(tiny_weights, tmp_path):
-    weights = tmp_path / "weights"
-    weights.mkdir()
-    (weights / "tiny").symlink_to(tiny_weights / "tiny")
-    (weights / "torn").mkdir()
-    for file in (tiny_weights / "tiny").iterdir():
-        (weights / "torn" / file.name).write_bytes(
-            file.read_bytes()[: 5_000 if file.suffix == ".safetensors" else None]
-        )
-    config = weights / "torn" / "config.json"
-    config.write_text(config.read_text().replace('"tiny"', '"torn"').replace('"en"', '"es"'))
-    with live_server(weights, tmp_path / "log", ("--dtype", "float32")) as server:
-        assert server.post("/translate", {"q": "the dog", "source": "en", "target": "de"}).status == 200
-        answer = server.post("/translate", {"q": "the dog", "source": "es", "target": "de"})
-        assert answer.status == 503
-        assert "torn" in server.get("/ready").json()["errors"]
-
-
-def test_the_api_process_never_imports_torch():
-    code = "import sys, server.cli.serve, server.cli.translate; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
 
 
 @pytest.mark.skipif(any(Path(file).exists() for file in ("/dev/nvidiactl", "/dev/dxg")), reason="There is a GPU.")

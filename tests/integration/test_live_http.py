@@ -165,16 +165,6 @@ def test_requests_sent_before_the_signal_are_answered_though_they_were_not_read(
             connection.close()
 
 
-def test_every_client_gets_its_own_answer():
-    engine = FakeEngine(delay=0.001)
-    with running(engine) as (url, _), ThreadPoolExecutor(16) as pool, httpx.Client(timeout=60) as client:
-        texts = [f"Text of client {first}{second}" for first in "abcdefghijklmnopqrst" for second in "abcdefghij"]
-        answers = list(pool.map(lambda text: client.post(url + "/translate", json=BODY | {"q": text}).json(), texts))
-        metrics = client.get(url + "/metrics").text
-    assert [answer["translatedText"] for answer in answers] == [text[::-1] for text in texts]
-    assert 'attentive_request_success_total{finish_reason="stop"} 200.0' in metrics
-
-
 def test_requests_in_flight_after_the_grace_time_get_503():
     engine = FakeEngine(delay=60)
     with ThreadPoolExecutor(1) as pool:
@@ -185,18 +175,6 @@ def test_requests_in_flight_after_the_grace_time_get_503():
     assert answer.status_code == 503
     assert answer.json() == {"error": "The server is shutting down."}
     assert int(answer.headers["retry-after"]) >= 1
-
-
-def test_a_chunked_body_and_a_body_over_the_limit():
-    engine = FakeEngine()
-    with running(engine, body_bytes=2_000) as (url, _):
-        pieces = iter([b'{"q": "Hel', b'lo", "source": "en",', b' "target": "de"}'])
-        json_body = {"headers": {"Content-Type": "application/json"}, "timeout": 60}
-        answer = httpx.post(url + "/translate", content=pieces, **json_body)
-        assert answer.json()["translatedText"] == "olleH"
-        long = iter([b"x" * 1_000] * 5)
-        answer = httpx.post(url + "/translate", content=long, **json_body)
-        assert answer.status_code == 413 and "error" in answer.json()
 
 
 def test_a_port_in_use_is_an_error_of_one_sentence():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import subprocess
 import time
@@ -17,7 +16,7 @@ import yaml
 
 from tests.support.servers.live import LiveServer, live_server, tiny_model
 from tests.support.servers.ports import free_port
-from tests.unit.deploy.test_deploy import PROMETHEUS, ROOT, alert_rules, dashboard_expressions
+from tests.unit.deploy.test_deploy import PROMETHEUS, ROOT, alert_rules
 
 KUBERNETES = ROOT / "deploy/kubernetes"
 TIMEOUT_SECONDS = 60
@@ -101,15 +100,3 @@ def test_prometheus_evaluates_every_alert(query: Callable[[str], Any]) -> None:
     rules = eventually(evaluated)
     assert {rule["name"] for rule in rules} == {rule["alert"] for rule in alert_rules()}
     assert [rule["lastError"] for rule in rules if rule["health"] != "ok"] == []
-
-
-def test_alerts_dashboard_and_autoscalers_use_existing_metrics(server: LiveServer) -> None:
-    text = server.get("/metrics").body.decode()
-    kinds = dict(re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE))
-    series = set(kinds)
-    for name in (name for name, kind in kinds.items() if kind == "histogram"):
-        series |= {f"{name}_bucket", f"{name}_sum", f"{name}_count"}
-    wanted = dashboard_expressions() + [rule["expr"] for rule in alert_rules()]
-    wanted += [path.read_text(encoding="utf-8") for path in KUBERNETES.glob("overlays/*/*.yaml")]
-    names = {name for expression in wanted for name in re.findall(r"\battentive_\w+", expression)}
-    assert {"attentive_requests_waiting", "attentive_kv_slots_in_use_ratio", "attentive_state_up"} <= names <= series

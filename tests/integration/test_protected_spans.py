@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 
 import pytest
 
-from tests.support.servers.live import ROOT, LiveServer, live_server
+from tests.support.servers.live import ROOT, LiveServer
 from tests.support.texts.generated_spans import SpanTexts
 
 pytestmark = pytest.mark.slow
@@ -16,22 +15,16 @@ STRINGS = json.loads((ROOT / "tests/support/texts/locale_strings.json").read_tex
 DIRECTIONS = [("en", "de"), ("de", "en"), ("en", "fr"), ("fr", "en"), ("en", "es"), ("es", "en")]
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
-    with live_server(ROOT / "weights", tmp_path_factory.mktemp("spans") / "log") as running:
-        yield running
-
-
-def translate(server: LiveServer, texts: list[str], source: str, target: str) -> list[str]:
-    answer = server.post("/translate", {"q": texts, "source": source, "target": target})
+def translate(shipped: LiveServer, texts: list[str], source: str, target: str) -> list[str]:
+    answer = shipped.post("/translate", {"q": texts, "source": source, "target": target})
     assert answer.status == 200, answer.body
     return list(answer.json()["translatedText"])
 
 
 @pytest.mark.parametrize("target", ["de", "fr", "es"])
-def test_interface_strings_keep_their_placeholders(server: LiveServer, target: str) -> None:
+def test_interface_strings_keep_their_placeholders(shipped: LiveServer, target: str) -> None:
     texts = [text for _, text, _ in STRINGS]
-    answers = translate(server, texts, "en", target)
+    answers = translate(shipped, texts, "en", target)
     assert [
         (text, answer)
         for (_, text, parts), answer in zip(STRINGS, answers, strict=True)
@@ -42,10 +35,10 @@ def test_interface_strings_keep_their_placeholders(server: LiveServer, target: s
 
 
 @pytest.mark.parametrize(("source", "target"), DIRECTIONS, ids=lambda language: language)
-def test_generated_spans_are_kept(server: LiveServer, source: str, target: str) -> None:
+def test_generated_spans_are_kept(shipped: LiveServer, source: str, target: str) -> None:
     texts = SpanTexts(3, source, str)
     cases = [texts.next() for _ in range(60)]
-    answers = translate(server, [case.text for case in cases], source, target)
+    answers = translate(shipped, [case.text for case in cases], source, target)
     assert [
         (case.text, part, answer)
         for case, answer in zip(cases, answers, strict=True)
@@ -55,7 +48,7 @@ def test_generated_spans_are_kept(server: LiveServer, source: str, target: str) 
 
 
 @pytest.mark.parametrize("target", ["de", "fr", "es"])
-def test_signs_names_and_separators_are_kept(server: LiveServer, target: str) -> None:
+def test_signs_names_and_separators_are_kept(shipped: LiveServer, target: str) -> None:
     texts = {
         "Copyright © 2024 Example Inc.": ["© 2024"],
         "See § 5 and §§ 7–9 of the act.": ["§ 5", "§§ 7–9"],
@@ -68,7 +61,7 @@ def test_signs_names_and_separators_are_kept(server: LiveServer, target: str) ->
         "The soft\u00adware is new.": [],
         "\u2068John\u2069 likes this.": ["John"],
     }
-    answers = translate(server, list(texts), "en", target)
+    answers = translate(shipped, list(texts), "en", target)
     for (text, parts), answer in zip(texts.items(), answers, strict=True):
         assert "\ufffd" not in answer
         assert [part for part in parts if answer.count(part) != text.count(part)] == [], answer

@@ -14,7 +14,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,10 +22,9 @@ import pytest
 import yaml
 
 from server.config import Settings, default_text
-from tests.support.servers.live import ROOT, LiveServer, live_server
+from tests.support.servers.live import ROOT, LiveServer
 
 DOCUMENTS = [ROOT / "README.md"]
-WEIGHTS = ROOT / "weights"
 VARYING = re.compile(r"(^id$|seconds|time|score|log_?prob|version)", re.IGNORECASE)
 """Keys whose values differ between runs and machines."""
 
@@ -59,15 +57,6 @@ def blocks(document: Path) -> list[Block]:
 CASES = [
     pytest.param(block, id=f"{document.name}:{block.line}") for document in DOCUMENTS for block in blocks(document)
 ]
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
-    if not any(WEIGHTS.glob("*/config.json")):
-        pytest.skip("there is no model in weights/")
-    folder = tmp_path_factory.mktemp("readme")
-    with live_server(WEIGHTS, folder / "log") as running:
-        yield running
 
 
 def commands(text: str) -> list[str]:
@@ -104,7 +93,7 @@ def same_kind(shown: Any, real: Any, key: str = "") -> None:
         assert shown == real
 
 
-def check_shell(command: str, answer: str | None, server: LiveServer, folder: Path) -> None:
+def check_shell(command: str, answer: str | None, shipped: LiveServer, folder: Path) -> None:
     """Runs one command of the README, or checks its arguments if it would change the machine."""
     before, pipe, after = command.rpartition(" | ")
     given = shlex.split(before.removeprefix("echo"))[0] + "\n" if pipe else None
@@ -115,7 +104,7 @@ def check_shell(command: str, answer: str | None, server: LiveServer, folder: Pa
         case "make":
             run(["make", "--dry-run", *words[1:]])
         case "curl":
-            asked = [word.replace("http://localhost:8000", server.url) for word in words[1:]]
+            asked = [word.replace("http://localhost:8000", shipped.url) for word in words[1:]]
             output = run(["curl", "--fail", *asked], folder)
             if answer is not None:
                 same_kind(json.loads(answer), json.loads(output))
@@ -156,12 +145,12 @@ def check_docker(words: list[str]) -> None:
 
 
 @pytest.mark.parametrize("block", CASES)
-def test_readme_block_runs(block: Block, server: LiveServer, tmp_path: Path) -> None:
+def test_readme_block_runs(block: Block, shipped: LiveServer, tmp_path: Path) -> None:
     if block.language in {"sh", "bash", "console"}:
         for command in commands(block.text):
-            check_shell(command, block.answer, server, tmp_path)
+            check_shell(command, block.answer, shipped, tmp_path)
     elif block.language == "python":
-        exec(block.text.replace("http://localhost:8000", server.url), {"__name__": "readme"})
+        exec(block.text.replace("http://localhost:8000", shipped.url), {"__name__": "readme"})
     else:
         assert block.language in {"text", "mermaid"}
 

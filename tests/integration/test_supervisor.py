@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ FAST, SLOW = Path("1"), Path("1-5")
 class Crew:
     """A supervisor of fake workers, with all statistics that it reported."""
 
-    def __init__(self, options: WorkerOptions, command: tuple[str, ...] = COMMAND) -> None:
+    def __init__(self, options: WorkerOptions, command: tuple[str, ...]) -> None:
         self.stats: list[StepStats] = []
         self.supervisor = Supervisor(options, self.stats.append, command)
 
@@ -50,8 +50,10 @@ class Crew:
 
 
 @asynccontextmanager
-async def crew(folder: Path | None = FAST, grace: float = 0.0, **options: object) -> AsyncIterator[Crew]:
-    made = Crew(WorkerOptions(**options))  # type: ignore[arg-type]
+async def crew(
+    folder: Path | None = FAST, grace: float = 0.0, command: tuple[str, ...] = COMMAND, **options: object
+) -> AsyncIterator[Crew]:
+    made = Crew(WorkerOptions(**options), command)  # type: ignore[arg-type]
     await made.supervisor.start()
     try:
         if folder is not None:
@@ -59,13 +61,6 @@ async def crew(folder: Path | None = FAST, grace: float = 0.0, **options: object
         yield made
     finally:
         await made.supervisor.stop(grace)
-
-
-def run(body: Callable[[], Awaitable[None]]) -> None:
-    async def bounded() -> None:
-        await asyncio.wait_for(body(), 300)
-
-    asyncio.run(bounded())
 
 
 def sources(number: int, seed: int = 1) -> list[tuple[int, ...]]:
@@ -96,208 +91,167 @@ async def kill(supervisor: Supervisor, index: int = 0) -> None:
         await asyncio.sleep(0.01)
 
 
-def test_every_job_is_answered_and_the_statistics_add_up() -> None:
-    async def body() -> None:
-        async with crew() as made:
-            texts = sources(300)
-            futures = [made.submit(text, client=str(i % 7)) for i, text in enumerate(texts)]
-            check(texts, list(await asyncio.gather(*futures, return_exceptions=True)))
-            assert sum(s.prefill_tokens for s in made.stats) == sum(map(len, texts))
-            assert sum(s.prefill_sequences for s in made.stats) == len(texts)
-            assert sum(rows for s in made.stats for rows, _ in s.steps) == sum(map(len, texts))
-            assert made.stats[-1].running == made.stats[-1].waiting == made.stats[-1].slots_used == 0
-            status = made.supervisor.status()
-            assert status.ready and status.models == ("m",) and status.in_flight == 0 and status.restarts == 0
-
-    run(body)
+async def test_every_job_is_answered_and_the_statistics_add_up() -> None:
+    async with crew() as made:
+        texts = sources(300)
+        futures = [made.submit(text, client=str(i % 7)) for i, text in enumerate(texts)]
+        check(texts, list(await asyncio.gather(*futures, return_exceptions=True)))
+        assert sum(s.prefill_tokens for s in made.stats) == sum(map(len, texts))
+        assert sum(s.prefill_sequences for s in made.stats) == len(texts)
+        assert sum(rows for s in made.stats for rows, _ in s.steps) == sum(map(len, texts))
+        assert made.stats[-1].running == made.stats[-1].waiting == made.stats[-1].slots_used == 0
+        status = made.supervisor.status()
+        assert status.ready and status.models == ("m",) and status.in_flight == 0 and status.restarts == 0
 
 
-def test_a_worker_without_its_device_is_not_restarted() -> None:
-    async def body() -> None:
-        async with crew(None, device="cuda") as made:
-            assert "no CUDA device" in ((await made.supervisor.load("m", FAST)).error or "")
-            status = made.supervisor.status()
-            assert status.no_device and not status.ready and status.restarts == 0
-            with pytest.raises(WorkerFailure):
-                await made.submit((1, 2))
-
-    run(body)
+async def test_a_worker_without_its_device_is_not_restarted() -> None:
+    async with crew(None, device="cuda") as made:
+        assert "no CUDA device" in ((await made.supervisor.load("m", FAST)).error or "")
+        status = made.supervisor.status()
+        assert status.no_device and not status.ready and status.restarts == 0
+        with pytest.raises(WorkerFailure):
+            await made.submit((1, 2))
 
 
-def test_kill_9_under_load_loses_and_repeats_nothing() -> None:
-    async def body() -> None:
-        async with crew(SLOW) as made:
-            texts = sources(120)
-            seen: list[int] = []
-            futures = []
-            for number, text in enumerate(texts):
-                future = made.submit(text)
-                future.add_done_callback(lambda _, number=number: seen.append(number))
-                futures.append(future)
-            for _ in range(3):
-                await asyncio.sleep(0.3)
-                await kill(made.supervisor)
-            check(texts, list(await asyncio.gather(*futures, return_exceptions=True)))
-            await asyncio.sleep(0)
-            assert sorted(seen) == list(range(len(texts)))
-            assert made.supervisor.status().restarts == 3
-
-    run(body)
+async def test_kill_9_under_load_loses_and_repeats_nothing() -> None:
+    async with crew(SLOW) as made:
+        texts = sources(120)
+        seen: list[int] = []
+        futures = []
+        for number, text in enumerate(texts):
+            future = made.submit(text)
+            future.add_done_callback(lambda _, number=number: seen.append(number))
+            futures.append(future)
+        for _ in range(3):
+            await asyncio.sleep(0.3)
+            await kill(made.supervisor)
+        check(texts, list(await asyncio.gather(*futures, return_exceptions=True)))
+        await asyncio.sleep(0)
+        assert sorted(seen) == list(range(len(texts)))
+        assert made.supervisor.status().restarts == 3
 
 
 @pytest.mark.parametrize(("poison", "kind"), [(CRASH, "poison"), (KILL, "poison"), (RAISE, "internal")])
-def test_a_job_that_ends_the_worker_is_refused_and_the_others_are_answered(poison: int, kind: str) -> None:
-    async def body() -> None:
-        async with crew() as made:
-            texts = sources(24)
-            bad = (5, poison, 6)
-            futures = [made.submit(text) for text in texts[:12]]
-            guilty = made.submit(bad)
-            futures += [made.submit(text) for text in texts[12:]]
-            assert await kind_of(guilty) == kind
-            check(texts, list(await asyncio.gather(*futures, return_exceptions=True)))
-            restarts = made.supervisor.status().restarts
-            assert restarts <= 3
-            assert await kind_of(made.submit(bad)) == kind
-            assert made.supervisor.status().restarts == restarts, "a convicted text was tried again"
-
-    run(body)
+async def test_a_job_that_ends_the_worker_is_refused_and_the_others_are_answered(poison: int, kind: str) -> None:
+    async with crew() as made:
+        texts = sources(24)
+        bad = (5, poison, 6)
+        futures = [made.submit(text) for text in texts[:12]]
+        guilty = made.submit(bad)
+        futures += [made.submit(text) for text in texts[12:]]
+        assert await kind_of(guilty) == kind
+        check(texts, list(await asyncio.gather(*futures, return_exceptions=True)))
+        restarts = made.supervisor.status().restarts
+        assert restarts <= 3
+        assert await kind_of(made.submit(bad)) == kind
+        assert made.supervisor.status().restarts == restarts, "a convicted text was tried again"
 
 
-def test_a_hanging_step_is_killed_and_its_job_is_refused(caplog: pytest.LogCaptureFixture) -> None:
-    async def body() -> None:
-        async with crew(watchdog_seconds=1.0) as made:
-            texts = sources(6)
-            guilty = made.submit((5, HANG, 6))
-            futures = [made.submit(text) for text in texts]
-            assert await kind_of(guilty) == "poison"
-            check(texts, list(await asyncio.gather(*futures, return_exceptions=True)))
-            assert made.supervisor.status().restarts == 3
-
-    run(body)
+async def test_a_hanging_step_is_killed_and_its_job_is_refused(caplog: pytest.LogCaptureFixture) -> None:
+    async with crew(watchdog_seconds=1.0) as made:
+        texts = sources(6)
+        guilty = made.submit((5, HANG, 6))
+        futures = [made.submit(text) for text in texts]
+        assert await kind_of(guilty) == "poison"
+        check(texts, list(await asyncio.gather(*futures, return_exceptions=True)))
+        assert made.supervisor.status().restarts == 3
     assert "hangs in a step" in caplog.text
     assert "_fail_on" in caplog.text, "the log has no stack of the hanging step"
 
 
-def test_a_hanging_job_is_refused_although_its_callers_gave_up() -> None:
+async def test_a_hanging_job_is_refused_although_its_callers_gave_up() -> None:
     """The callers repeatedly cancel before the watchdog acts, and send the job again."""
-
-    async def body() -> None:
-        async with crew(watchdog_seconds=0.5) as made:
-            bad = (5, HANG, 6)
-            restarts = 0
-            while restarts < 3:
-                futures = [made.submit(bad), made.submit((1, 2))]
-                await asyncio.sleep(0.1)
-                futures[0].cancel()
-                assert (await futures[1]).hypotheses[0].tokens == expected((1, 2))
-                restarts = made.supervisor.status().restarts
-            assert await kind_of(made.submit(bad)) == "poison"
-
-    run(body)
+    async with crew(watchdog_seconds=0.5) as made:
+        bad = (5, HANG, 6)
+        restarts = 0
+        while restarts < 3:
+            futures = [made.submit(bad), made.submit((1, 2))]
+            await asyncio.sleep(0.1)
+            futures[0].cancel()
+            assert (await futures[1]).hypotheses[0].tokens == expected((1, 2))
+            restarts = made.supervisor.status().restarts
+        assert await kind_of(made.submit(bad)) == "poison"
 
 
-def test_a_worker_that_dies_without_a_cause_blames_no_job() -> None:
+async def test_a_worker_that_dies_without_a_cause_blames_no_job() -> None:
     """The worker answers no job: waiting callers get an error that no worker is available, and no job is refused."""
-
-    async def body() -> None:
-        async with crew(Path("dying")) as made:
-            for worker in made.supervisor._workers:
-                worker._pause = lambda: 0.0  # type: ignore[method-assign]
-            futures = [made.submit(text) for text in sources(5)]
-            assert {await kind_of(future) for future in futures} == {"unavailable"}
-            await made.supervisor.unload("m")
-            assert (await made.supervisor.load("m", FAST)).error is None
-            check(sources(5), [await made.submit(text) for text in sources(5)])
-
-    run(body)
+    async with crew(Path("dying")) as made:
+        for worker in made.supervisor._workers:
+            worker._pause = lambda: 0.0  # type: ignore[method-assign]
+        futures = [made.submit(text) for text in sources(5)]
+        assert {await kind_of(future) for future in futures} == {"unavailable"}
+        await made.supervisor.unload("m")
+        assert (await made.supervisor.load("m", FAST)).error is None
+        check(sources(5), [await made.submit(text) for text in sources(5)])
 
 
-def test_an_attention_job_that_ends_the_worker_is_refused() -> None:
-    async def body() -> None:
-        async with crew() as made:
-            texts = sources(6)
-            guilty = made.attend((1, CRASH), (2,))
-            futures = [made.submit(text) for text in texts]
-            with pytest.raises(WorkerFailure, match="not tried again"):
-                await guilty
-            check(texts, list(await asyncio.gather(*futures, return_exceptions=True)))
-            assert (await made.attend((1, 2), (2,))).id
-
-    run(body)
+async def test_an_attention_job_that_ends_the_worker_is_refused() -> None:
+    async with crew() as made:
+        texts = sources(6)
+        guilty = made.attend((1, CRASH), (2,))
+        futures = [made.submit(text) for text in texts]
+        with pytest.raises(WorkerFailure, match="not tried again"):
+            await guilty
+        check(texts, list(await asyncio.gather(*futures, return_exceptions=True)))
+        assert (await made.attend((1, 2), (2,))).id
 
 
-def test_cancelling_frees_the_slot() -> None:
-    async def body() -> None:
-        async with crew(Path("1-20")) as made:
-            long = tuple(range(500))
-            futures = [made.submit(long) for _ in range(16)]
-            await asyncio.sleep(0.2)
-            for future in futures:
-                future.cancel()
-            answer = await made.submit((1, 2, 3))
-            assert answer.hypotheses[0].tokens == expected((1, 2, 3))
-            assert made.supervisor.status().in_flight == 0
-
-    run(body)
+async def test_cancelling_frees_the_slot() -> None:
+    async with crew(Path("1-20")) as made:
+        long = tuple(range(500))
+        futures = [made.submit(long) for _ in range(16)]
+        await asyncio.sleep(0.2)
+        for future in futures:
+            future.cancel()
+        answer = await made.submit((1, 2, 3))
+        assert answer.hypotheses[0].tokens == expected((1, 2, 3))
+        assert made.supervisor.status().in_flight == 0
 
 
-def test_progress_grows_to_the_translation() -> None:
-    async def body() -> None:
-        async with crew(Path("1-20")) as made:
-            shown: list[tuple[int, ...]] = []
-            text = tuple(range(40))
-            answer = await made.submit(text, on_progress=shown.append)
-            final = answer.hypotheses[0].tokens
-            assert shown and all(final[: len(tokens)] == tokens for tokens in shown)
-            assert [len(tokens) for tokens in shown] == sorted({len(tokens) for tokens in shown})
-
-    run(body)
+async def test_progress_grows_to_the_translation() -> None:
+    async with crew(Path("1-20")) as made:
+        shown: list[tuple[int, ...]] = []
+        text = tuple(range(40))
+        answer = await made.submit(text, on_progress=shown.append)
+        final = answer.hypotheses[0].tokens
+        assert shown and all(final[: len(tokens)] == tokens for tokens in shown)
+        assert [len(tokens) for tokens in shown] == sorted({len(tokens) for tokens in shown})
 
 
-def test_exceptions_of_a_progress_callback_do_not_affect_answers() -> None:
+async def test_exceptions_of_a_progress_callback_do_not_affect_answers() -> None:
     def refuse(news: object) -> None:
         raise ValueError("no thanks")
 
-    async def body() -> None:
-        supervisor = Supervisor(WorkerOptions(), refuse, COMMAND)
-        await supervisor.start()
-        assert (await supervisor.load("m", Path("1-20"))).error is None
-        text = tuple(range(30))
-        answer = await supervisor.submit(TranslateJob(0, "m", text, GREEDY, stream=True), refuse)
-        assert answer.hypotheses[0].tokens == expected(text)
-        await supervisor.stop(0)
-
-    run(body)
+    supervisor = Supervisor(WorkerOptions(), refuse, COMMAND)
+    await supervisor.start()
+    assert (await supervisor.load("m", Path("1-20"))).error is None
+    text = tuple(range(30))
+    answer = await supervisor.submit(TranslateJob(0, "m", text, GREEDY, stream=True), refuse)
+    assert answer.hypotheses[0].tokens == expected(text)
+    await supervisor.stop(0)
 
 
-def test_an_unload_ends_a_waiting_load() -> None:
-    async def body() -> None:
-        async with crew(None) as made:
-            loading = asyncio.ensure_future(made.supervisor.load("m", FAST))
-            await asyncio.sleep(0)
-            waiting = made.submit((1,))
-            unloading = asyncio.ensure_future(made.supervisor.unload("m"))
-            await loading
-            assert (await waiting).hypotheses[0].tokens == (2,)
-            await unloading
-            assert not made.supervisor.status().ready
-
-    run(body)
+async def test_an_unload_ends_a_waiting_load() -> None:
+    async with crew(None) as made:
+        loading = asyncio.ensure_future(made.supervisor.load("m", FAST))
+        await asyncio.sleep(0)
+        waiting = made.submit((1,))
+        unloading = asyncio.ensure_future(made.supervisor.unload("m"))
+        await loading
+        assert (await waiting).hypotheses[0].tokens == (2,)
+        await unloading
+        assert not made.supervisor.status().ready
 
 
-def test_a_model_that_was_unloaded_during_its_load_does_not_stay_in_the_worker() -> None:
-    async def body() -> None:
-        async with crew() as made:
-            absent = asyncio.ensure_future(made.supervisor.load("n", FAST))
-            await asyncio.sleep(0)
-            await made.supervisor.unload("n")
-            assert (await absent).error == "The model was unloaded."
-            # The worker loads one model after the other, so it has answered for "n" before it loads "o".
-            assert (await made.supervisor.load("o", FAST)).error is None
-            assert made.supervisor.status().models == ("m", "o")
-
-    run(body)
+async def test_a_model_that_was_unloaded_during_its_load_does_not_stay_in_the_worker() -> None:
+    async with crew() as made:
+        absent = asyncio.ensure_future(made.supervisor.load("n", FAST))
+        await asyncio.sleep(0)
+        await made.supervisor.unload("n")
+        assert (await absent).error == "The model was unloaded."
+        # The worker loads one model after the other, so it has answered for "n" before it loads "o".
+        assert (await made.supervisor.load("o", FAST)).error is None
+        assert made.supervisor.status().models == ("m", "o")
 
 
 def test_workers_do_not_outlive_the_api_process() -> None:
@@ -326,95 +280,74 @@ def test_workers_do_not_outlive_the_api_process() -> None:
     pytest.fail("the worker lives on")
 
 
-def test_bad_jobs_get_a_reason() -> None:
-    async def body() -> None:
-        async with crew() as made:
-            assert await kind_of(made.submit(model="n", source=(1,))) == "unknown_model"
-            assert await kind_of(made.submit((REFUSED,))) == "invalid"
-            assert await kind_of(made.submit((1,), DecodingOptions(beam_size=32))) == "invalid"
-
-    run(body)
+async def test_bad_jobs_get_a_reason() -> None:
+    async with crew() as made:
+        assert await kind_of(made.submit(model="n", source=(1,))) == "unknown_model"
+        assert await kind_of(made.submit((REFUSED,))) == "invalid"
+        assert await kind_of(made.submit((1,), DecodingOptions(beam_size=32))) == "invalid"
 
 
-def test_a_model_that_is_loaded_again_while_it_is_unloaded_stays() -> None:
-    async def body() -> None:
-        async with crew(SLOW) as made:
-            texts = sources(30)
-            futures = [made.submit(text) for text in texts]
-            unloading = asyncio.ensure_future(made.supervisor.unload("m"))
-            await asyncio.sleep(0)
-            assert (await made.supervisor.load("m", SLOW)).error is None
-            check(texts, list(await asyncio.gather(*futures, return_exceptions=True)))
-            await unloading
-            assert (await made.submit((1,))).hypotheses[0].tokens == (2,)
-
-    run(body)
-
-
-def test_a_model_that_cannot_be_loaded_gives_an_error_and_the_others_serve() -> None:
-    async def body() -> None:
-        async with crew() as made:
-            assert made.supervisor.status().ready
-            assert (await made.supervisor.load("n", Path("absent"))).error == "There is no such folder."
-            assert (await made.supervisor.load("n", Path("crash"))).error is not None
-            assert (await made.submit((1,))).hypotheses[0].tokens == (2,)
-            assert await kind_of(made.submit(model="n", source=(1,))) == "unknown_model"
-            assert set(made.supervisor.status().errors) == {"n"}
-            assert made.supervisor.status().ready
-
-    run(body)
-
-
-def test_unloading_waits_for_accepted_jobs() -> None:
-    async def body() -> None:
-        async with crew(SLOW) as made:
-            texts = sources(30)
-            futures = [made.submit(text) for text in texts]
-            unloading = asyncio.ensure_future(made.supervisor.unload("m"))
-            await asyncio.sleep(0)
-            assert await kind_of(made.submit((1,))) == "unknown_model"
-            check(texts, list(await asyncio.gather(*futures, return_exceptions=True)))
-            await unloading
-            assert made.supervisor.status().models == ()
-
-    run(body)
-
-
-def test_several_devices_share_jobs_and_crash_history() -> None:
-    async def body() -> None:
-        async with crew(SLOW, devices=3) as made:
-            while sum(worker.up for worker in made.supervisor.status().workers) < 3:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
-            await made.supervisor.load("n", SLOW)
-            texts = sources(90)
-            futures = [made.submit(model="n", source=text) for text in texts]
-            workers = made.supervisor.status().workers
-            assert len(workers) == 3 and all(worker.jobs for worker in workers)
-            await asyncio.sleep(0.1)
-            await kill(made.supervisor, index=1)
-            check(texts, list(await asyncio.gather(*futures, return_exceptions=True)))
-
-    run(body)
-
-
-def test_stopping_finishes_accepted_jobs() -> None:
-    async def body() -> None:
+async def test_a_model_that_is_loaded_again_while_it_is_unloaded_stays() -> None:
+    async with crew(SLOW) as made:
         texts = sources(30)
-        async with crew(SLOW, grace=30) as made:
-            futures = [made.submit(text) for text in texts]
-        check(texts, [future.result() for future in futures])
-        assert await kind_of(made.submit((1,))) == "cancelled"
+        futures = [made.submit(text) for text in texts]
+        unloading = asyncio.ensure_future(made.supervisor.unload("m"))
+        await asyncio.sleep(0)
+        assert (await made.supervisor.load("m", SLOW)).error is None
+        check(texts, list(await asyncio.gather(*futures, return_exceptions=True)))
+        await unloading
+        assert (await made.submit((1,))).hypotheses[0].tokens == (2,)
 
-    run(body)
+
+async def test_a_model_that_cannot_be_loaded_gives_an_error_and_the_others_serve() -> None:
+    async with crew() as made:
+        assert made.supervisor.status().ready
+        assert (await made.supervisor.load("n", Path("absent"))).error == "There is no such folder."
+        assert (await made.supervisor.load("n", Path("crash"))).error is not None
+        assert (await made.submit((1,))).hypotheses[0].tokens == (2,)
+        assert await kind_of(made.submit(model="n", source=(1,))) == "unknown_model"
+        assert set(made.supervisor.status().errors) == {"n"}
+        assert made.supervisor.status().ready
 
 
-def test_stopping_without_grace_fails_accepted_jobs() -> None:
-    async def body() -> None:
-        async with crew(Path("1-500")) as made:
-            futures = [made.submit(text) for text in sources(30)]
-        assert {await kind_of(future) for future in futures} == {"cancelled"}
+async def test_unloading_waits_for_accepted_jobs() -> None:
+    async with crew(SLOW) as made:
+        texts = sources(30)
+        futures = [made.submit(text) for text in texts]
+        unloading = asyncio.ensure_future(made.supervisor.unload("m"))
+        await asyncio.sleep(0)
+        assert await kind_of(made.submit((1,))) == "unknown_model"
+        check(texts, list(await asyncio.gather(*futures, return_exceptions=True)))
+        await unloading
+        assert made.supervisor.status().models == ()
 
-    run(body)
+
+async def test_several_devices_share_jobs_and_crash_history() -> None:
+    async with crew(SLOW, devices=3) as made:
+        while sum(worker.up for worker in made.supervisor.status().workers) < 3:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        await made.supervisor.load("n", SLOW)
+        texts = sources(90)
+        futures = [made.submit(model="n", source=text) for text in texts]
+        workers = made.supervisor.status().workers
+        assert len(workers) == 3 and all(worker.jobs for worker in workers)
+        await asyncio.sleep(0.1)
+        await kill(made.supervisor, index=1)
+        check(texts, list(await asyncio.gather(*futures, return_exceptions=True)))
+
+
+async def test_stopping_finishes_accepted_jobs() -> None:
+    texts = sources(30)
+    async with crew(SLOW, grace=30) as made:
+        futures = [made.submit(text) for text in texts]
+    check(texts, [future.result() for future in futures])
+    assert await kind_of(made.submit((1,))) == "cancelled"
+
+
+async def test_stopping_without_grace_fails_accepted_jobs() -> None:
+    async with crew(Path("1-500")) as made:
+        futures = [made.submit(text) for text in sources(30)]
+    assert {await kind_of(future) for future in futures} == {"cancelled"}
 
 
 def open_files() -> int:
@@ -422,27 +355,24 @@ def open_files() -> int:
 
 
 @pytest.mark.parametrize("command", [(sys.executable, "-c", "raise SystemExit(3)"), ("/no/such/program",)])
-def test_a_worker_that_never_starts_leaves_no_caller_waiting(command: tuple[str, ...]) -> None:
-    async def body() -> None:
-        before = open_files()
-        supervisor = Supervisor(WorkerOptions(), lambda stats: None, command)
-        await supervisor.start()
-        for worker in supervisor._workers:
-            worker._pause = lambda: 0.0  # type: ignore[method-assign]
-        loading = asyncio.ensure_future(supervisor.load("m", FAST))
-        await asyncio.sleep(0)
-        future = supervisor.submit(TranslateJob(0, "m", (1,), GREEDY))
-        assert (await loading).error is not None
-        assert await kind_of(future) == "unavailable"
-        assert not supervisor.status().ready
-        await supervisor.stop(0)
-        while open_files() > before:  # noqa: ASYNC110  transports close their pipes in the next iterations of the loop
-            await asyncio.sleep(0.01)
-
-    run(body)
+async def test_a_worker_that_never_starts_leaves_no_caller_waiting(command: tuple[str, ...]) -> None:
+    before = open_files()
+    supervisor = Supervisor(WorkerOptions(), lambda stats: None, command)
+    await supervisor.start()
+    for worker in supervisor._workers:
+        worker._pause = lambda: 0.0  # type: ignore[method-assign]
+    loading = asyncio.ensure_future(supervisor.load("m", FAST))
+    await asyncio.sleep(0)
+    future = supervisor.submit(TranslateJob(0, "m", (1,), GREEDY))
+    assert (await loading).error is not None
+    assert await kind_of(future) == "unavailable"
+    assert not supervisor.status().ready
+    await supervisor.stop(0)
+    while open_files() > before:  # noqa: ASYNC110  transports close their pipes in the next iterations of the loop
+        await asyncio.sleep(0.01)
 
 
-def test_every_future_resolves_in_random_failures() -> None:
+async def test_every_future_resolves_in_random_failures() -> None:
     """Crashes, kills, errors, cancels, loads and unloads at random: nobody hangs, nobody is wrong, nothing is
     left behind."""
 
@@ -484,13 +414,10 @@ def test_every_future_resolves_in_random_failures() -> None:
             await kill(supervisor)
             await supervisor.unload("n")
 
-    async def body() -> None:
-        async with crew(Path("1-1")) as made:
-            misfortune = asyncio.ensure_future(fate(made.supervisor))
-            outcomes = await asyncio.gather(*(client(made.supervisor, number) for number in range(12)))
-            misfortune.cancel()
-            assert sum(map(len, outcomes)) == 12 * 40
-            status = made.supervisor.status()
-            assert status.in_flight == 0 and status.restarts > 0
-
-    run(body)
+    async with crew(Path("1-1")) as made:
+        misfortune = asyncio.ensure_future(fate(made.supervisor))
+        outcomes = await asyncio.gather(*(client(made.supervisor, number) for number in range(12)))
+        misfortune.cancel()
+        assert sum(map(len, outcomes)) == 12 * 40
+        status = made.supervisor.status()
+        assert status.in_flight == 0 and status.restarts > 0

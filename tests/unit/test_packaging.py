@@ -76,7 +76,7 @@ def test_everything_the_server_imports_is_declared() -> None:
     assert imported_distributions("model", "server") <= declared("train", "redis", "ray", "otel", "export", "bench")
 
 
-PEERS = {"pymarian", "libretranslate", "argostranslate"}
+PEERS = {"libretranslate", "argostranslate"}
 """Programs that benchmarks compare with. They run in environments of their own, which the benchmark is told."""
 
 

@@ -10,9 +10,9 @@ from typing import Any
 from model.convert.importer import import_model
 from model.model_folder import ModelFolder
 from model.search.base import Backend
-from model.search.driver import translate
-from model.search.options import DecodingOptions, Hypothesis
+from model.search.options import Hypothesis
 from tests.support.models.firefox_models import trained_firefox
+from tests.support.models.folders import hypotheses
 from tests.support.models.marian_models import made_up_text
 
 SHAPES: dict[str, dict[str, Any]] = {
@@ -48,17 +48,9 @@ def trained_sample(path: Path, shape: str) -> Sample:
     return Sample(path / "ende", folder, [re.sub(r"\W+", " ", text).strip() for text in made_up_text(4, 1100)[1000:]])
 
 
-def targets(
-    sample: Sample, backend: Backend, longest: int, *, one_limit: bool = False, **options: Any
-) -> list[tuple[Hypothesis, ...]]:
-    """Returns our hypotheses of the texts; a target has at most `longest` times the tokens of its source, or with
-    `one_limit` of the longest source."""
-    config, tokenizer = sample.folder.model, sample.folder.load_tokenizer()
+def targets(sample: Sample, backend: Backend, **options: Any) -> list[Hypothesis]:
+    """Returns our targets. Bergamot's longest target has twice the tokens of the longest source in a batch."""
+    tokenizer = sample.folder.load_tokenizer()
     sources = [tokenizer.encode_ids(text) for text in sample.texts]
-    lengths = [len(source) for source in sources]
-    limits = [max(lengths)] * len(lengths) if one_limit else lengths
-    each = [DecodingOptions(max_length=longest * limit, **options) for limit in limits]
-    return translate(
-        backend, sources, each, start=config.decoder_start_id, end=config.eos_id, max_length=config.max_length,
-        generation=sample.folder.generation,
-    )  # fmt: skip
+    longest = 2 * max(map(len, sources))
+    return [best for best, *_ in hypotheses(sample.folder, sources, backend, max_length=longest, **options)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,6 @@ from safetensors.torch import load_file, save_file
 
 from model.config import ModelConfig
 from model.convert.tensor_names import parts
-from model.convert.vocabulary import folder_pieces
-from model.model_folder import ModelFolder
 from model.transformer import Transformer
 
 
@@ -301,11 +299,3 @@ def marian_arrays(transformer: Transformer) -> dict[str, NDArray[np.float32]]:
             arrays["decoder_ff_logit_out_W"] = tensors["projection.weight"].T
     arrays["decoder_ff_logit_out_b"] = tensors["output_bias"][None]
     return {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-
-
-def ctranslate2_pieces(folder: ModelFolder, ids: Sequence[int]) -> list[str]:
-    """Converts source ids of our tokenizer to the pieces that the exported model reads: CTranslate2 adds start and
-    end."""
-    source, _ = folder_pieces(folder)
-    files = folder.tokenizer
-    return [source[i] for i in ids[int(files.source_start) : len(ids) - int(files.source_end)]]

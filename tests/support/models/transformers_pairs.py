@@ -12,9 +12,9 @@ import torch
 from model.backends.torch.backend import TorchBackend
 from model.backends.torch.inputs import pad_ids
 from model.model_folder import ModelFolder
-from model.search.driver import translate
-from model.search.options import DecodingOptions, Hypothesis
+from model.search.options import Hypothesis
 from model.transformer import Transformer
+from tests.support.models.folders import hypotheses
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,18 +35,14 @@ class Pair:
 
     def translate(self, **options: Any) -> list[tuple[Hypothesis, ...]]:
         """Returns our hypotheses."""
-        config = self.folder.model
-        chosen = DecodingOptions(
-            max_length=self.limit, normalization="average", first_token=self.first_token, **options
-        )
-        return translate(
-            TorchBackend(self.ours, 4 * len(self.sources)),
+        return hypotheses(
+            self.folder,
             self.sources,
-            chosen,
-            start=config.decoder_start_id,
-            end=config.eos_id,
-            max_length=config.max_length,
-            generation=self.folder.generation,
+            TorchBackend(self.ours, 4 * len(self.sources)),
+            max_length=self.limit,
+            normalization="average",
+            first_token=self.first_token,
+            **options,
         )
 
     def generate(self, **options: Any) -> Any:

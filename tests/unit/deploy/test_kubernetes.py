@@ -140,16 +140,6 @@ def test_the_images_are_those_of_compose() -> None:
     assert images == {SERVICES[name]["image"] for name in ("server", "server-gpu", "tools", "redis")}
 
 
-def test_a_scaled_object_has_what_keda_requires() -> None:
-    spec = found("autoscaled", "ScaledObject")["spec"]
-    assert 0 < spec["minReplicaCount"] < spec["maxReplicaCount"]
-    for trigger in spec["triggers"]:
-        assert trigger["type"] == "prometheus"
-        assert trigger["metadata"].keys() == {"serverAddress", "query", "threshold"}
-        assert float(trigger["metadata"]["threshold"]) > 0
-    assert metrics_of_autoscaling("autoscaled") == metrics_of_autoscaling("autoscaled-hpa")
-
-
 def test_the_adapter_offers_the_metrics_of_the_autoscaler() -> None:
     values = yaml.safe_load((KUBERNETES / "overlays/autoscaled-hpa/adapter-values.yaml").read_text(encoding="utf-8"))
     [rule] = values["rules"]["custom"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import defaultdict
 
@@ -13,7 +12,7 @@ from model.search.options import Hypothesis
 from server.engine.client.status import DeviceStatus, WorkerStatus
 from server.engine.ipc.messages import StepStats, Timings, TranslationResult
 from server.observability.metrics import DESCRIPTIONS, Metrics, StateCollector
-from tests.unit.deploy.test_deploy import DASHBOARD, PROMETHEUS, ROOT, alert_rules, dashboard_expressions
+from tests.unit.deploy.test_deploy import PROMETHEUS, ROOT, alert_rules, dashboard_expressions
 
 Series = dict[str, dict[str, set[str]]]
 """Values by the label, by the name of the series."""
@@ -68,14 +67,3 @@ def test_selectors_and_groups_name_labels_that_exist(exposed: Series) -> None:
         for label in re.findall(r"\w+", " ".join(GROUPS.findall(text))):
             assert not named or any(label in exposed[name].keys() | SCRAPE_LABELS for name, _ in named), text
     assert used > 100
-
-
-def test_legends_name_labels_that_exist(exposed: Series) -> None:
-    panels = json.loads(DASHBOARD.read_text(encoding="utf-8"))["panels"]
-    for target in (target for panel in panels for target in panel.get("targets", ())):
-        shown = set(re.findall(r"\{\{(\w+)\}\}", target.get("legendFormat", "")))
-        if grouped := GROUPS.findall(target["expr"]):
-            assert shown <= set(re.findall(r"\w+", " ".join(grouped))), target
-        elif shown:
-            [(name, _)] = SELECTOR.findall(target["expr"])
-            assert shown <= exposed[name].keys() | SCRAPE_LABELS, target

@@ -13,17 +13,14 @@ from typing import Any
 import pytest
 import sentencepiece
 
-from model.backends.torch.backend import TorchBackend
 from model.checkpoint import load_model
 from model.convert.argos.export import export_argos
 from model.convert.ctranslate2.export import _build, export_ctranslate2
 from model.convert.importer import ImportOptions, import_model
 from model.convert.source_files import ImportRefused
-from model.convert.vocabulary import folder_pieces
 from model.model_folder import FolderError, ModelFolder
-from model.search.driver import translate
-from model.search.options import DecodingOptions
 from server.__main__ import main
+from tests.support.models.folders import target_pieces
 from tests.support.models.marian_models import made_up_text, random_huggingface
 from tests.support.models.multilingual_models import random_multilingual
 from tests.unit.model.convert.test_export import random_folder
@@ -51,25 +48,17 @@ OPTIONS = ImportOptions(name="imported", sources=["en"], targets=["de"])
 
 def ours(folder: ModelFolder, texts: list[str], beam: int) -> list[list[str]]:
     """Returns the pieces of the translation of each text into German."""
-    config, tokenizer = folder.model, folder.load_tokenizer()
-    found = translate(
-        TorchBackend(load_model(folder), 4 * CASES),
+    tokenizer = folder.load_tokenizer()
+    return target_pieces(
+        folder,
         [tokenizer.encode_ids(text, "de", "en") for text in texts],
-        DecodingOptions(
-            beam_size=beam,
-            max_length=LIMIT,
-            normalization="average",
-            length_penalty=0.2,
-            early_stopping=True,
-            first_token=tokenizer.first_token("de"),
-        ),
-        start=config.decoder_start_id,
-        end=config.eos_id,
-        max_length=config.max_length,
-        generation=folder.generation,
+        beam_size=beam,
+        max_length=LIMIT,
+        normalization="average",
+        length_penalty=0.2,
+        early_stopping=True,
+        first_token=tokenizer.first_token("de"),
     )
-    pieces = folder_pieces(folder)[1]
-    return [[pieces[i] for i in listed[0].tokens] for listed in found]
 
 
 def theirs(model: Path, pieces: list[list[str]], beam: int, prefix: str | None = None) -> list[list[str]]:

@@ -15,17 +15,15 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from model.backends.torch.backend import TorchBackend
-from model.checkpoint import load_model, save_model
+from model.checkpoint import save_model
 from model.config import ModelConfig
 from model.convert.ctranslate2.export import export_ctranslate2
 from model.convert.huggingface.export import export_huggingface
 from model.convert.importer import ImportOptions, import_model
 from model.convert.vocabulary import folder_pieces
 from model.model_folder import SHORTLIST, FolderError, ModelFolder, TokenizerFiles, read_folder
-from model.search.driver import translate
-from model.search.options import DecodingOptions
 from model.transformer import Transformer
+from tests.support.models.folders import target_pieces
 from tests.support.models.marian_models import made_up_text, random_huggingface, random_marian, train_sentencepiece
 
 pytestmark = pytest.mark.numeric
@@ -98,21 +96,6 @@ def random_folder(path: Path, **changes: Any) -> ModelFolder:
     return read_folder(path)
 
 
-def targets(folder: ModelFolder, sources: list[list[int]], **options: Any) -> list[list[str]]:
-    """Returns the pieces of the translation of each source."""
-    config = folder.model
-    found = translate(
-        TorchBackend(load_model(folder), 4 * len(sources)),
-        sources,
-        DecodingOptions(max_length=20, **options),
-        start=config.decoder_start_id,
-        end=config.eos_id,
-        max_length=config.max_length,
-    )
-    pieces = folder_pieces(folder)[1]
-    return [[pieces[i] for i in listed[0].tokens] for listed in found]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("variant", HUGGINGFACE)
 def test_import_export_import_is_the_identity(variant: str, tmp_path: Path) -> None:
@@ -172,11 +155,11 @@ def test_transformers_gives_the_same_translations_of_an_exported_model(variant: 
     encoded = [list(folder.load_tokenizer().encode(text, target).ids) for text in texts]
     assert encoded == [row[: len(ids)] for row, ids in zip(batch["input_ids"].tolist(), encoded, strict=True)]
     generated = model.generate(**batch, num_beams=4, max_new_tokens=20, length_penalty=0.6, do_sample=False)
-    ours = targets(folder, encoded, beam_size=4, normalization="average", length_penalty=0.6)
+    options = {"beam_size": 4, "max_length": 20, "normalization": "average", "length_penalty": 0.6}
     pieces = folder_pieces(folder)[1]
     stops = (folder.model.eos_id, model.config.pad_token_id)
     theirs = [[pieces[i] for i in row[1:] if i not in stops] for row in generated.tolist()]
-    assert ours == theirs
+    assert target_pieces(folder, encoded, **options) == theirs
 
 
 def test_an_export_of_version_0_1_with_reordered_features_is_imported(tmp_path: Path) -> None:

@@ -16,7 +16,8 @@ from model.checkpoint import load_model
 from model.convert.ctranslate2.export import export_ctranslate2
 from model.convert.importer import ImportOptions, import_model
 from model.convert.vocabulary import folder_pieces
-from tests.support.models.marian_models import ctranslate2_pieces, random_huggingface, random_sources, without_end
+from tests.support.models.folders import ctranslate2_pieces
+from tests.support.models.marian_models import random_huggingface, random_sources, without_end
 from tests.support.models.transformers_pairs import Pair
 
 pytestmark = pytest.mark.numeric

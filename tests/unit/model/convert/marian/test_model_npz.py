@@ -15,17 +15,14 @@ import pytest
 import torch
 import yaml
 
-from model.backends.torch.backend import TorchBackend
 from model.checkpoint import load_model
 from model.convert.importer import ImportOptions, import_model
 from model.convert.marian.reader import marian_sinusoids
 from model.convert.source_files import ImportRefused
-from model.convert.vocabulary import folder_pieces, parse_vocab_yml
-from model.search.driver import translate
-from model.search.options import DecodingOptions
+from model.convert.vocabulary import parse_vocab_yml
 from model.transformer import Transformer
+from tests.support.models.folders import ctranslate2_pieces, target_pieces
 from tests.support.models.marian_models import (
-    ctranslate2_pieces,
     made_up_text,
     random_marian,
     random_sources,
@@ -78,19 +75,9 @@ def test_ctranslate2_converts_the_same_files_to_the_same_translations(variant: s
         max_decoding_length=20,
         min_decoding_length=0,
     )
-    options = DecodingOptions(
-        beam_size=4, max_length=20, normalization="average", length_penalty=1.0, early_stopping=True
-    )
-    ours = translate(
-        TorchBackend(load_model(folder), 80),
-        sources,
-        options,
-        start=config.decoder_start_id,
-        end=config.eos_id,
-        max_length=512,
-    )
-    pieces = folder_pieces(folder)[1]
-    assert [[pieces[i] for i in listed[0].tokens] for listed in ours] == [result.hypotheses[0] for result in theirs]
+    options = {"beam_size": 4, "max_length": 20, "normalization": "average", "length_penalty": 1.0}
+    ours = target_pieces(folder, sources, early_stopping=True, **options)
+    assert ours == [result.hypotheses[0] for result in theirs]
 
 
 def test_learned_positions_are_imported(tmp_path: Path) -> None:

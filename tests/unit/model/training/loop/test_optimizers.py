@@ -33,6 +33,7 @@ def _average_as_rank(rank: int, folder: Path) -> None:
     distributed.destroy_process_group()
 
 
+@pytest.mark.slow
 def test_ranks_get_the_average(tmp_path: Path) -> None:
     multiprocessing.spawn(_average_as_rank, (tmp_path,), nprocs=2)
     expected = _layer()

@@ -1,0 +1,42 @@
+"""Translations of a model folder by our search, as token ids and as pieces, for comparisons with other libraries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from model.backends.torch.backend import TorchBackend
+from model.checkpoint import load_model
+from model.convert.vocabulary import folder_pieces
+from model.model_folder import ModelFolder
+from model.search.base import Backend
+from model.search.driver import translate
+from model.search.options import DecodingOptions, Hypothesis
+
+
+def hypotheses(
+    folder: ModelFolder, sources: Sequence[Sequence[int]], backend: Backend | None = None, **options: Any
+) -> list[tuple[Hypothesis, ...]]:
+    """Returns the hypotheses of each source, by PyTorch without `backend`."""
+    return translate(
+        backend or TorchBackend(load_model(folder), 4 * len(sources)),
+        sources,
+        DecodingOptions(**options),
+        start=folder.model.decoder_start_id,
+        end=folder.model.eos_id,
+        max_length=folder.model.max_length,
+        generation=folder.generation,
+    )
+
+
+def target_pieces(folder: ModelFolder, sources: Sequence[Sequence[int]], **options: Any) -> list[list[str]]:
+    """Returns the pieces of the best target of each source."""
+    pieces = folder_pieces(folder)[1]
+    return [[pieces[i] for i in best.tokens] for best, *_ in hypotheses(folder, sources, **options)]
+
+
+def ctranslate2_pieces(folder: ModelFolder, ids: Sequence[int]) -> list[str]:
+    """Converts source ids to the pieces that the exported model reads: CTranslate2 adds start and end."""
+    source, _ = folder_pieces(folder)
+    files = folder.tokenizer
+    return [source[i] for i in ids[int(files.source_start) : len(ids) - int(files.source_end)]]
