@@ -94,14 +94,14 @@ class Services:
 
         self.draining = False
         self._loading: asyncio.Task[None] | None = None
-        self.metrics.register(StateCollector(self.engine.status, self._counters))
+        self.metrics.register(StateCollector(self.engine.supervisor.status, self._counters))
 
     async def start(self, *, detector: bool = True) -> None:
         """Starts the workers and loads the models in the background. `readiness` reports the progress. Without `detector`
         the statistics of the language detector, which take a second of one core, are loaded only when they are needed."""
         for store in self._stores:
             await store.start()
-        await self.engine.start()
+        await self.engine.supervisor.start()
         self._loading = asyncio.create_task(self.models.load(detector=detector))
 
     async def loaded(self) -> None:
@@ -116,7 +116,7 @@ class Services:
             self._loading.cancel()
             await asyncio.gather(self._loading, return_exceptions=True)
         await self.file_jobs.close()  # their clients cannot fetch a result here any more
-        await self.engine.stop(self.settings.grace_seconds)
+        await self.engine.supervisor.stop(self.settings.grace_seconds)
         await self.documents.reader.close()
         await self.inspector.encoders.close()
         await self.documents.store.close()
@@ -129,7 +129,7 @@ class Services:
         if self.draining:
             return "draining"
         loaded = self._loading is not None and self._loading.done()
-        status = self.engine.status()
+        status = self.engine.supervisor.status()
         if loaded and status.ready and status.models:
             return "ready"
         return "failed" if loaded and not status.models else "starting"

@@ -43,7 +43,7 @@ async def running(services: Services, *, detector: bool = True) -> AsyncIterator
     await services.start(detector=detector)
     try:
         await services.loaded()
-        if services.models.errors and not services.engine.status().models:
+        if services.models.errors and not services.engine.supervisor.status().models:
             raise Unavailable(" ".join(services.models.errors.values()))
         yield
     finally:

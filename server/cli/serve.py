@@ -89,7 +89,7 @@ class Server(uvicorn.Server):
             for connection in list(self.server_state.connections):
                 if isinstance(connection, LimitedProtocol):
                     connection.check_time(now)
-            self.should_exit |= self._services.engine.status().no_device
+            self.should_exit |= self._services.engine.supervisor.status().no_device
         self.should_exit |= time.monotonic() >= self._close_at
         return await super().on_tick(counter)
 
@@ -111,7 +111,7 @@ class Server(uvicorn.Server):
 async def announce(services: Services, url: str) -> None:
     """Logs when translations are served, or that no model could be loaded."""
     await services.loaded()
-    status = services.engine.status()
+    status = services.engine.supervisor.status()
     if services.readiness == "failed":
         log.error("no model could be loaded: %s", " ".join(services.models.errors.values()))
     elif not services.draining:
@@ -145,7 +145,7 @@ def run(arguments: argparse.Namespace) -> int:
         server = Server(config, services, browser_url(settings.host, bound.getsockname()[1]))
         server.run(sockets=[bound, *(bound.dup() for _ in range(LISTENERS - 1))])
     log.info("stopped")
-    if services.engine.status().no_device:
+    if services.engine.supervisor.status().no_device:
         raise SettingsError(f"--device (ATTENTIVE_DEVICE): {NO_DEVICE}")
     if server.interrupted:
         raise KeyboardInterrupt

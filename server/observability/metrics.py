@@ -80,9 +80,6 @@ class Metrics:
         self._step_seconds = histogram(
             "attentive_decode_step_seconds", "Time of one decode step.", buckets=STEP_SECONDS
         )
-        self._running = gauge("attentive_requests_running", "Sentences being decoded.")
-        self._waiting = gauge("attentive_requests_waiting", "Sentences waiting in the worker.")
-        self._slots = gauge("attentive_kv_slots_in_use_ratio", "Key and value slots in use.")
         gauge("attentive_build_info", "Version of the server.", ("version",)).labels(version).set(1)
         self._begin_at_zero()
 
@@ -134,9 +131,6 @@ class Metrics:
 
     def record_step(self, stats: StepStats) -> None:
         """Records the steps of a worker since its previous report."""
-        self._running.set(stats.running)
-        self._waiting.set(stats.waiting)
-        self._slots.set(stats.slots_used / stats.slots_total if stats.slots_total else 0.0)
         if stats.prefill_padded_tokens:
             self._padding.observe(1 - stats.prefill_tokens / stats.prefill_padded_tokens)
         for rows, seconds in stats.steps:
@@ -173,6 +167,13 @@ class StateCollector(Collector):
         restarts = CounterMetricFamily("attentive_worker_restarts", "Workers that were started again.")
         restarts.add_metric((), status.restarts)
         yield from (up, models, restarts)
+        used, total = (sum(getattr(report, f"slots_{name}") for report in status.reports) for name in ("used", "total"))
+        for name, help, value in (
+            ("attentive_requests_running", "Sentences being decoded.", sum(r.running for r in status.reports)),
+            ("attentive_requests_waiting", "Sentences waiting in the worker.", sum(r.waiting for r in status.reports)),
+            ("attentive_kv_slots_in_use_ratio", "Key and value slots in use.", used / total if total else 0.0),
+        ):
+            yield GaugeMetricFamily(name, help, value)
         for name, value in self._counters().items():
             kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
             yield kind(f"attentive_{name.removesuffix('_total')}", DESCRIPTIONS[name], value=value)

@@ -13,7 +13,7 @@ from model.analysis.pair_alignment import WordedSentence
 from model.search.options import DecodingOptions
 from server.engine.client.model_pool import EngineModel, ModelPool
 from server.engine.client.single_flight import SingleFlight
-from server.engine.client.status import WorkerFailure, WorkerStatus, server_error
+from server.engine.client.status import WorkerFailure, server_error
 from server.engine.client.supervisor import Supervisor
 from server.engine.ipc.messages import AttentionJob, AttentionResult, TranslateJob, TranslationResult
 
@@ -47,24 +47,6 @@ class EngineClient(ModelPool):
         self._in_flight: SingleFlight[TranslationResult] = SingleFlight()
         self._alignments = asyncio.Semaphore(ALIGNMENTS_AT_ONCE)
 
-    async def start(self) -> None:
-        """Starts the workers; returns before they are ready."""
-        await self._supervisor.start()
-
-    async def stop(self, grace_seconds: float) -> None:
-        """Lets accepted jobs finish for at most `grace_seconds`, then ends the workers."""
-        await self._supervisor.stop(grace_seconds)
-
-    def status(self) -> WorkerStatus:
-        """The state of the workers now."""
-        return self._supervisor.status()
-
-    @property
-    def computation(self) -> tuple[str, ...]:
-        """How the workers compute, on which translations may depend; empty if it is not known
-        (`Supervisor.computation`)."""
-        return self._supervisor.computation
-
     @property
     def shared(self) -> int:
         """Translations that were answered by an identical one that was already in flight."""
@@ -89,7 +71,7 @@ class EngineClient(ModelPool):
         )
 
         def start() -> asyncio.Future[TranslationResult]:
-            future = self._supervisor.submit(job, on_progress)
+            future = self.supervisor.submit(job, on_progress)
             future.add_done_callback(partial(self._report, job, time.monotonic()))
             return future
 
@@ -102,7 +84,7 @@ class EngineClient(ModelPool):
         """Translates one sentence for inspection: it is neither shared nor reported to the observer."""
         async with self.holding(model):
             job = TranslateJob(0, model.key, tuple(source), options, client=client)
-            return await _answer(self._supervisor.submit(job))
+            return await _answer(self.supervisor.submit(job))
 
     async def attend(
         self,
@@ -128,7 +110,7 @@ class EngineClient(ModelPool):
                 words=words,
                 first_token=first_token,
             )
-            return await _answer(self._supervisor.submit(job))
+            return await _answer(self.supervisor.submit(job))
 
     async def align(
         self,

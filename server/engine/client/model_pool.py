@@ -53,7 +53,7 @@ class ModelPool:
     """
 
     def __init__(self, supervisor: Supervisor, limit: int = 0) -> None:
-        self._supervisor = supervisor
+        self.supervisor = supervisor
         self.limit = limit
         self._states: dict[str, _State] = {}
 
@@ -99,7 +99,7 @@ class ModelPool:
     async def unload(self, key: str) -> None:
         """Unloads a model that is no longer served."""
         if self._states.pop(key, None) is not None:
-            await self._supervisor.unload(key)
+            await self.supervisor.unload(key)
 
     def _begin(self, model: EngineModel) -> _State:
         state = self._states[model.key] = _State(model, asyncio.ensure_future(self._load(model)), used=time.monotonic())
@@ -107,7 +107,7 @@ class ModelPool:
 
     async def _load(self, model: EngineModel) -> ModelLoaded:
         await self._make_room()
-        answer = await self._supervisor.load(model.key, model.folder)
+        answer = await self.supervisor.load(model.key, model.folder)
         if answer.error:
             if answer.error != SHUTDOWN:
                 log.error("model %s cannot be loaded: %s", model.name, answer.error)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from server.engine.ipc.messages import FailureKind
+from server.engine.ipc.messages import FailureKind, StepStats
 from server.errors import AttentiveError, InvalidRequest, TranslationFailed, Unavailable
 
 
@@ -60,3 +60,5 @@ class WorkerStatus:
     workers: tuple[DeviceStatus, ...] = ()
     in_flight: int = 0
     no_device: bool = False
+    reports: tuple[StepStats, ...] = ()
+    """The last one of each worker."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -29,17 +28,14 @@ _TICK = 1.0
 _EXIT_SECONDS, _KILL_SECONDS = 2.0, 10.0
 """Seconds a worker has to exit after its pipe was closed, and after SIGKILL."""
 
-_NO_STEPS = StepStats(0, 0, 0, 0)
-
 _log = logging.getLogger("attentive.worker")
 
 
 class Supervisor:
     """Runs the worker processes; every method belongs to one event loop.
 
-    `on_stats` is called with every StepStats: its sums cover the time since the one before, its state is that of all
-    workers together. Every future that `submit` returns resolves, with an answer or with WorkerFailure.
-    Cancelling a future cancels the job. `command` starts a worker process.
+    `on_stats` is called with every StepStats of a worker. Every future that `submit` returns resolves, with an answer or
+    with WorkerFailure. Cancelling a future cancels the job. `command` starts a worker process.
     """
 
     def __init__(
@@ -165,6 +161,7 @@ class Supervisor:
             ),
             in_flight=len(self._jobs),
             no_device=any(worker.no_device for worker in self._workers),
+            reports=tuple(worker.stats for worker in self._workers if worker.stats is not None),
         )
 
     # -- events of the workers -----------------------------------------------------------------------------------------
@@ -194,8 +191,7 @@ class Supervisor:
         self._load_next(worker)
 
     def on_stats(self, stats: StepStats) -> None:
-        """Forwards the sums of one worker with the state of all workers together."""
-        notify(self._on_stats, self._with_state(stats))
+        notify(self._on_stats, stats)
 
     def on_exit(self, worker: WorkerHandle, ended: WorkerExit) -> None:
         """Sends the jobs of an ended worker again, and counts its exit against the model that it was loading."""
@@ -205,17 +201,3 @@ class Supervisor:
         if self._jobs.broken:
             self._registry.fail_unfinished(NO_DEVICE if worker.no_device else NO_WORKER)
         self._jobs.dispatch_backlog()
-        notify(self._on_stats, self._with_state(_NO_STEPS))
-
-    def _with_state(self, stats: StepStats) -> StepStats:
-        """Returns `stats` with the state of all workers together."""
-        states = [worker.stats for worker in self._workers if worker.stats is not None]
-        if states == [stats]:
-            return stats
-        return dataclasses.replace(
-            stats,
-            running=sum(state.running for state in states),
-            waiting=sum(state.waiting for state in states),
-            slots_used=sum(state.slots_used for state in states),
-            slots_total=sum(state.slots_total for state in states),
-        )
