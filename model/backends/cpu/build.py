@@ -7,6 +7,7 @@ import os
 import platform
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -51,24 +52,13 @@ def source_files(trial: bool = False) -> list[Path]:
     return [path for path in files if path.parent.name != "trial"]
 
 
-def find(folder: Path | None = None, isa: Isa = "auto") -> Path | None:
-    """Returns a compiled library for the fastest instruction set of this processor, or for `isa`.
-
-    Looks beside the sources and in `folder` (by default the cache). Returns None if there is none.
-    """
-    try:
-        return _find(folder, library_name(_ranked(folder, isa, compile=False)[0]))
-    except CpuBackendUnavailable:
-        return None
-
-
 def build(folder: Path | None = None, isa: Isa = "auto") -> Path:
     """Returns a library, compiled into `folder` if necessary, which takes some seconds of one core.
 
     Uses the next instruction set if the fastest one cannot be compiled. Raises CpuBackendUnavailable if none can.
     """
     refusal: CpuBackendUnavailable | None = None
-    for instructions in _ranked(folder, isa, compile=True):
+    for instructions in _ranked(folder, isa):
         try:
             return build_one(instructions, folder)
         except CpuBackendUnavailable as unavailable:
@@ -89,17 +79,10 @@ def build_trial(instructions: InstructionSet, folder: Path | None = None) -> Pat
     return _find(folder, name) or _compile(folder, name, (*TRIAL_FLAGS, *instructions.compiler_flags), sources)
 
 
-def _ranked(folder: Path | None, isa: Isa, compile: bool) -> list[InstructionSet]:
+def _ranked(folder: Path | None, isa: Isa) -> list[InstructionSet]:
     """Returns the instruction sets to use, fastest first. Raises CpuBackendUnavailable if there is none."""
-
-    def program(instructions: InstructionSet) -> Path | None:
-        if compile:
-            return build_trial(instructions, folder)
-        return _find(folder, _file_name("trial", instructions, source_files(trial=True), TRIAL_FLAGS))
-
-    candidates = available(isa)
     sources = hashlib.sha256(b"".join(path.read_bytes() for path in source_files(trial=True))).hexdigest()
-    return fastest_first(candidates, program, folder or default_folder(), sources)
+    return fastest_first(available(isa), lambda each: build_trial(each, folder), folder or default_folder(), sources)
 
 
 def build_ahead(folder: Path, isa: Isa = "auto", report: Callable[[str], object] = lambda text: None) -> list[Path]:
@@ -150,6 +133,9 @@ def _compile(folder: Path | None, name: str, flags: Sequence[str], sources: Sequ
             "The CPU backend needs a C++ compiler (g++) or a library that was built ahead of time."
         )
     units = [str(source) for source in sources if source.suffix == ".cpp"]
+    sys.stderr.write(
+        f"Compiling {name} of the CPU backend, once for this version; this takes some seconds to a minute.\n"
+    )
     try:
         target.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target) as scratch:

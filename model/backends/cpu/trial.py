@@ -13,8 +13,8 @@ from model.atomic_write import atomic_write
 from model.backends.cpu.isa import CpuBackendUnavailable, InstructionSet, processor_name
 
 TRIAL_SECONDS = 20
-Programs = Callable[[InstructionSet], Path | None]
-"""Returns the trial program of an instruction set, or None if it is not compiled yet. Raises CpuBackendUnavailable."""
+Programs = Callable[[InstructionSet], Path]
+"""Returns the trial program of an instruction set. Raises CpuBackendUnavailable."""
 
 
 def fastest_first(
@@ -39,8 +39,6 @@ def fastest_first(
                 compiled = program(each)
             except CpuBackendUnavailable:
                 continue
-            if compiled is None:
-                return untried
             if (time := _try(compiled)) is not None:
                 times[each.name] = time
         _write(path, times)

@@ -7,14 +7,13 @@ needed.
 
 from __future__ import annotations
 
-import sys
 import time
 import traceback
 from dataclasses import dataclass
 from pathlib import Path
 
 from model.backends.cpu.backend import Precision, open_backend
-from model.backends.cpu.build import build, find
+from model.backends.cpu.build import build
 from model.backends.cpu.isa import CpuBackendUnavailable, check_cpu
 from model.backends.interface import InspectableBackend
 from model.model_folder import FolderError, ModelFolder, read_folder
@@ -105,8 +104,6 @@ def cpu_backend_refusal(device: DeviceConfig, options: WorkerOptions) -> str | N
 def _open_on_cpu_backend(folder: ModelFolder, device: DeviceConfig, options: WorkerOptions) -> InspectableBackend:
     """Opens a model on the CPU backend. Raises CpuBackendUnavailable for shapes that it does not have, FolderError."""
     precision: Precision = "int8" if device.dtype == "int8" else "float32"
-    if find(isa=options.isa) is None:
-        sys.stderr.write("Compiling the CPU backend, once for this version; this takes about a minute.\n")
     library = build(isa=options.isa)
     return open_backend(
         folder, library, slots=device.slots, threads=device.threads, precision=precision, shortlist=options.shortlist
