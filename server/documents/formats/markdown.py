@@ -19,12 +19,11 @@ from markdown_it.common.utils import normalizeReference
 
 from server.documents.document import Document, has_words
 from server.documents.formats.plain import decode
-from server.documents.formats.xml_inline import NUMBERED_TAG, Inline
+from server.documents.formats.xml_inline import NUMBERED_TAG, Inline, plain
 from server.text.markup.scan import scan_markup
 from server.text.offsets import edited
 
 FRONT_MATTER = re.compile(r"---\n.*?\n(?:---|\.\.\.)(?:\n|\Z)|\+\+\+\n.*?\n\+\+\+(?:\n|\Z)", re.DOTALL)
-TAG = re.compile("<[^>]*>")
 BLOCK_START = re.compile(r"(?:[-+*>|#=]|\d+[.)])")
 """Words that would begin a block at the beginning of a line."""
 
@@ -50,11 +49,7 @@ def read(data: bytes, target: str) -> Document:
     text, encode = decode(data)
     line_end = "\r\n" if "\r\n" in text else "\n"
     text = text.replace("\r\n", "\n").replace("\r", "\n")
-    blocks = [
-        block
-        for block in find_blocks(text)
-        if has_words(block.inline.words if block.inline else TAG.sub(" ", block.html))
-    ]
+    blocks = [block for block in find_blocks(text) if has_words(plain(block.html))]
 
     def write(translations: Sequence[str]) -> bytes:
         edits = [

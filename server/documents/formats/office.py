@@ -55,7 +55,8 @@ def office_document(
     texts: list[str] = []
     for element, read in (paragraph for root in roots.values() for paragraph in paragraphs(root)):
         inline = read(element).inline
-        if has_words(inline.words) and inline.words not in kept:
+        words = plain(inline.html)
+        if has_words(words) and words not in kept:
             translated_paragraphs.append((element, read))
             texts.append(inline.html)
     properties = {name: parse_xml(archive.part(name)) for name in PROPERTIES if name in archive.names}

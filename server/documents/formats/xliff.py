@@ -15,6 +15,7 @@ from server.documents.formats.xml_inline import (
     add_mixed,
     append_text,
     parse_xml,
+    plain,
     rebuild,
     write_xml,
 )
@@ -38,7 +39,7 @@ def read(data: bytes, target: str) -> Document:
     for source in sources(root, namespace):
         inline = Inline()
         add_mixed(inline, copy.deepcopy(source), kind_of)
-        if has_words(inline.words):
+        if has_words(plain(inline.html)):
             units.append((source, inline))
 
     def write(translations: Sequence[str]) -> bytes:

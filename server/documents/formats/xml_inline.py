@@ -67,20 +67,13 @@ class Inline:
         self.elements: list[Sequence[Any]] = []
         self.formulas: dict[str, Sequence[Element]] = {}
         """Words with a formatted number, and the elements that write each."""
-        self._words: list[str] = []
         self._parts: list[str] = []
 
     @property
     def html(self) -> str:
         return "".join(self._parts)
 
-    @property
-    def words(self) -> str:
-        """The text without tags."""
-        return "".join(self._words)
-
     def text(self, text: str) -> None:
-        self._words.append(text)
         self._parts.append(html.escape(text, quote=False))
 
     def open(self, shell: Element) -> int:
@@ -122,7 +115,6 @@ class Inline:
 
     def line_end(self) -> None:
         """Adds a line end between sentences, in formats that write it as a character."""
-        self._words.append("\n")
         self._parts.append(f"<br k{self._number(())}>")
 
     def raw(self, markup: str) -> None:

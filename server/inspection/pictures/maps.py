@@ -60,7 +60,7 @@ def draw_grid(views: Sequence[MapView], theme: Theme, title: Sequence[str], capt
     """Returns a picture of several maps: layers downwards and heads to the right, one block for each kind. Queries are
     named at the left of each row of maps, keys above each block, because all maps of a block have the same."""
     columns = max(len(view.heads) for view in views)
-    names = [_grid_labels(view) for view in views]
+    names = [[shown_labels(side, _GRID_MAP / len(side), 14) for side in (view.queries, view.keys)] for view in views]
     sizes = [tuple(label_size(_GRID_MAP / count, _GRID_LABEL) for count in view.weights.shape[-2:]) for view in views]
     left = MARGIN + 6 + max(widest(rows, size) for (rows, _), (size, _) in zip(names, sizes, strict=True))
     tops = [26 + widest(keys, size) for (_, keys), (_, size) in zip(names, sizes, strict=True)]
@@ -94,11 +94,3 @@ def _add_row(
         drawing.text(x, top - 4, name, SMALL - 1, theme.soft)
         drawing.heat_map(x, top, _GRID_MAP, _GRID_MAP, levels(view.weights[layer, number]))
         drawing.box(x, top, _GRID_MAP, _GRID_MAP, stroke=theme.line)
-
-
-def _grid_labels(view: MapView) -> tuple[dict[int, str], dict[int, str]]:
-    """Returns the labels of rows and columns that have room beside a map of a grid."""
-    return (
-        shown_labels(view.queries, _GRID_MAP / len(view.queries), 14),
-        shown_labels(view.keys, _GRID_MAP / len(view.keys), 14),
-    )

@@ -84,15 +84,6 @@ def test_a_result_that_cannot_be_read_is_not_lost(two, monkeypatch):
     assert result(second, sent).content == b"dlrow olleH"
 
 
-def test_a_failure_is_reported_by_every_server(two, engine):
-    from server.engine.client.status import WorkerFailure
-
-    engine.failures["Hello world"] = WorkerFailure("internal", "The worker failed.")
-    sent = send(two[0]).json()
-    assert "failed" in finished(two[1], sent)["error_message"]
-    assert result(two[1], sent).status_code == 400
-
-
 def test_a_job_whose_server_was_killed_says_so(two, engine, direct):
     first, second = two
     engine.gate = threading.Event()

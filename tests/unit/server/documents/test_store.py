@@ -54,17 +54,6 @@ def test_the_oldest_file_of_the_largest_holder_is_deleted_first():
     assert not path.parent.exists()
 
 
-def test_a_file_can_be_sent_after_it_is_forgotten():
-    store = FileStore(OwnRecords(), None, 1_000.0, 100)
-    token = keep(store, b"x")
-    path = find(store, token).content
-    asyncio.run(store.forget(token))
-    assert path.exists()
-    with pytest.raises(ExpiredTranslation):
-        find(store, token)
-    asyncio.run(store.close())
-
-
 def test_a_full_disk_is_reported_as_unavailable_and_logged(monkeypatch, caplog):
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")

@@ -13,6 +13,7 @@ from server.translation.catalog import ModelCatalog
 from tests.support.engine.fake_engine import FIRST_LAYER, fake_model
 from tests.support.servers.keys import KeyFile
 
+ASK = {"q": "Hello", "source": "en", "target": "de"}
 TEXT = "Hello. 42.\nGood day."
 
 
@@ -24,16 +25,16 @@ def served(client) -> str:
 def test_the_alignment_heads_are_those_that_the_model_was_read_with(serve, tmp_path) -> None:
     model = dataclasses.replace(fake_model(), folder=tmp_path)
     (tmp_path / "alignment.json").write_text("changed later, and invalid")
-    asked = {"q": "Hello", "source": "en", "target": "de"}
+    asked = ASK
     found = serve(ModelCatalog([model])).get("/attention", params=asked).json()
     assert found["alignment"]["heads"] == list(dataclasses.asdict(FIRST_LAYER)["heads"])
 
 
-def test_a_translation_that_is_not_stored_has_no_id(client) -> None:
-    asked = {"q": "Hello", "source": "en", "target": "de"}
-    found = client.get("/attention", params=asked).json()
-    assert client.get("/attention", params={"id": found["id"]}).status_code == 200
-    assert client.get("/attention", params=asked, headers={"Cache-Control": "no-store"}).json()["id"] is None
+def test_a_new_translation_has_an_id_if_it_is_stored(client) -> None:
+    found = client.get("/attention", params=ASK | {"source": "auto"}).json()
+    assert found["target"]["text"] == "olleH"
+    assert client.get("/attention", params={"id": found["id"]}).json()["target"]["text"] == "olleH"
+    assert client.get("/attention", params=ASK, headers={"Cache-Control": "no-store"}).json()["id"] is None
 
 
 def test_maps_of_an_earlier_translation(client, engine, served):
@@ -65,14 +66,8 @@ def test_choice_of_kind_layer_and_head(client, served):
     assert mean["heads"] == {"cross": ["mean"]}
 
 
-def test_a_text_instead_of_an_id(client, engine):
-    found = client.get("/attention", params={"q": "Hello", "source": "auto", "target": "de"}).json()
-    assert found["target"]["text"] == "olleH"
-    assert client.get("/attention", params={"id": found["id"]}).json()["target"]["text"] == "olleH"
-
-
 def test_a_given_translation(client, engine):
-    asked = {"q": "Hello", "source": "en", "target": "de", "translation": "Hallo"}
+    asked = ASK | {"translation": "Hallo"}
     found = client.get("/attention", params=asked).json()
     assert found["target"]["text"] == "Hallo" and found["id"] is None
     assert client.get("/attention", params=asked).headers["Link"] == '</model?source=en&target=de>; rel="describedby"'
@@ -84,9 +79,7 @@ def test_another_hypothesis_of_the_beam(client, engine, served):
     texts = [client.get("/attention", params=asked | {"hypothesis": n}).json()["target"]["text"] for n in range(3)]
     assert texts == [".yad dooG", ".yad dooG!", ".yad dooG!!"]
     assert [options.hypotheses for _, _, options, _, _ in engine.submitted[-3:]] == [1, 2, 3]
-    found = client.get(
-        "/attention", params={"q": "Hello", "source": "en", "target": "de", "beam_size": 2, "hypothesis": 1}
-    )
+    found = client.get("/attention", params=ASK | {"beam_size": 2, "hypothesis": 1})
     assert (found.json()["target"]["text"], found.json()["id"]) == ("olleH!", None)
     beyond = client.get("/attention", params=asked | {"hypothesis": 3})
     assert (beyond.status_code, beyond.json()["error"]) == (400, "hypothesis must be between 0 and 2 for a beam of 3.")
@@ -100,7 +93,7 @@ def test_a_translation_that_begins_with_given_pieces(client, engine, served):
     assert client.get("/attention", params={"id": served, "prefix": "H"}).status_code == 200
     unknown = client.get("/attention", params={"id": served, "prefix": "</s>"})
     assert (unknown.status_code, unknown.json()["error"]) == (400, "The model writes no piece “</s>”.")
-    given = {"q": "Hello", "source": "en", "target": "de", "translation": "Hallo"}
+    given = ASK | {"translation": "Hallo"}
     for choice in ({"prefix": "H"}, {"hypothesis": 1, "beam_size": 2}):
         refused = client.get("/attention", params=given | choice)
         assert refused.status_code == 400 and "translation" in refused.json()["error"]
@@ -132,10 +125,10 @@ def test_legs_of_a_pivot(client):
         ({"q": "Hello", "source": "en", "target": "en"}, 400),
         ({"q": "Hello", "source": "de", "target": "fr", "translation": "x"}, 400),
         ({"q": "a " * 400, "source": "en", "target": "de", "translation": "x"}, 400),
-        ({"q": "Hello", "source": "en", "target": "de", "sentence": 1}, 400),
-        ({"q": "Hello", "source": "en", "target": "de", "sentence": -1}, 400),
-        ({"q": "Hello", "source": "en", "target": "de", "layer": 2}, 400),
-        ({"q": "Hello", "source": "en", "target": "de", "head": 2}, 400),
+        (ASK | {"sentence": 1}, 400),
+        (ASK | {"sentence": -1}, 400),
+        (ASK | {"layer": 2}, 400),
+        (ASK | {"head": 2}, 400),
         ({"id": "nonsense"}, 404),
         ({"id": "x" * 65}, 400),
         ({"id": new_id(time.time() + 10_000)}, 404),
@@ -155,15 +148,15 @@ def test_a_copied_sentence_has_no_maps(client, served):
 
 def test_without_a_history_an_id_is_not_found(serve):
     client = serve(history=False)
-    id = client.post("/translate", json={"q": "Hello", "source": "en", "target": "de"}).json()["id"]
+    id = client.post("/translate", json=ASK).json()["id"]
     assert client.get("/attention", params={"id": id}).status_code == 404
-    assert client.get("/attention", params={"q": "Hello", "source": "en", "target": "de"}).json()["id"] is None
+    assert client.get("/attention", params=ASK).json()["id"] is None
 
 
 @pytest.mark.parametrize("route", ["/attention", "/trace"])
 def test_the_share_of_the_worker_is_that_of_the_key(serve, engine, tmp_path, route):
     secret, _ = KeyFile(tmp_path).create("me")
-    client, text = serve(data=tmp_path), {"q": "Hello", "source": "en", "target": "de"}
+    client, text = serve(data=tmp_path), ASK
     headers = {"Authorization": f"Bearer {secret}"}
     method = "GET" if route == "/attention" else "POST"
     options = {"params": text} if method == "GET" else {"json": text}

@@ -81,13 +81,6 @@ def test_other_lines_stay(content):
     assert [text for text in texts(content) if text] == [line for line in content.split("\n") if line]
 
 
-def test_items_of_a_list_are_joined_with_their_own_lines_only():
-    assert texts(LIST)[:2] == [
-        "- The first item of the list is too long for one line and goes on in the next one, which is indented.",
-        "- The second item is short.",
-    ]
-
-
 def test_the_translation_is_wrapped_at_the_same_width():
     made = changed(PROSE).splitlines()
     assert " ".join(made) == JOINED.replace("a", "aa")
