@@ -2,50 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
 
 from model.atomic_write import atomic_write
 from model.model_folder import FolderError, ModelFolder, let_others_read
 from model.transformer import Transformer
-from model.weight_files import SINGLE, weight_files
-
-_FILLING = ("normal_", "uniform_", "zero_", "fill_")
+from model.weight_files import weight_files
 
 
-class Uninitialized(TorchFunctionMode):
-    """Context in which functions that fill tensors do nothing: `with Uninitialized(): module = Module()`.
+def save_model(
+    folder: ModelFolder, transformer: Transformer, *, dtype: torch.dtype | None = None, file_bytes: int | None = None
+) -> None:
+    """Writes config.json and the weights (cast to `dtype` if given) to `folder.path`: one file, or shards of at most
+    `file_bytes` with an index. Weights that are there are replaced."""
+    from huggingface_hub import save_torch_state_dict  # slow to import
 
-    It is for weights that are loaded afterwards. The meta device would import torch's compiler for operations such as
-    `arange`: one second and 100 MB of memory.
-    """
-
-    def __torch_function__(
-        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        named = kwargs or {}
-        if getattr(func, "__module__", None) == torch.nn.init.__name__ or getattr(func, "__name__", "") in _FILLING:
-            return named["tensor"] if "tensor" in named else args[0]
-        return func(*args, **named)
-
-
-def save_model(folder: ModelFolder, transformer: Transformer, *, dtype: torch.dtype | None = None) -> None:
-    """Writes config.json and the weights (cast to `dtype` if given) to `folder.path`."""
     folder.path.mkdir(parents=True, exist_ok=True)
     with atomic_write(folder.path / "config.json") as part:
         part.write_text(folder.to_json(), encoding="utf-8")
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in transformer.state_dict().items()}
     if dtype is not None:
         tensors = {name: tensor.to(dtype) for name, tensor in tensors.items()}
-    save_file(tensors, folder.path / SINGLE)
-    let_others_read(folder.path / SINGLE)
+    whole = sum(tensor.nbytes for tensor in tensors.values())
+    save_torch_state_dict(tensors, folder.path, max_shard_size=whole if file_bytes is None else file_bytes)
+    for file in weight_files(folder.path):
+        let_others_read(file)
 
 
 def load_model(
@@ -53,7 +39,7 @@ def load_model(
 ) -> Transformer:
     """Builds the Transformer of a folder and loads its weights. Raises FolderError for wrong, missing or extra
     tensors."""
-    with Uninitialized():
+    with torch.device("meta"):
         transformer = Transformer(folder.model)
     expected = {name: tuple(tensor.shape) for name, tensor in transformer.state_dict().items()}
     tensors = read_tensors(weight_files(folder.path), expected)

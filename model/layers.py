@@ -14,7 +14,6 @@ from torch.nn import functional
 from model.attention import MultiHeadAttention
 from model.config import ModelConfig
 from model.kv_cache import KVCache
-from model.positions import rotate
 
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": functional.relu,
@@ -109,7 +108,6 @@ class EncoderLayer(nn.Module):
         self.feed_forward = FeedForward(config)
         self.attention_residual = Sublayer(config)
         self.feed_forward_residual = Sublayer(config)
-        self.rotary = config.positions == "rotary"
 
     def forward(
         self, x: Tensor, bias: Tensor | None, gate: Tensor | None = None, *, weights: bool = False
@@ -118,7 +116,7 @@ class EncoderLayer(nn.Module):
 
         The second value is the attention weights (B, H, S, S) if `weights`, else None.
         """
-        query, key, value = _project(self.self_attention, self.attention_residual.enter(x), self.rotary)
+        query, key, value = _project(self.self_attention, self.attention_residual.enter(x))
         attended, attention = _attend(self.self_attention, query, key, value, bias, gate, weights)
         x = self.attention_residual.leave(x, attended)
         return self.feed_forward_residual.leave(x, self.feed_forward(self.feed_forward_residual.enter(x))), attention
@@ -144,7 +142,6 @@ class DecoderLayer(nn.Module):
         self.self_residual = Sublayer(config)
         self.cross_residual = Sublayer(config)
         self.feed_forward_residual = Sublayer(config)
-        self.rotary = config.positions == "rotary"
 
     def forward(
         self,
@@ -164,7 +161,7 @@ class DecoderLayer(nn.Module):
         entered = self.self_residual.enter(x)
         self_weights = None
         if self.recurrence is None:
-            query, key, value = _project(self.self_attention, entered, self.rotary)
+            query, key, value = _project(self.self_attention, entered)
             attended, self_weights = _attend(self.self_attention, query, key, value, self_bias, gates[0], weights)
         else:
             attended = self.recurrence(entered)
@@ -204,21 +201,13 @@ class DecoderLayer(nn.Module):
         """Self-attention of one position per row: entered (B, 1, d_model) -> (B, 1, d_model)."""
         query = self.self_attention.queries(entered)  # (B, H, 1, D)
         key, value = self.self_attention.keys_values(entered)  # (B, H, 1, D) each
-        if self.rotary:
-            positions = cache.step_positions().unsqueeze(1)  # (B, 1)
-            query, key = rotate(query, positions), rotate(key, positions)
         keys, values = cache.write_self(layer, key.squeeze(2), value.squeeze(2))  # (B, H, T, D) each
         return self.self_attention.attend(query, keys, values, bias, gate)
 
 
-def _project(attention: MultiHeadAttention, x: Tensor, rotary: bool) -> tuple[Tensor, Tensor, Tensor]:
+def _project(attention: MultiHeadAttention, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Queries, keys and values of self-attention: x (B, T, d_model) -> three of (B, H, T, D)."""
-    query = attention.queries(x)
-    key, value = attention.keys_values(x)
-    if rotary:
-        positions = torch.arange(x.shape[1], device=x.device)  # (T,)
-        query, key = rotate(query, positions), rotate(key, positions)
-    return query, key, value
+    return attention.queries(x), *attention.keys_values(x)
 
 
 def _attend(

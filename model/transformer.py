@@ -17,7 +17,7 @@ from torch.nn import functional
 from model.config import ModelConfig
 from model.kv_cache import KVCache
 from model.layers import DecoderLayer, EncoderLayer
-from model.positions import alibi_bias, sinusoidal_table
+from model.positions import sinusoidal_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,10 @@ class Transformer(nn.Module):
         if config.positions == "learned":
             self.positions = nn.Embedding(config.max_length, config.d_model)
         elif config.positions.startswith("sinusoidal"):
-            self.build_position_table()
+            # On the CPU also where a model is built without memory, because the table is not part of the state_dict.
+            half = config.positions == "sinusoidal_half"
+            table = sinusoidal_table(config.max_length, config.d_model, half=half)  # section 3.5
+            self.register_buffer("position_table", table, persistent=False)
         self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
         self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
         if config.norm == "pre":
@@ -62,13 +65,6 @@ class Transformer(nn.Module):
             self.decoder_norm = nn.LayerNorm(config.d_model, eps=config.norm_epsilon)
         self.dropout = nn.Dropout(config.dropout)
         self.reset_parameters()
-
-    def build_position_table(self, device: torch.device | None = None) -> None:
-        """Computes the sinusoidal encodings (max_length, d_model) of section 3.5. They are not part of the
-        state_dict."""
-        half = self.config.positions == "sinusoidal_half"
-        table = sinusoidal_table(self.config.max_length, self.config.d_model, half=half, device=device)
-        self.register_buffer("position_table", table, persistent=False)
 
     def reset_parameters(self) -> None:
         """Initialises matrices Glorot-uniform and embeddings from N(0, 1 / d_model): scaled embeddings have unit
@@ -200,22 +196,19 @@ class Transformer(nn.Module):
 
     def _self_bias(self, allowed: Tensor, queries: Tensor, keys: Tensor, dtype: torch.dtype) -> Tensor:
         """Bias of self-attention between positions `queries` (T,) or (B, T) and `keys`: that of the mask, narrowed to the
-        window, minus the ALiBi distance.
+        window.
 
-        allowed broadcastable to (B, 1, T, S) -> the same shape, H in place of 1 for ALiBi.
+        allowed broadcastable to (B, 1, T, S) -> the same shape.
         """
         if self.config.window is not None:
             distance = (queries.unsqueeze(-1) - keys.unsqueeze(-2)).abs()  # (T, S) or (B, T, S)
             distance = distance if distance.dim() == 2 else distance.unsqueeze(1)  # (B, 1, T, S)
             # Padding far from every token attends to itself: a softmax over nothing is NaN.
             allowed = (allowed & (distance <= self.config.window)) | (distance == 0)
-        bias = _mask_bias(allowed)
-        if self.config.positions == "alibi":
-            bias = bias + alibi_bias(self.config.heads, queries, keys)
-        return bias.to(dtype)
+        return _mask_bias(allowed).to(dtype)
 
     def _step_biases(self, cache: KVCache, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """Biases of one step: self (B, 1 or H, 1, T) over cached positions, cross (B, 1, 1, S) over source tokens."""
+        """Biases of one step: self (B, 1, 1, T) over cached positions, cross (B, 1, 1, S) over source tokens."""
         allowed_self, allowed_cross = cache.step_masks()  # (B, T), (B, S)
         queries = cache.step_positions().unsqueeze(1)  # (B, 1)
         keys = torch.arange(allowed_self.shape[1], device=queries.device).expand(queries.shape[0], -1)  # (B, T)

@@ -11,7 +11,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+
+from pydantic import FiniteFloat, TypeAdapter
 
 from model.weight_files import hash_of_weights
 
@@ -41,7 +42,7 @@ class DirectionLimits:
     probability for sentences with a flag. A target is short if the logarithm of its tokens per source token is below
     `short`. A gap in the attention above `gap` is an omission."""
 
-    coefficients: tuple[float, ...]
+    coefficients: tuple[FiniteFloat, FiniteFloat, FiniteFloat]
     flagged: float
     short: float
     gap: float
@@ -80,8 +81,8 @@ class Confidence:
             content = json.loads(file.read_text(encoding="utf-8"))
             if content["format"] != FORMAT or content["weights"] != weights_hash(folder):
                 return None
-            return cls(content["weights"], {name: _limits(fields) for name, fields in content["directions"].items()})
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            return TypeAdapter(cls).validate_python(content)
+        except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{file} is not a valid calibration: {error!r}") from None
 
 
@@ -98,16 +99,3 @@ def length_ratio(target_tokens: int, source_tokens: int) -> float:
 def weights_hash(folder: Path) -> str:
     """Returns a hash of the names, sizes and ends of the weight files of a folder."""
     return hash_of_weights(folder, _SAMPLE_BYTES)[:16]
-
-
-def _limits(fields: Mapping[str, Any]) -> DirectionLimits:
-    limits = DirectionLimits(
-        coefficients=tuple(map(float, fields["coefficients"])),
-        flagged=float(fields["flagged"]),
-        short=float(fields["short"]),
-        gap=float(fields["gap"]),
-        quality=Quality(**fields["quality"]),
-    )
-    if len(limits.coefficients) != 3 or not all(map(math.isfinite, limits.coefficients)):
-        raise ValueError("it needs three finite coefficients")
-    return limits

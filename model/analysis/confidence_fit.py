@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,18 +50,19 @@ def fit_direction(translations: Sequence[ScoredTranslation]) -> DirectionLimits:
     labels = np.array([item.chrf >= GOOD_CHRF for item in fitted], dtype=np.float64)
     if labels.min() == labels.max():
         raise ValueError("A confidence cannot be fitted: the sentences are all good or all bad.")
-    coefficients = _logistic(np.array([features(item.token_scores, item.source_tokens) for item in fitted]), labels)
+    inputs = np.array([features(item.token_scores, item.source_tokens) for item in fitted])
+    coefficients: list[float] = _logistic(inputs, labels).tolist()
     flagged = [item.chrf >= GOOD_CHRF for item in translations if item.flagged]
     ratios = [length_ratio(len(item.token_scores), item.source_tokens) for item in translations]
     gaps = [item.gap for item in translations if item.gap is not None and item.chrf >= GOOD_CHRF]
     limits = DirectionLimits(
-        coefficients=tuple(round(float(number), 4) for number in coefficients),
+        coefficients=(round(coefficients[0], 4), round(coefficients[1], 4), round(coefficients[2], 4)),
         flagged=round((sum(flagged) + 1) / (len(flagged) + 10), 3),
         short=round(float(np.quantile(ratios, _SHORT_SHARE)), 3),
         gap=round(max([LEAST_GAP, *([float(np.quantile(gaps, 1 - _GAP_SHARE))] if gaps else [])]), 3),
         quality=Quality(0, 0.0, 0.0, 0.0),
     )
-    return DirectionLimits(limits.coefficients, limits.flagged, limits.short, limits.gap, quality(limits, held_out))
+    return replace(limits, quality=quality(limits, held_out))
 
 
 def quality(limits: DirectionLimits, translations: Sequence[ScoredTranslation]) -> Quality:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field, TypeAdapter
 
 from model.atomic_write import atomic_write
 from model.weight_files import hash_of_weights
@@ -63,7 +64,7 @@ class HeadRole:
     """The role of a head and the share of the queries that it describes."""
 
     role: CorpusRole
-    share: float
+    share: Annotated[float, Field(ge=0, le=1)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,15 +89,10 @@ class HeadRoles:
         try:
             if file.stat().st_size > _MAX_BYTES:
                 return None
-            content = json.loads(file.read_text(encoding="utf-8"))
-            heads: dict[Kind, list[list[HeadRole]]] = {
-                kind: [[_role(entry) for entry in layer] for layer in content["heads"].get(kind, [])] for kind in ROLES
-            }
-            roles = cls(
-                str(content["weights"]), int(content["sentences"]), tuple(map(str, content["directions"])), heads
-            )
-            return roles if roles.weights == weights_hash(folder) else None
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            roles = TypeAdapter(cls).validate_json(file.read_bytes())
+            heads = {kind: roles.heads.get(kind, []) for kind in ROLES}
+            return replace(roles, heads=heads) if roles.weights == weights_hash(folder) else None
+        except (OSError, ValueError):
             return None
 
 
@@ -166,14 +162,6 @@ def _largest(kind: Kind, shares: Sequence[float] | NDArray[np.float64]) -> HeadR
     best = int(np.argmax(shares))
     share = round(float(shares[best]), 3)
     return HeadRole(ROLES[kind][best] if share >= LEAST_SHARE else "mixed", share)
-
-
-def _role(entry: dict[str, object]) -> HeadRole:
-    role, share = entry["role"], entry["share"]
-    roles = {name for names in ROLES.values() for name in names} | {"mixed"}
-    if role not in roles or not isinstance(share, (int, float)) or not 0 <= share <= 1:
-        raise ValueError("roles.json has an unknown role or a share outside 0 to 1.")
-    return HeadRole(role, float(share))  # type: ignore[arg-type]
 
 
 def _is_punctuation(piece: str) -> bool:

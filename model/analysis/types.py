@@ -22,7 +22,7 @@ CANDIDATES = 8
 
 @dataclass(frozen=True, slots=True)
 class HeadVectors:
-    """Vectors of one head: `query` (T, D), `key` (S, D), `value` (S, D), after rotary embedding."""
+    """Vectors of one head: `query` (T, D), `key` (S, D), `value` (S, D)."""
 
     query: NDArray[np.float32]
     key: NDArray[np.float32]

@@ -40,7 +40,6 @@ def _run(options: argparse.Namespace, recipe: Recipe) -> None:
     from model.training import commands
     from model.training.loop.hardware import keep_freed_memory
     from model.training.package import package
-    from model.training.shortlist import ListSizes
 
     if options.threads is not None:
         torch.set_num_threads(options.threads)
@@ -54,8 +53,7 @@ def _run(options: argparse.Namespace, recipe: Recipe) -> None:
             cooldown = None if options.trunk is None else (options.trunk, options.cooldown)
             commands.train(recipe, options.folder, cooldown=cooldown)
         case "shortlist":
-            sizes = ListSizes(pairs=options.pairs, best=options.best, least=options.least, frequent=options.frequent)
-            print(commands.write_shortlist(recipe, options.folder, options.weights, sizes))
+            print(commands.write_shortlist(recipe, options.folder, options.weights))
         case _:
             if (options.mix is None) != (options.share is None):
                 raise RecipeError("--mix and --share must be given together.")
@@ -84,7 +82,7 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("recipe", type=Path, metavar="RECIPE", help="recipe file (.toml)")
         command.add_argument("folder", type=Path, metavar="FOLDER", help="working folder of this training")
     train, package = commands["train"], commands["package"]
-    _add_list_sizes(commands["shortlist"])
+    commands["shortlist"].add_argument("weights", type=Path, metavar="WEIGHTS", help="model folder that gets the list")
     train.add_argument("--minutes", type=float, help="time budget; replaces the recipe's")
     train.add_argument("--steps", type=int, help="step budget; replaces the recipe's")
     train.add_argument(
@@ -98,17 +96,6 @@ def _parser() -> argparse.ArgumentParser:
     package.add_argument("--mix", type=Path, metavar="MODEL", help="model folder whose weights enter the average")
     package.add_argument("--share", type=float, help="share of MODEL in the weights, between 0 and 1")
     return parser
-
-
-def _add_list_sizes(shortlist: argparse.ArgumentParser) -> None:
-    shortlist.add_argument("weights", type=Path, metavar="WEIGHTS", help="model folder that gets the list")
-    for name, kind, default, text in (
-        ("pairs", int, 150_000, "sentence pairs of each direction"),
-        ("best", int, 20, "targets of a source piece"),
-        ("least", float, 0.001, "least probability of these targets"),
-        ("frequent", int, 600, "frequent pieces of a target language, allowed for every source"),
-    ):
-        shortlist.add_argument(f"--{name}", type=kind, default=default, help=f"{text} (default: {default})")
 
 
 if __name__ == "__main__":

@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import shutil
 import signal
 import threading
 from pathlib import Path
 
-import sentencepiece
 import torch
 from torch import distributed
 
 from model.training.cooldown import cooling, copy_trunk
-from model.training.data.augment import needs_names, shared_names
-from model.training.data.shards import Shard, shard_file, tokenise
+from model.training.data.shards import shard_file, tokenise
 from model.training.data.vocabulary import train_vocabulary
 from model.training.loop.hardware import rank_and_world_size
-from model.training.loop.trainer import NAMES_FILE, Trainer
+from model.training.loop.trainer import Trainer
 from model.training.recipe import Recipe, RecipeError
-from model.training.shortlist import ListSizes, build_shortlist
+from model.training.shortlist import build_shortlist
 
 
 def prepare(recipe: Recipe, folder: Path) -> None:
-    """Writes vocabulary, training shard, names and development shard to `folder`. Keeps files that exist."""
+    """Writes vocabulary, training shard and development shard to `folder`. Keeps files that exist."""
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer = folder / "tokenizer.model"
     if not tokenizer.exists() and recipe.vocabulary.start is not None:
@@ -36,10 +33,6 @@ def prepare(recipe: Recipe, folder: Path) -> None:
         shard = tokenise(recipe, tokenizer)
         print(f"{len(shard.group)} pairs, {len(shard.english)} English and {len(shard.other)} other tokens.")
         shard.save(folder, "pairs")
-    if needs_names(recipe) and not (folder / NAMES_FILE).exists():
-        processor = sentencepiece.SentencePieceProcessor(model_file=str(tokenizer))
-        names = shared_names(Shard.load(folder, "pairs"), processor)
-        (folder / NAMES_FILE).write_text(json.dumps(names, ensure_ascii=False), encoding="utf-8")
     if recipe.data.development and not shard_file(folder, "development").exists():
         data = dataclasses.replace(recipe.data, files=recipe.data.development, weights={}, default_weight=1.0)
         tokenise(dataclasses.replace(recipe, data=data), tokenizer).save(folder, "development")
@@ -71,7 +64,7 @@ def train(recipe: Recipe, folder: Path, *, cooldown: tuple[Path, float] | None =
         distributed.destroy_process_group()
 
 
-def write_shortlist(recipe: Recipe, folder: Path, weights: Path, sizes: ListSizes) -> str:
+def write_shortlist(recipe: Recipe, folder: Path, weights: Path) -> str:
     """Writes the shortlist of the model folder `weights`, which is used by default. Returns a line about it.
 
     Raises RecipeError if the model has another vocabulary than the training in `folder`.
@@ -79,7 +72,7 @@ def write_shortlist(recipe: Recipe, folder: Path, weights: Path, sizes: ListSize
     tokenizer = weights / "tokenizer.model"
     if not tokenizer.is_file() or tokenizer.read_bytes() != (folder / "tokenizer.model").read_bytes():
         raise RecipeError(f"{weights} does not have the vocabulary of {folder}.")
-    shortlist = build_shortlist(recipe, folder, sizes)
+    shortlist = build_shortlist(recipe, folder)
     shortlist.write(weights)
     common = ", ".join(str(len(tokens)) for tokens in shortlist.common())
     return f"{len(shortlist.targets)} targets; for every source of a language: {common}."

@@ -25,6 +25,9 @@ from model.transformer import Transformer
 MANTISSA_BITS = 4
 """Bits of the mantissa that `rounded` keeps. The loss of the default model grows by 0.0002."""
 
+_FILE_BYTES = 40_000_000
+"""Largest weight file, so that Git hosts accept it."""
+
 
 def package(
     recipe: Recipe,
@@ -66,7 +69,7 @@ def package(
         segment_length=recipe.segment_length,
     )
     # float16 halves the size of the folder.
-    save_model(served, transformer.eval(), dtype=torch.float16)
+    save_model(served, transformer.eval(), dtype=torch.float16, file_bytes=_FILE_BYTES)
     shutil.copyfile(folder / "tokenizer.model", weights / "tokenizer.model")
     shutil.copyfile(recipe_file, weights / "recipe.toml")
     lines = [json.loads(line) for line in (folder / "log.jsonl").read_text(encoding="utf-8").splitlines()]

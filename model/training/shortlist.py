@@ -7,7 +7,6 @@ augmented. The lists depend on the vocabulary and the pairs, not on the weights.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -15,32 +14,28 @@ import sentencepiece
 from numpy.typing import NDArray
 
 from model.shortlist import Shortlist
+from model.training.data.augment import build_augmenter
 from model.training.data.batches import Batches
 from model.training.data.shards import Shard
 from model.training.data.vocabulary import SpecialIds, special_ids
-from model.training.lexicon import Lexicon, TokenPairs, learn_lexicon
-from model.training.loop.trainer import build_augmenter
+from model.training.lexicon import Ids, Lexicon, learn_lexicon
 from model.training.recipe import Recipe, RecipeError
 
 _LONGEST = 60
 """Pairs with more tokens on a side are left out: their tokens have many possible origins."""
 _BATCH_TOKENS = 25_200
+_PAIRS = 150_000
+"""Pairs of each direction that are read."""
+_FREQUENT = 600
+"""Frequent pieces of a target language, which every source may be translated with."""
+_BEST, _LEAST = 20, 0.001
+"""Number of further targets of a source piece in a direction, and their least probability."""
 _SPACE = "\u2581"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListSizes:
-    """`pairs` of each direction are read. Each target language has common targets: its `frequent` pieces and its digits,
-    signs and bytes. A source piece lists its `best` further targets with at least the probability `least`."""
-
-    pairs: int = 150_000
-    best: int = 20
-    least: float = 0.001
-    frequent: int = 600
-
-
-def build_shortlist(recipe: Recipe, folder: Path, sizes: ListSizes) -> Shortlist:
-    """Returns the shortlist of the models that are trained in `folder`, with a table for each target language.
+def build_shortlist(recipe: Recipe, folder: Path) -> Shortlist:
+    """Returns the shortlist of the models that are trained in `folder`, with a table for each target language. Each target
+    language has common targets: its frequent pieces and its digits, signs and bytes.
 
     Raises RecipeError where the training shard lacks pairs of a direction.
     """
@@ -48,48 +43,40 @@ def build_shortlist(recipe: Recipe, folder: Path, sizes: ListSizes) -> Shortlist
     ids = special_ids(processor, recipe.languages)
     vocabulary = processor.get_piece_size()
     shard = Shard.load(folder, "pairs")
-    augmenter = build_augmenter(recipe, folder, processor)
+    augmenter = build_augmenter(recipe, shard, processor)
     lexicons: dict[int, list[Lexicon]] = {tag: [] for tag in ids.tags.values()}
     shares = {tag: np.zeros(vocabulary) for tag in lexicons}
     for language in (language for language in recipe.languages if language != "en"):
         ways = {ids.tags["en"], ids.tags[language]}
         batches = Batches(shard, recipe, ids, augmenter, _BATCH_TOKENS, language=language)
-        for tag, pairs in _read(batches, ids, ways, sizes.pairs).items():
-            lexicons[tag].append(learn_lexicon(pairs, vocabulary).likely(sizes.least))
-            shares[tag] += np.bincount(pairs.targets, minlength=vocabulary) / len(pairs.targets)
+        for tag, pairs in _read(batches, ids, ways).items():
+            lexicons[tag].append(learn_lexicon(pairs, vocabulary, _LEAST))
+            written = np.concatenate([target for _, target in pairs])
+            shares[tag] += np.bincount(written, minlength=vocabulary) / len(written)
     always = _signs(processor)
-    tables = [
-        _table(tag, learned, _common(shares[tag], always, ids, sizes.frequent), sizes.best, vocabulary)
-        for tag, learned in lexicons.items()
-    ]
+    tables = [_table(tag, learned, _common(shares[tag], always, ids), vocabulary) for tag, learned in lexicons.items()]
     counts = np.concatenate([np.bincount(table // vocabulary, minlength=vocabulary) for table in tables])
     targets = np.concatenate([table % vocabulary for table in tables]).astype(np.int32)
     offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     return Shortlist(offsets, targets, 0, True, vocabulary, tuple(lexicons), by_default=True)
 
 
-def _read(batches: Batches, ids: SpecialIds, ways: set[int], limit: int) -> dict[int, TokenPairs]:
-    """Returns up to `limit` pairs by their language tag, one of `ways`. Only the sources have the tag and the end."""
-    by_tag: dict[int, list[tuple[NDArray[np.int64], NDArray[np.int64]]]] = {tag: [] for tag in sorted(ways)}
+def _read(batches: Batches, ids: SpecialIds, ways: set[int]) -> dict[int, list[tuple[Ids, Ids]]]:
+    """Returns up to _PAIRS pairs by their language tag, one of `ways`. Only the sources have the tag and the end."""
+    by_tag: dict[int, list[tuple[Ids, Ids]]] = {tag: [] for tag in sorted(ways)}
     for epoch, _, batch in batches.stream():
         if epoch > 0:  # the shard has no more pairs
             break
         for source, target in zip(batch.source.numpy(), batch.target.numpy()[:, 1:], strict=True):  # without the start
             pair = source[source != ids.pad], target[(target != ids.pad) & (target != ids.end)]
             pairs = by_tag[int(pair[0][0])]
-            if len(pairs) < limit and len(pair[1]) > 0 and max(map(len, pair)) <= _LONGEST:
+            if len(pairs) < _PAIRS and len(pair[1]) > 0 and max(map(len, pair)) <= _LONGEST:
                 pairs.append(pair)
-        if all(len(pairs) >= limit for pairs in by_tag.values()):
+        if all(len(pairs) >= _PAIRS for pairs in by_tag.values()):
             break
     if not all(by_tag.values()):
         raise RecipeError("The training shard lacks pairs of a direction.")
-    return {tag: _joined(pairs) for tag, pairs in by_tag.items()}
-
-
-def _joined(pairs: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]]) -> TokenPairs:
-    sources, targets = zip(*pairs, strict=True)
-    lengths = [np.array([len(ids) for ids in side]) for side in (sources, targets)]
-    return TokenPairs(np.concatenate(sources), np.concatenate(targets), lengths[0], lengths[1])
+    return by_tag
 
 
 def _signs(processor: sentencepiece.SentencePieceProcessor) -> NDArray[np.bool_]:
@@ -99,25 +86,22 @@ def _signs(processor: sentencepiece.SentencePieceProcessor) -> NDArray[np.bool_]
     return np.array([(len(text) == 1 and not text.isalpha()) or processor.is_byte(i) for i, text in enumerate(texts)])
 
 
-def _common(share: NDArray[np.float64], always: NDArray[np.bool_], ids: SpecialIds, frequent: int) -> NDArray[np.int64]:
+def _common(share: NDArray[np.float64], always: NDArray[np.bool_], ids: SpecialIds) -> Ids:
     """Returns the most frequent targets, and those of `always` that occur: a character of several bytes stays whole."""
     chosen = always & (share > 0)
-    chosen[np.argsort(-share, kind="stable")[:frequent]] = True
+    chosen[np.argsort(-share, kind="stable")[:_FREQUENT]] = True
     chosen &= share > 0
     chosen[ids.end] = True
     return np.flatnonzero(chosen)
 
 
-def _table(
-    tag: int, lexicons: Sequence[Lexicon], common: NDArray[np.int64], best: int, vocabulary: int
-) -> NDArray[np.int64]:
+def _table(tag: int, lexicons: Sequence[Lexicon], common: Ids, vocabulary: int) -> Ids:
     """Returns the entries of a table in order, as source * V + target: the common targets for the tag, and for every
-    other token its `best` further ones of each lexicon."""
+    other token its _BEST further ones of each lexicon."""
     entries = [tag * vocabulary + common]
-    for lexicon in lexicons:
-        own = np.flatnonzero(~np.isin(lexicon.targets, common) & (lexicon.sources != tag))
-        order = own[np.lexsort((lexicon.targets[own], -lexicon.probabilities[own], lexicon.sources[own]))]
-        sources = lexicon.sources[order]
-        order = order[np.arange(len(order)) - np.searchsorted(sources, sources) < best]
-        entries.append(lexicon.sources[order] * vocabulary + lexicon.targets[order])
+    for sources, targets, probabilities in lexicons:
+        own = np.flatnonzero(~np.isin(targets, common) & (sources != tag))
+        order = own[np.lexsort((targets[own], -probabilities[own], sources[own]))]
+        order = order[np.arange(len(order)) - np.searchsorted(sources[order], sources[order]) < _BEST]
+        entries.append(sources[order] * vocabulary + targets[order])
     return np.unique(np.concatenate(entries))

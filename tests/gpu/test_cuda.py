@@ -19,7 +19,7 @@ from model.config import ModelConfig
 from model.model_folder import ModelFolder, TokenizerFiles
 from model.search.driver import translate
 from model.search.options import DecodingOptions
-from model.training.data.batch import Batch
+from model.training.data.batches import Batch
 from model.training.loop.hardware import autocast, compile_layers, training_device, without_compilation
 from model.training.loop.loss import batch_loss
 from model.training.loop.muon import Muon

@@ -58,8 +58,6 @@ def export_ctranslate2(folder: ModelFolder, output: Path, *, quantization: str |
 
 def _refuse(config: ModelConfig) -> None:
     reasons = []
-    if config.positions in ("rotary", "alibi"):
-        reasons.append(f"{config.positions} positions in the encoder")
     if config.recurrence != "none":
         reasons.append("a recurrence in place of the decoder's self-attention")
     if config.window is not None:

@@ -65,8 +65,6 @@ def _refuse(folder: ModelFolder) -> None:
         reasons.append("sources with a start token or without an end")
     if config.norm != "post":
         reasons.append("pre-norm layers")
-    if config.positions in ("rotary", "alibi"):
-        reasons.append(f"{config.positions} positions")
     if config.recurrence != "none":
         reasons.append("a recurrence in place of the decoder's self-attention")
     if config.window is not None:

@@ -15,20 +15,13 @@ import numpy as np
 import sentencepiece
 from numpy.typing import NDArray
 
-from model.symbols import BACK_TRANSLATED, FORMAL, INFORMAL, PLACEHOLDERS
+from model.symbols import BACK_TRANSLATED
 from model.training.data.formality import form_of_address
 from model.training.data.placeholders import mask_shared_spans
 from model.training.data.shards import Shard
-from model.training.data.vocabulary import has_symbols
 from model.training.recipe import Recipe
 
 _KINDS = ("lower", "upper", "bare", "copy", "names", "numbers", "placeholders", "formality", "back_translated")
-_REQUIRED_SYMBOLS = {
-    "placeholders": PLACEHOLDERS,
-    "formality": (FORMAL, INFORMAL),
-    "back_translated": (BACK_TRANSLATED,),
-}
-"""Symbols that the vocabulary must have for a kind."""
 _GROWTH = {"lower": 1.2, "upper": 2.2, "names": 1.2}
 """Reserved length of a rewritten side relative to the original."""
 _WITH_SYMBOL = [1 + _KINDS.index(kind) for kind in ("formality", "back_translated")]
@@ -51,8 +44,7 @@ class Augmenter:
     - "back_translated": the symbol of text that a model wrote is put before the source. It has no share: the recipe's
       `back_translated` sources always get it.
 
-    A pair stays unchanged if its kind does not apply to it. Raises ValueError for an unknown kind, and if the vocabulary
-    lacks the symbols of a kind.
+    A pair stays unchanged if its kind does not apply to it. Raises ValueError for an unknown kind.
     """
 
     def __init__(
@@ -60,9 +52,6 @@ class Augmenter:
     ) -> None:
         if unknown := sorted(set(rates) - (set(_KINDS) - {"back_translated"})):
             raise ValueError(f"[data.augment] has unknown kinds: {', '.join(unknown)}.")
-        for kind, symbols in _REQUIRED_SYMBOLS.items():
-            if rates.get(kind) and not has_symbols(processor, symbols):
-                raise ValueError(f"[data.augment] {kind} needs a vocabulary with {symbols[0]}.")
         self._processor: Any = processor
         self._rates = [rates.get(kind, 0.0) for kind in _KINDS]
         self._names, self._name_set = names, frozenset(names)
@@ -148,9 +137,14 @@ def kind_number(kind: str) -> int:
     return 1 + _KINDS.index(kind)
 
 
-def needs_names(recipe: Recipe) -> bool:
-    """Returns whether an augmentation of the recipe uses a list of names."""
-    return any(recipe.data.augment.get(kind) for kind in ("names", "placeholders"))
+def build_augmenter(recipe: Recipe, shard: Shard, processor: Any) -> Augmenter | None:
+    """Returns the augmenter of a training, with the names of its shard; None for a recipe that rewrites no pairs."""
+    rates = recipe.data.augment
+    if not (rates or recipe.data.back_translated):
+        return None
+    return Augmenter(
+        processor, rates, shared_names(shard, processor) if rates.get("names") or rates.get("placeholders") else ()
+    )
 
 
 def shared_names(

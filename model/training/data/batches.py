@@ -3,20 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from model.training.data.augment import Augmenter, kind_number
-from model.training.data.batch import Batch
-from model.training.data.buckets import Bucket, aligned
 from model.training.data.sampling import sampling_rates
 from model.training.data.shards import Shard
 from model.training.data.vocabulary import SpecialIds
 from model.training.recipe import Recipe, RecipeError
 
 Ids = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One padded batch of token ids. B batch, S source length, T target length.
+
+    `source` (B, S) has the language tag and the end; `target` (B, T + 1) has the start and the end: the decoder reads all
+    but its last column, and all but its first are the labels. `tokens` is the number of labels that are not padding.
+    """
+
+    source: Tensor
+    target: Tensor
+    tokens: int
+
+    def pinned(self) -> Batch:
+        """Returns a copy in page-locked memory, so that `to` does not block the host."""
+        return Batch(self.source.pin_memory(), self.target.pin_memory(), self.tokens)
+
+    def to(self, device: torch.device) -> Batch:
+        """Returns a copy on `device`. The copy is asynchronous if the batch is pinned."""
+        source, target = (tensor.to(device, non_blocking=True) for tensor in (self.source, self.target))
+        return Batch(source, target, self.tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """Indices of the examples of one batch, and the widths to which their sources and targets are padded."""
+
+    members: Ids
+    source_width: int
+    target_width: int
 
 
 class Batches:
@@ -118,3 +149,25 @@ class Batches:
             targets[row, : len(target) + 2] = [ids.start, *target, ids.end]
         tokens = int((targets[:, 1:] != ids.pad).sum())
         return Batch(torch.from_numpy(sources), torch.from_numpy(targets), tokens)
+
+
+def aligned(sources: Ids, targets: Ids, batch_tokens: int, align: int) -> list[Bucket]:
+    """Returns buckets whose widths are multiples of `align`, the smallest that fit the bucket's examples.
+
+    Few different shapes occur, and kernels of GPUs are faster for multiples of 8. Neither side has more than
+    `batch_tokens`.
+    """
+    wide_sources, wide_targets = (-(-lengths // align) * align for lengths in (sources, targets))
+    order = np.lexsort((wide_sources, wide_targets))  # stable: by target width, then by source width
+    buckets: list[Bucket] = []
+    at = 0
+    while at < len(order):
+        rows = max(1, batch_tokens // int(wide_targets[order[at]]))
+        widest = order[at : at + rows]
+        rows = max(1, batch_tokens // int(max(wide_targets[widest].max(), wide_sources[widest].max())))
+        members = order[at : at + rows]
+        # A single left-over example is dropped: layers compiled for two or more rows would be compiled again for one.
+        if len(members) > 1 or not buckets:
+            buckets.append(Bucket(members, int(wide_sources[members].max()), int(wide_targets[members].max())))
+        at += rows
+    return buckets

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -69,8 +69,3 @@ def train_vocabulary(recipe: Recipe, folder: Path, seed: int = 1) -> Path:
     )
     prefix.with_suffix(".vocab").unlink(missing_ok=True)
     return prefix.with_suffix(".model")
-
-
-def has_symbols(processor: sentencepiece.SentencePieceProcessor, symbols: Sequence[str]) -> bool:
-    """Returns whether every one of `symbols` is a piece of the vocabulary."""
-    return all(processor.piece_to_id(symbol) != processor.unk_id() for symbol in symbols)

@@ -1,4 +1,4 @@
-"""Checkpoints: the weights of a step and the state needed to resume training from it."""
+"""Checkpoints: the weights of a step and the state needed to resume training from it; initial weights of a finished model."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ import torch
 from torch import nn
 
 from model.atomic_write import atomic_write
+from model.checkpoint import load_model
+from model.model_folder import FolderError, read_folder
+from model.training.recipe import RecipeError
 
 _STATE_FILE = "state.pt"
 
@@ -76,6 +79,24 @@ def copy_newest(folder: Path, target: Path) -> None:
     shutil.copyfile(folder / _STATE_FILE, target / _STATE_FILE)
     step = read_progress(target).step
     shutil.copyfile(_step_file(folder, step), _step_file(target, step))
+
+
+def start_from(folder: Path, model: nn.Module, tokenizer: Path) -> None:
+    """Copies the weights of the model in `folder` to `model`, which has the vocabulary `tokenizer`.
+
+    Raises RecipeError if `folder` is no model folder, or has another vocabulary or shape.
+    """
+    try:
+        served = read_folder(folder)
+        if (served.path / served.tokenizer.source).read_bytes() != tokenizer.read_bytes():
+            raise RecipeError(f"[train] start: {folder.name} has another vocabulary; set [vocabulary] start to it too.")
+        weights = load_model(served).state_dict()
+    except (FolderError, OSError) as error:
+        raise RecipeError(f"[train] start: {error}") from None
+    for name, tensor in model.state_dict().items():
+        if name not in weights or weights[name].shape != tensor.shape:
+            raise RecipeError(f"[train] start: {name} has another shape in {folder.name} than in this recipe.")
+    model.load_state_dict(weights)
 
 
 def _step_file(folder: Path, step: int) -> Path:

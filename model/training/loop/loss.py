@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from model.training.data.batch import Batch
+from model.training.data.batches import Batch
 from model.transformer import Transformer
 
 LabelLoss = Callable[[Transformer, Tensor, Tensor, float], Tensor]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
-from torch import Tensor, distributed, nn
+from torch import Tensor, nn
 
 from model.training.loop.hardware import has_bfloat16_products
 
@@ -20,8 +20,7 @@ class Muon(torch.optim.Optimizer):
 
     The update is Nesterov momentum with decoupled weight decay; rates are scaled by sqrt(max(1, rows / columns)).
     torch.optim.Muon orthogonalises one matrix after another, which takes about a thousand small kernels a step. Here
-    matrices of one shape are stacked, which uses a GPU better, and the ranks of a distributed training orthogonalise a part
-    of each stack. All ranks must have the same gradients. Raises ValueError for parameters that are not matrices.
+    matrices of one shape are stacked, which uses a GPU better. Raises ValueError for parameters that are not matrices.
     """
 
     def __init__(
@@ -51,7 +50,7 @@ class Muon(torch.optim.Optimizer):
         torch._foreach_lerp_(buffers, gradients, 1 - momentum)
         updates = torch.stack(torch._foreach_lerp(gradients, buffers, momentum))  # (N, R, C)
         rows, columns = parameters[0].shape
-        orthogonal = _orthogonalise_by_rank(updates).to(parameters[0].dtype)
+        orthogonal = orthogonalise(updates).to(parameters[0].dtype)
         torch._foreach_mul_(parameters, 1 - rate * weight_decay)
         torch._foreach_add_(parameters, list(orthogonal.unbind()), alpha=-rate * max(1.0, rows / columns) ** 0.5)
 
@@ -61,19 +60,6 @@ class Muon(torch.optim.Optimizer):
             state["momentum_buffer"] = torch.zeros_like(parameter)
         buffer: Tensor = state["momentum_buffer"]
         return buffer
-
-
-def _orthogonalise_by_rank(updates: Tensor) -> Tensor:
-    """Returns `orthogonalise(updates)` (N, R, C), of which every rank computes a part."""
-    if not distributed.is_initialized() or distributed.get_world_size() == 1:
-        return orthogonalise(updates)
-    ranks, rank = distributed.get_world_size(), distributed.get_rank()
-    size = -(-len(updates) // ranks)  # all parts have this size; the last ones end with zero matrices
-    padded = nn.functional.pad(updates, (0, 0, 0, 0, 0, size * ranks - len(updates)))
-    part = orthogonalise(padded[rank * size : (rank + 1) * size])
-    parts = part.new_empty(padded.shape)
-    distributed.all_gather_into_tensor(parts, part.contiguous())
-    return parts[: len(updates)]
 
 
 def orthogonalise(updates: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from model.attention import MultiHeadAttention
-from model.training.data.batch import Batch
+from model.training.data.batches import Batch
 from model.training.loop.hardware import without_compilation
 from model.transformer import Transformer
 

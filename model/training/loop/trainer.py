@@ -19,13 +19,12 @@ from tqdm import tqdm
 
 from model.config import PRESETS, ModelConfig
 from model.tokenizer import Tokenizer
-from model.training.data.augment import Augmenter, needs_names
-from model.training.data.batch import Batch
-from model.training.data.batches import Batches
+from model.training.data.augment import build_augmenter
+from model.training.data.batches import Batch, Batches
 from model.training.data.shards import Shard
 from model.training.data.vocabulary import SpecialIds, special_ids
 from model.training.loop import checkpoint
-from model.training.loop.checkpoint import Progress, checkpoints
+from model.training.loop.checkpoint import Progress, checkpoints, start_from
 from model.training.loop.hardware import (
     autocast,
     compile_layers,
@@ -35,13 +34,10 @@ from model.training.loop.hardware import (
 from model.training.loop.loss import LabelLoss, batch_loss, label_loss
 from model.training.loop.optimizers import average_gradients, build_optimizers, set_rates
 from model.training.loop.qk_clip import QKClip
-from model.training.loop.start import start_from
 from model.training.loop.validation import Validator
 from model.training.recipe import Recipe
 from model.transformer import Transformer
 
-NAMES_FILE = "names.json"
-"""Names that occur on both sides of pairs, written by `prepare` for augmentation."""
 _LOG_STEPS = 20
 _LOGIT_STEPS = 8
 """Steps between two applications of the recipe's `logit_bound`."""
@@ -98,9 +94,9 @@ class Trainer:
 
     def _build_batches(self, processor: Any, ids: SpecialIds) -> Batches:
         recipe = self.recipe
-        augmenter = build_augmenter(recipe, self.folder, processor)
         batch_tokens = recipe.train.batch_tokens // self.ranks
         shard = Shard.load(self.folder, "pairs")
+        augmenter = build_augmenter(recipe, shard, processor)
         return Batches(shard, recipe, ids, augmenter, batch_tokens, rank=self.rank, ranks=self.ranks)
 
     def run(self) -> None:
@@ -238,14 +234,6 @@ def _ahead(items: Stream, depth: int) -> Generator[tuple[int, int, Batch], None,
             waiting.append(pool.submit(next, items))
     finally:
         pool.shutdown(cancel_futures=True)
-
-
-def build_augmenter(recipe: Recipe, folder: Path, processor: Any) -> Augmenter | None:
-    """Returns the augmenter of a training, None for a recipe that rewrites no pairs."""
-    if not (recipe.data.augment or recipe.data.back_translated):
-        return None
-    names = json.loads((folder / NAMES_FILE).read_text(encoding="utf-8")) if needs_names(recipe) else []
-    return Augmenter(processor, recipe.data.augment, names)
 
 
 def model_config(recipe: Recipe, processor: Any) -> ModelConfig:

@@ -12,8 +12,7 @@ import torch
 from model.backends.torch.backend import TorchBackend
 from model.search.options import DecodingOptions
 from model.tokenizer import Tokenizer
-from model.training.data.batch import Batch
-from model.training.data.batches import Batches
+from model.training.data.batches import Batch, Batches
 from model.training.data.corpus import read_pairs
 from model.training.data.shards import Shard, shard_file
 from model.training.data.vocabulary import SpecialIds

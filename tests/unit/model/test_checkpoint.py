@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from model.backends.cpu.tensors import SafetensorFiles
 from model.checkpoint import load_model, save_model
 from model.model_folder import FolderError, ModelFolder, TokenizerFiles
 from model.transformer import Transformer
+from model.weight_files import weight_files
 from tests.support.models.hypotheses import assert_same_up_to_ties
 from tests.support.models.random_models import VARIANTS, best, decode, random_ids, random_model
 
@@ -54,17 +54,11 @@ def test_round_trip(variant: str, tmp_path: Path) -> None:
 
 def test_shards_are_loaded_as_one_model(tmp_path: Path) -> None:
     transformer = random_model()
-    folder = saved(tmp_path, transformer)
-    assert oct((tmp_path / "model.safetensors").stat().st_mode & 0o777) == "0o644"  # other users can read it
-    (tmp_path / "model.safetensors").unlink()
-    weight_map = {}
-    for number, name in enumerate(transformer.state_dict()):
-        weight_map[name] = f"model-{number % 3}.safetensors"
-    for file in set(weight_map.values()):
-        save_file(
-            {name: transformer.state_dict()[name] for name in weight_map if weight_map[name] == file}, tmp_path / file
-        )
-    (tmp_path / "model.safetensors.index.json").write_text(json.dumps({"weight_map": weight_map}))
+    saved(tmp_path, transformer)
+    folder = saved(tmp_path, transformer, file_bytes=40_000)  # replaces the single file
+    files = weight_files(tmp_path)
+    assert len(files) > 2 and max(file.stat().st_size for file in files) < 45_000
+    assert {oct(file.stat().st_mode & 0o777) for file in files} == {"0o644"}  # other users can read them
     loaded = load_model(folder)
     assert all(torch.equal(loaded.state_dict()[name], tensor) for name, tensor in transformer.state_dict().items())
 

@@ -17,11 +17,10 @@ from model.model_folder import Generation, ModelFolder, TokenizerFiles, read_fol
 from model.search.driver import translate
 from model.search.options import DecodingOptions
 from model.shortlist import read_shortlist
-from model.training import commands
+from model.training import commands, shortlist
 from model.training.loop.trainer import Trainer, model_config
 from model.training.package import average, mix, package, rounded
 from model.training.recipe import RecipeError
-from model.training.shortlist import ListSizes
 from tests.support.models.tiny_training import ENGLISH, GERMAN, run_folder, tiny_recipe
 
 
@@ -72,12 +71,15 @@ def test_a_package_may_be_a_mixture_with_a_finished_model(prepared: Path, tmp_pa
     assert facts["mixture"] == {"model": "old", "share": 0.25}
 
 
-def test_the_shortlist_has_the_translations_of_each_word(prepared: Path, tmp_path: Path) -> None:
+def test_the_shortlist_has_the_translations_of_each_word(
+    prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("_PAIRS", 500), ("_BEST", 3), ("_FREQUENT", 2)):
+        monkeypatch.setattr(shortlist, name, value)
     recipe, run = tiny_recipe(prepared), prepared / "run"
     tokenizer = (run / "tokenizer.model").read_bytes()
     (tmp_path / "tokenizer.model").write_bytes(tokenizer)
-    sizes = ListSizes(pairs=500, best=3, frequent=2)
-    line = commands.write_shortlist(recipe, run, tmp_path, sizes)
+    line = commands.write_shortlist(recipe, run, tmp_path)
     config = model_config(
         recipe, processor := sentencepiece.SentencePieceProcessor(model_file=str(run / "tokenizer.model"))
     )
@@ -99,7 +101,7 @@ def test_the_shortlist_has_the_translations_of_each_word(prepared: Path, tmp_pat
             assert {*processor.encode(translation), *source} <= {*common, *split[1].tolist()}
     (tmp_path / "tokenizer.model").write_bytes(b"another")
     with pytest.raises(RecipeError, match="does not have the vocabulary"):
-        commands.write_shortlist(recipe, run, tmp_path, sizes)
+        commands.write_shortlist(recipe, run, tmp_path)
 
 
 def test_an_average_needs_a_checkpoint() -> None:

@@ -19,7 +19,7 @@ from model.transformer import Transformer
 _FOLDER = Path(recipes.__file__).parent / "recipes"
 
 
-@pytest.mark.parametrize("path", sorted(_FOLDER.glob("*.toml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [*_FOLDER.glob("*.toml"), *Path("weights").glob("*/recipe.toml")])
 def test_recipes_are_valid(path: Path) -> None:
     recipe = load_recipe(path)
     narrow = {**recipe.model, "d_model": 32, "heads": 2, "d_ff": 32}

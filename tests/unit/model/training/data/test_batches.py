@@ -11,8 +11,7 @@ import pytest
 import torch
 
 from model.training.data.augment import Augmenter
-from model.training.data.batch import Batch
-from model.training.data.batches import Batches
+from model.training.data.batches import Batch, Batches
 from model.training.data.sampling import sampling_rates, target_tokens
 from model.training.data.shards import Shard
 from model.training.data.vocabulary import SpecialIds

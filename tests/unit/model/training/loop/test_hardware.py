@@ -5,14 +5,11 @@ PyTorch promises its usual tolerance, because batches and compilation change the
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import torch
-from torch import distributed, multiprocessing
 
 from model.config import ModelConfig
-from model.training.data.batch import Batch
+from model.training.data.batches import Batch
 from model.training.loop import muon
 from model.training.loop.hardware import (
     compile_layers,
@@ -52,32 +49,6 @@ def test_batched_muon_equals_torch_muon(monkeypatch: pytest.MonkeyPatch) -> None
         for mine, other in zip(ours, theirs, strict=True):
             torch.testing.assert_close(mine, other, msg=f"step {step}")
     left.load_state_dict(right.state_dict())
-
-
-def _stepped_by_muon() -> list[torch.nn.Parameter]:
-    torch.manual_seed(5)
-    matrices = [torch.nn.Parameter(torch.randn(8, 8)) for _ in range(3)] + [torch.nn.Parameter(torch.randn(24, 8))]
-    optimizer = Muon(matrices, 0.02, weight_decay=0.01)
-    for _ in range(3):
-        for matrix in matrices:
-            matrix.grad = torch.randn(matrix.shape)
-        optimizer.step()
-    return matrices
-
-
-def _write_rank(rank: int, folder: Path) -> None:
-    distributed.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
-    torch.save([matrix.data for matrix in _stepped_by_muon()], folder / f"{rank}.pt")
-    distributed.destroy_process_group()
-
-
-@pytest.mark.slow
-def test_ranks_that_share_muon_have_the_same_matrices_as_one_process(tmp_path: Path) -> None:
-    multiprocessing.spawn(_write_rank, (tmp_path,), nprocs=2)  # type: ignore[no-untyped-call]
-    left, right = (torch.load(tmp_path / f"{rank}.pt", weights_only=True) for rank in range(2))
-    for mine, other, alone in zip(left, right, _stepped_by_muon(), strict=True):
-        assert torch.equal(mine, other)
-        torch.testing.assert_close(mine, alone.data)
 
 
 def test_muon_rejects_vectors() -> None:

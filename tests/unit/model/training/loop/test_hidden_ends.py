@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from model.config import ModelConfig
-from model.training.data.batch import Batch
+from model.training.data.batches import Batch
 from model.training.loop.loss import batch_loss
 from model.transformer import Transformer
 

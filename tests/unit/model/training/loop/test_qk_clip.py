@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from model.config import ModelConfig
-from model.training.data.batch import Batch
+from model.training.data.batches import Batch
 from model.training.loop.loss import batch_loss
 from model.training.loop.optimizers import build_optimizers, set_rates
 from model.training.loop.qk_clip import QKClip

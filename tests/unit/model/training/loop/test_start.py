@@ -10,7 +10,7 @@ import torch
 from model.checkpoint import save_model
 from model.config import PRESETS
 from model.model_folder import ModelFolder, TokenizerFiles
-from model.training.loop.start import start_from
+from model.training.loop.checkpoint import start_from
 from model.training.recipe import RecipeError
 from model.transformer import Transformer
 
