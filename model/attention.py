@@ -1,5 +1,4 @@
-"""Multi-head attention ("Attention Is All You Need", section 3.2): a fused path, and a path that returns the
-weights."""
+"""Multi-head attention ("Attention Is All You Need", section 3.2): a fused path, and a path that records the weights."""
 
 from __future__ import annotations
 
@@ -28,6 +27,8 @@ class MultiHeadAttention(nn.Module):
     def __init__(self, d_model: int, heads: int) -> None:
         super().__init__()
         self.heads = heads
+        self.recorded: list[Tensor] | None = None
+        """Receives the weights (B, H, T, S) of every call of `attend` if it is a list."""
         self.query = nn.Linear(d_model, d_model)
         self.key = nn.Linear(d_model, d_model)
         self.value = nn.Linear(d_model, d_model)
@@ -48,19 +49,15 @@ class MultiHeadAttention(nn.Module):
     def attend(
         self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, gate: Tensor | None = None
     ) -> Tensor:
-        """Fused path: query (B, H, T, D), key and value (B, H, S, D) -> (B, T, d_model)."""
-        if self.training and query.device.type == "cpu":
-            # On a CPU the backward pass of the fused kernel takes ten times as long as that of these products.
-            return self.attend_weights(query, key, value, bias, gate)[0]
+        """query (B, H, T, D), key and value (B, H, S, D) -> (B, T, d_model), fused unless the weights are recorded."""
+        # On a CPU the backward pass of the fused kernel takes ten times as long as that of these products.
+        if self.recorded is not None or (self.training and query.device.type == "cpu"):
+            weights = attention_weights(query, key, bias)
+            if self.recorded is not None:
+                self.recorded.append(weights)
+            return self.merge(weights @ value, gate)
         context = functional.scaled_dot_product_attention(query, key, value, attn_mask=bias)  # (B, H, T, D)
         return self.merge(context, gate)
-
-    def attend_weights(
-        self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, gate: Tensor | None = None
-    ) -> tuple[Tensor, Tensor]:
-        """Path with explicit weights: the output of `attend`, and the weights (B, H, T, S)."""
-        weights = attention_weights(query, key, bias)
-        return self.merge(weights @ value, gate), weights
 
     def merge(self, context: Tensor, gate: Tensor | None) -> Tensor:
         """Concatenates the heads and projects: (B, H, T, D) -> (B, T, d_model)."""

@@ -40,12 +40,6 @@ class KVCache:
         self._positions = torch.zeros(0, dtype=torch.long, device=device)
         self._live = 0
 
-    @property
-    def bytes(self) -> int:
-        """Bytes of storage."""
-        tensors = (self.self_keys, self.self_values, self.cross_keys, self.cross_values, self.states)
-        return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
-
     def begin(self, slots: list[int], source_lengths: list[int]) -> None:
         """Starts new sequences in `slots` with `source_lengths` source tokens each."""
         for slot, length in zip(slots, source_lengths, strict=True):

@@ -109,17 +109,11 @@ class EncoderLayer(nn.Module):
         self.attention_residual = Sublayer(config)
         self.feed_forward_residual = Sublayer(config)
 
-    def forward(
-        self, x: Tensor, bias: Tensor | None, gate: Tensor | None = None, *, weights: bool = False
-    ) -> tuple[Tensor, Tensor | None]:
-        """x (B, S, d_model), bias broadcastable to (B, H, S, S), gate (B or 1, H) -> (B, S, d_model).
-
-        The second value is the attention weights (B, H, S, S) if `weights`, else None.
-        """
+    def forward(self, x: Tensor, bias: Tensor | None, gate: Tensor | None = None) -> Tensor:
+        """x (B, S, d_model), bias broadcastable to (B, H, S, S), gate (B or 1, H) -> (B, S, d_model)."""
         query, key, value = _project(self.self_attention, self.attention_residual.enter(x))
-        attended, attention = _attend(self.self_attention, query, key, value, bias, gate, weights)
-        x = self.attention_residual.leave(x, attended)
-        return self.feed_forward_residual.leave(x, self.feed_forward(self.feed_forward_residual.enter(x))), attention
+        x = self.attention_residual.leave(x, self.self_attention.attend(query, key, value, bias, gate))
+        return self.feed_forward_residual.leave(x, self.feed_forward(self.feed_forward_residual.enter(x)))
 
 
 class DecoderLayer(nn.Module):
@@ -150,29 +144,19 @@ class DecoderLayer(nn.Module):
         self_bias: Tensor | None,
         cross_bias: Tensor | None,
         gates: tuple[Tensor | None, Tensor | None] = (None, None),
-        *,
-        weights: bool = False,
-    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """All T positions at once: x (B, T, d_model), memory (B, S, d_model) -> (B, T, d_model).
-
-        The other two values are the weights (B, H, T, T) and (B, H, T, S) if `weights`, else None. A recurrence has
-        no heads: its weights are (B, 0, T, T).
-        """
+    ) -> Tensor:
+        """All T positions at once: x (B, T, d_model), memory (B, S, d_model) -> (B, T, d_model)."""
         entered = self.self_residual.enter(x)
-        self_weights = None
         if self.recurrence is None:
             query, key, value = _project(self.self_attention, entered)
-            attended, self_weights = _attend(self.self_attention, query, key, value, self_bias, gates[0], weights)
+            attended = self.self_attention.attend(query, key, value, self_bias, gates[0])
         else:
             attended = self.recurrence(entered)
-            self_weights = x.new_zeros(x.shape[0], 0, x.shape[1], x.shape[1]) if weights else None
         x = self.self_residual.leave(x, attended)
         query = self.cross_attention.queries(self.cross_residual.enter(x))  # (B, H, T, D)
         key, value = self.cross_attention.keys_values(memory)  # (B, H, S, D) each
-        attended, cross_weights = _attend(self.cross_attention, query, key, value, cross_bias, gates[1], weights)
-        x = self.cross_residual.leave(x, attended)
-        x = self.feed_forward_residual.leave(x, self.feed_forward(self.feed_forward_residual.enter(x)))
-        return x, self_weights, cross_weights
+        x = self.cross_residual.leave(x, self.cross_attention.attend(query, key, value, cross_bias, gates[1]))
+        return self.feed_forward_residual.leave(x, self.feed_forward(self.feed_forward_residual.enter(x)))
 
     def step(
         self,
@@ -208,18 +192,3 @@ class DecoderLayer(nn.Module):
 def _project(attention: MultiHeadAttention, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Queries, keys and values of self-attention: x (B, T, d_model) -> three of (B, H, T, D)."""
     return attention.queries(x), *attention.keys_values(x)
-
-
-def _attend(
-    attention: MultiHeadAttention,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    bias: Tensor | None,
-    gate: Tensor | None,
-    weights: bool,
-) -> tuple[Tensor, Tensor | None]:
-    """query (B, H, T, D), key and value (B, H, S, D) -> (B, T, d_model) and the weights (B, H, T, S) if `weights`."""
-    if weights:
-        return attention.attend_weights(query, key, value, bias, gate)
-    return attention.attend(query, key, value, bias, gate), None

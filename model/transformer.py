@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from model.attention import MultiHeadAttention
 from model.config import ModelConfig
 from model.kv_cache import KVCache
 from model.layers import DecoderLayer, EncoderLayer
@@ -81,12 +82,32 @@ class Transformer(nn.Module):
 
     def encode(self, source: Tensor, source_mask: Tensor, gates: HeadGates | None = None) -> Tensor:
         """Encoder: source ids (B, S), source_mask (B, S) True at tokens -> memory (B, S, d_model)."""
-        return self._encode(source, source_mask, gates, weights=False)[0]
+        positions = torch.arange(source.shape[1], device=source.device)  # (S,)
+        embedding = self.embedding if self.config.tied_embeddings else self.source_embedding
+        x = self.dropout(self._embed(embedding, source, positions))
+        mask = source_mask[:, None, None, :]  # (B, 1, 1, S)
+        bias = self._self_bias(mask, positions, positions, x.dtype)
+        for index, layer in enumerate(self.encoder):
+            x = layer(x, bias, None if gates is None else gates.encoder[:, index])
+        memory: Tensor = self.encoder_norm(x) if self.config.norm == "pre" else x
+        return memory
 
     def decode(self, memory: Tensor, source_mask: Tensor, target: Tensor, gates: HeadGates | None = None) -> Tensor:
         """Decoder with teacher forcing: input target (B, T), the first column the start token -> features (B, T,
         d_model)."""
-        return self._decode(memory, source_mask, target, gates, weights=False)[0]
+        positions = torch.arange(target.shape[1], device=target.device)  # (T,)
+        x = self._embed(self.embedding, target, positions)  # (B, T, d_model)
+        if self.config.zero_start_embedding:
+            start = self._add_positions(torch.zeros_like(x[:, :1]), positions[:1])  # (B, 1, d_model)
+            x = torch.cat([start, x[:, 1:]], dim=1)  # (B, T, d_model)
+        x = self.dropout(x)
+        causal = positions[:, None] >= positions[None, :]  # (T, T)
+        self_bias = self._self_bias(causal, positions, positions, x.dtype)
+        cross_bias = _mask_bias(source_mask[:, None, None, :]).to(x.dtype)  # (B, 1, 1, S)
+        for index, layer in enumerate(self.decoder):
+            x = layer(x, memory, self_bias, cross_bias, _decoder_gates(gates, index))
+        features: Tensor = self.decoder_norm(x) if self.config.norm == "pre" else x
+        return features
 
     def forward(self, source: Tensor, source_mask: Tensor, target: Tensor, gates: HeadGates | None = None) -> Tensor:
         """source (B, S), source_mask (B, S), decoder input target (B, T) -> logits (B, T, V)."""
@@ -97,9 +118,23 @@ class Transformer(nn.Module):
         self, source: Tensor, source_mask: Tensor, target: Tensor, gates: HeadGates | None = None
     ) -> tuple[Tensor, AttentionWeights]:
         """Like `forward`, and returns the weights of every head: logits (B, T, V), AttentionWeights."""
-        memory, encoder = self._encode(source, source_mask, gates, weights=True)
-        features, decoder, cross = self._decode(memory, source_mask, target, gates, weights=True)
-        return self.logits(features), AttentionWeights(torch.stack(encoder), torch.stack(decoder), torch.stack(cross))
+        encoder: list[Tensor] = []  # (B, H, S, S) per layer
+        decoder: list[Tensor] = []  # (B, H, T, T) per layer
+        cross: list[Tensor] = []  # (B, H, T, S) per layer
+        attentions = {name: part for name, part in self.named_modules() if isinstance(part, MultiHeadAttention)}
+        for name, attention in attentions.items():
+            side = encoder if name.startswith("encoder.") else decoder
+            attention.recorded = cross if name.endswith("cross_attention") else side
+        try:
+            logits = self(source, source_mask, target, gates)
+        finally:
+            for attention in attentions.values():
+                attention.recorded = None
+        size, length = target.shape
+        without_heads = logits.new_zeros(self.config.decoder_layers, size, 0, length, length)  # of a recurrence
+        return logits, AttentionWeights(
+            torch.stack(encoder), torch.stack(decoder) if decoder else without_heads, torch.stack(cross)
+        )
 
     def write_cross(self, memory: Tensor, source_lengths: list[int], cache: KVCache, slots: list[int]) -> None:
         """Computes the cross-attention keys and values of every decoder layer from memory (B, S, d_model), once per
@@ -139,43 +174,6 @@ class Transformer(nn.Module):
         return cast("Iterable[DecoderLayer]", self.decoder)
 
     # -- parts ---------------------------------------------------------------------------------------------------------
-
-    def _encode(
-        self, source: Tensor, source_mask: Tensor, gates: HeadGates | None, *, weights: bool
-    ) -> tuple[Tensor, list[Tensor]]:
-        positions = torch.arange(source.shape[1], device=source.device)  # (S,)
-        embedding = self.embedding if self.config.tied_embeddings else self.source_embedding
-        x = self.dropout(self._embed(embedding, source, positions))
-        mask = source_mask[:, None, None, :]  # (B, 1, 1, S)
-        bias = self._self_bias(mask, positions, positions, x.dtype)
-        collected: list[Tensor] = []  # (B, H, S, S) per layer
-        for index, layer in enumerate(self.encoder):
-            x, attention = layer(x, bias, None if gates is None else gates.encoder[:, index], weights=weights)
-            if attention is not None:
-                collected.append(attention)
-        return (self.encoder_norm(x) if self.config.norm == "pre" else x), collected
-
-    def _decode(
-        self, memory: Tensor, source_mask: Tensor, target: Tensor, gates: HeadGates | None, *, weights: bool
-    ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
-        positions = torch.arange(target.shape[1], device=target.device)  # (T,)
-        x = self._embed(self.embedding, target, positions)  # (B, T, d_model)
-        if self.config.zero_start_embedding:
-            start = self._add_positions(torch.zeros_like(x[:, :1]), positions[:1])  # (B, 1, d_model)
-            x = torch.cat([start, x[:, 1:]], dim=1)  # (B, T, d_model)
-        x = self.dropout(x)
-        causal = positions[:, None] >= positions[None, :]  # (T, T)
-        self_bias = self._self_bias(causal, positions, positions, x.dtype)
-        cross_bias = _mask_bias(source_mask[:, None, None, :]).to(x.dtype)  # (B, 1, 1, S)
-        all_self: list[Tensor] = []  # (B, H, T, T) per layer
-        all_cross: list[Tensor] = []  # (B, H, T, S) per layer
-        for index, layer in enumerate(self.decoder):
-            pair = _decoder_gates(gates, index)
-            x, self_weights, cross_weights = layer(x, memory, self_bias, cross_bias, pair, weights=weights)
-            if self_weights is not None and cross_weights is not None:
-                all_self.append(self_weights)
-                all_cross.append(cross_weights)
-        return (self.decoder_norm(x) if self.config.norm == "pre" else x), all_self, all_cross
 
     def _embed(self, embedding: nn.Embedding, ids: Tensor, positions: Tensor) -> Tensor:
         """Embeddings times sqrt(d_model) (section 3.4) plus positions: ids (..., T) -> (..., T, d_model)."""

@@ -25,7 +25,7 @@ def read_words(transformer: Transformer, sentence: WordedSentence, wanted: Seque
     transformer.eval()
     ids, mask = pad_ids([sentence.ids], config.pad_id, next(transformer.parameters()).device)  # (1, S)
     last: list[Tensor] = []  # the states (S, d_model) before the final norm of a pre-norm model
-    with transformer.encoder[-1].register_forward_hook(lambda _, __, output: last.append(output[0][0])):
+    with transformer.encoder[-1].register_forward_hook(lambda _, __, output: last.append(output[0])):
         memory = transformer.encode(ids, mask)[0]  # (S, d_model)
     states = to_array(last[0])
     if not sentence.words:

@@ -165,7 +165,7 @@ def test_every_sublayer_adds_to_what_the_residual_carries(variant: str) -> None:
     layer, attended = model.encoder[0], []
     layer.self_attention.output.register_forward_hook(lambda _module, _inputs, output: attended.append(output))
     x = torch.randn(1, 6, model.config.d_model, generator=torch.Generator().manual_seed(0))
-    output, _ = layer(x, None)
+    output = layer(x, None)
     between, (inner, outer) = x + attended[0], (layer.feed_forward.inner, layer.feed_forward.outer)
 
     def feed_forward(x: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from model.attention import MultiHeadAttention
+from model.attention import MultiHeadAttention, attention_weights
 from model.backends.torch.attention_maps import attention_maps
 from model.backends.torch.backend import TorchBackend
 from model.config import ModelConfig, Norm, Positions
@@ -54,7 +54,7 @@ class RecordedWeights:
         fused = MultiHeadAttention.attend
 
         def attend(module, query, key, value, bias, gate=None):  # type: ignore[no-untyped-def]
-            self.calls.append(module.attend_weights(query, key, value, bias, gate)[1].float().numpy()[0])
+            self.calls.append(attention_weights(query, key, bias).float().numpy()[0])
             return fused(module, query, key, value, bias, gate)
 
         monkeypatch.setattr(MultiHeadAttention, "attend", attend)
