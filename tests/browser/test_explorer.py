@@ -94,21 +94,6 @@ def test_how_it_works_shows_the_numbers_of_this_model(explorer: Any) -> None:
     assert abs(query * key - product) < 0.01
 
 
-def test_how_it_works_says_why_products_are_divided_and_heads_are_several(explorer: Any) -> None:
-    explorer.click("#tab-works")
-    explorer.wait_for_selector("#panel-works [role=img][aria-label^='Histogram']")
-    notes = explorer.locator("#panel-works .split.even .card.drawing .note").all_inner_texts()
-    (wide, sharp), (narrow, soft) = (map(float, re.findall(r"\d+\.\d+", note)) for note in notes)
-    assert abs(wide / narrow - 4) < 0.1 and sharp <= soft  # dk is 16
-    error = re.search(r"at most (\S+)\.$", explorer.inner_text("#panel-works [aria-live=polite] >> text=applied"))
-    assert error and float(error[1]) < 1e-9
-    table = explorer.locator("#works-several tbody tr")
-    assert table.count() == 4 + 1 and "mean of heads" in table.last.inner_text()
-    before = table.all_inner_texts()
-    explorer.select_option("select[aria-label='Word of the translation']", index=1)
-    assert table.all_inner_texts() != before
-
-
 def test_the_report_opens_from_disk_without_a_network(explorer: Any, open_page: OpenPage, tmp_path: Path) -> None:
     with explorer.expect_download() as download:
         explorer.click("#report")

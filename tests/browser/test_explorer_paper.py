@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 
-from tests.browser.conftest import OpenPage
-
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
 
@@ -68,23 +66,3 @@ def test_back_forward_and_reload_reproduce_what_is_chosen_in_the_chapters(chapte
     shows("positions off", 3)
     chapters.reload()
     shows("positions off", 3)
-
-
-def test_the_head_word_and_distance_of_the_chapters_are_in_the_link(chapters: Any, open_page: OpenPage) -> None:
-    chapters.select_option("#works-head select[aria-label=Head]", index=3)
-    chapters.wait_for_selector("#works-head table.numbers")
-    chapters.select_option("#works-head select[aria-label=Query]", index=0)
-    chapters.select_option("select[aria-label='Word of the translation']", index=1)
-    chapters.get_by_label("Distance k").press("ArrowRight")
-
-    def values(page: Any) -> list[str]:
-        labels = ("Head", "Query", "Word of the translation", "Distance k")
-        works = page.locator("#panel-works")
-        return [works.get_by_label(label, exact=label != "Distance k").input_value() for label in labels]
-
-    chosen = values(chapters)
-    page = open_page()
-    page.goto(chapters.url)
-    page.wait_for_selector("#works-head table.numbers")
-    assert values(page) == chosen
-    assert (chosen[0], chosen[1], chosen[3]) == ("3", "0", "4")

@@ -58,19 +58,6 @@ def test_an_old_translation_cannot_be_used_under_a_new_text(page: Any, page_log:
     page_log.expected = "429"
 
 
-def test_the_languages_are_loaded_again_after_an_error(
-    open_page: OpenPage, live: LiveServer, page_log: PageLog
-) -> None:
-    page = open_page()
-    page.route("**/languages", lambda route: route.fulfill(status=503, json={"error": "The models are loading."}))
-    page.goto(live.url + "/attention")
-    page.wait_for_selector("#error >> text=loading")
-    page.unroute("**/languages")
-    translate(page, SENTENCE)
-    assert not page.locator("#error").is_visible()
-    page_log.expected = "503"
-
-
 def test_no_map_of_another_sentence_stays_after_an_error(page: Any, page_log: PageLog) -> None:
     translate(page, "the cat walks.\na dog sleeps.")
     page.route("**/attention?*", lambda route: route.fulfill(status=429, json={"error": "The server is busy."}))
@@ -82,28 +69,6 @@ def test_no_map_of_another_sentence_stays_after_an_error(page: Any, page_log: Pa
     page.wait_for_selector("#inside:not(.busy) #panel-attention canvas")
     assert page.locator("#error").is_hidden() and page.locator("#film .target").is_visible()
     page_log.expected = "429"
-
-
-def test_a_request_that_is_aborted_while_its_answer_arrives_is_no_error(page: Any) -> None:
-    page.evaluate(
-        """() => {
-            const send = window.fetch;
-            window.fetch = async (path, options) => {
-                const answer = await send(path, options);
-                const { dataset } = document.documentElement, { signal } = options;
-                if (path !== "/translate" || dataset.answered) return answer;
-                dataset.answered = true;
-                const until = new Promise((_, fail) => signal.addEventListener("abort", () => fail(signal.reason)));
-                for (const name of ["json", "text"]) answer[name] = () => until;
-                return answer;
-            };
-        }"""
-    )
-    page.fill("#text", "a dog")
-    page.click("#go")
-    page.wait_for_selector("html[data-answered]")
-    translate(page, SENTENCE)
-    assert not page.locator("#error").is_visible()
 
 
 def test_a_pivot_is_named_and_both_steps_are_shown(page: Any) -> None:

@@ -148,30 +148,6 @@ def test_a_broken_head_changes_the_film_and_the_laboratory(page: Any) -> None:
     assert "off=" not in page.url
 
 
-def test_a_version_that_cannot_be_decoded_leaves_the_film(page: Any, page_log: PageLog) -> None:
-    before = text_of(page)
-    page.route("**/attention?*", lambda route: route.fulfill(status=429, json={"error": "The server is busy."}))
-    page.click("#chapters .doubts button >> nth=0")
-    page.wait_for_selector("#error >> text=The server is busy.")
-    page.wait_for_selector("#film:not(.busy)")
-    assert text_of(page) == before and "fork=" not in page.url
-    page_log.expected = "429"
-
-
-def test_the_chapters_say_who_looked_and_what_was_almost_said(page: Any) -> None:
-    first, second = page.locator("#chapters .chapter").nth(0), page.locator("#chapters .chapter").nth(1)
-    together = first.locator(".caption").inner_text()
-    first.locator(".head").nth(3).click()
-    assert "head 2" in first.locator(".caption").inner_text() != together
-    assert "who=0.2" in page.url
-    before = text_of(page)
-    second.locator(".doubts button").first.click()
-    page.wait_for_selector("#film .cost p")
-    assert text_of(page) != before
-    page.click("#chapters .more >> nth=1")
-    page.wait_for_selector("#panel-decoding svg .node.win")
-
-
 def test_roles_over_sentences_are_shown_where_the_model_has_them(explorer: Any, open_page: OpenPage) -> None:
     url = explorer.url
     explorer.click("role=radio[name='Numbers']")

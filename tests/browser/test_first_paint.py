@@ -67,14 +67,6 @@ def test_what_is_chosen_before_the_explorer_is_ready_is_used(open_page: OpenPage
     assert (page.input_value("#text"), page.input_value("#beam")) == (SENTENCE, "4") and "beam=4" in page.url
 
 
-def test_a_page_that_is_not_visible_is_ready(open_page: OpenPage, live: LiveServer) -> None:
-    page = open_page()
-    page.add_init_script("Object.defineProperty(document, 'hidden', { get: () => true })")
-    page.add_init_script("window.PerformanceObserver.prototype.observe = () => {}")
-    page.goto(live.url)
-    page.wait_for_selector("#to option", state="attached")
-
-
 def test_the_chosen_language_of_the_interface_stays(open_page: OpenPage, live: LiveServer) -> None:
     page = open_page(locale="de-DE")
     page.goto(live.url)

@@ -30,29 +30,6 @@ def test_a_message_about_a_refused_file_is_closed_or_replaced(page: Any, live: L
     page.wait_for_selector("#files a >> text=letter")
 
 
-def test_rows_of_files_follow_the_language_of_the_interface(page: Any, tmp_path: Path) -> None:
-    """Rows that have ended, wait or failed are written again; a row that was closed does not come back."""
-    for name in ("virus.exe", "letter.txt", "waiting.txt", "closed.exe"):
-        (tmp_path / name).write_text(SENTENCE)
-    page.set_input_files("#file", str(tmp_path / "letter.txt"))
-    page.wait_for_selector("#files a >> text=letter")
-    page.route("**/translate_file", lambda _: None)  # never answered
-    page.set_input_files("#file", [str(tmp_path / name) for name in ("virus.exe", "waiting.txt", "closed.exe")])
-    page.locator("#files li:has-text('closed.exe') button").click()
-    for language in ("fr", "de", "es", "en"):
-        page.select_option("#interface", language)
-        texts = interface_texts()[language]
-        download, close = texts["download"].split("{0}"), texts["close"]
-        link = page.inner_text("#files li:has-text('letter') a")
-        assert link.startswith(download[0]) and link.endswith(download[1])
-        refused = page.inner_text("#files .bad")
-        assert refused.startswith("virus.exe") and texts["format"].split("{0}")[0] in refused
-        labels = page.locator("#files .ended button").evaluate_all("all => all.map(one => one.ariaLabel)")
-        assert sorted(labels) == [f"{close}: letter.txt", f"{close}: virus.exe"]
-        assert page.inner_text("#files .note") in (texts["uploading"], texts["working"])
-        assert page.inner_text("#files li:has-text('waiting.txt') button") == texts["cancel"]
-
-
 @pytest.mark.parametrize(
     ("status", "kind", "seconds", "detail"),
     [(429, "busy", 7, False), (503, "starting", 5, True), (403, "key", 0, False), (400, "refused", 0, True)],

@@ -63,18 +63,6 @@ def test_tabs_share_the_history(page: Any, live: LiveServer) -> None:
     assert [tab.locator("#entries .entry span").text_content() for tab in (page, other)] == ["a dog walks"] * 2
 
 
-def test_keys_choose_the_sentence_whose_alternatives_are_shown(page: Any) -> None:
-    translate(page, TWO)
-    page.wait_for_selector("#output .s >> nth=1 >> .w")
-    words = page.locator("#output .s >> nth=0 >> .w").count()
-    page.focus("#output")
-    for _ in range(words + 1):
-        page.keyboard.press("ArrowRight")
-    with page.expect_request("**/translate") as asked:
-        page.click("#others")
-    assert asked.value.post_data_json["q"] == "a dog walks."
-
-
 def test_a_reason_is_named_once_with_the_numbers_of_its_sentences(page: Any) -> None:
     def flagged(route: Any) -> None:
         answer = route.fetch()

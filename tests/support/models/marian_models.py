@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import random
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -41,20 +43,25 @@ def made_up_text(seed: int, lines: int = 400) -> list[str]:
 
 
 def train_sentencepiece(file: Path, seed: int, size: int = 200, **options: Any) -> list[str]:
-    """Trains a SentencePiece model, writes it to `file` and returns the pieces without the special ones."""
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(made_up_text(seed)),
-        model_prefix=str(file.with_suffix("")),
-        vocab_size=size,
-        minloglevel=2,
-        hard_vocab_limit=False,
-        **options,
-    )
-    file.with_suffix(".model").rename(file)
-    file.with_suffix(".vocab").unlink()
+    """Writes a SentencePiece model of random text to `file` and returns the pieces without the special ones."""
+    file.write_bytes(_trained(seed, size, json.dumps(options)))
     processor = sentencepiece.SentencePieceProcessor(model_file=str(file))
     pieces = [processor.id_to_piece(i) for i in range(processor.get_piece_size())]
     return [piece for piece in pieces if piece not in ("<unk>", "<s>", "</s>", "<pad>")]
+
+
+@cache
+def _trained(seed: int, size: int, options: str) -> bytes:
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(made_up_text(seed)),
+        model_writer=model,
+        vocab_size=size,
+        minloglevel=2,
+        hard_vocab_limit=False,
+        **json.loads(options),
+    )
+    return model.getvalue()
 
 
 def vocabulary_with(pieces: list[str], ids: dict[str, int]) -> dict[str, int]:

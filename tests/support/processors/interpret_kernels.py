@@ -1,4 +1,4 @@
-"""Compares the kernels with torch. test_graphs.py runs it with TRITON_INTERPRET=1, test_cuda.py on a GPU."""
+"""Compares the kernels with torch: tests/gpu/test_cuda.py runs it on a GPU. By hand, TRITON_INTERPRET=1 runs it without one."""
 
 from __future__ import annotations
 

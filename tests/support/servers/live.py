@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -13,6 +14,7 @@ import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,27 @@ ROOT = Path(__file__).parents[3]
 START_SECONDS = 120
 """Time limit for the start on a slow machine; a server is usually ready in a few seconds."""
 WORDS = "the a house station where is dog cat walks sleeps in on under green small old train bread water friend".split()
+
+
+@cache
+def _tokenizer() -> bytes:
+    import sentencepiece
+
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=(" ".join(WORDS[(i * step) % len(WORDS)] for i in range(6)) for step in range(1, 60)),
+        model_writer=model,
+        vocab_size=340,
+        hard_vocab_limit=False,
+        byte_fallback=True,
+        pad_id=0,
+        unk_id=1,
+        bos_id=2,
+        eos_id=3,
+        user_defined_symbols=[">>de<<", ">>fr<<"],
+        minloglevel=2,
+    )
+    return model.getvalue()
 
 
 def tiny_model(folder: Path, seed: int = 0, **changes: Any) -> Path:
@@ -37,20 +60,7 @@ def tiny_model(folder: Path, seed: int = 0, **changes: Any) -> Path:
 
     folder.mkdir(parents=True)
     torch.manual_seed(seed)
-    sentences = (" ".join(WORDS[(i * step) % len(WORDS)] for i in range(6)) for step in range(1, 60))
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=sentences,
-        model_prefix=str(folder / "tokenizer"),
-        vocab_size=340,
-        hard_vocab_limit=False,
-        byte_fallback=True,
-        pad_id=0,
-        unk_id=1,
-        bos_id=2,
-        eos_id=3,
-        user_defined_symbols=[">>de<<", ">>fr<<"],
-        minloglevel=2,
-    )
+    (folder / "tokenizer.model").write_bytes(_tokenizer())
     size = sentencepiece.SentencePieceProcessor(model_file=str(folder / "tokenizer.model")).get_piece_size()
     config = small(size, d_model=64, heads=4, d_ff=64, encoder_layers=2, decoder_layers=2, **changes)
     description = ModelFolder(
@@ -64,7 +74,6 @@ def tiny_model(folder: Path, seed: int = 0, **changes: Any) -> Path:
         tokenizer=TokenizerFiles(),
     )
     save_model(description, Transformer(config))
-    (folder / "tokenizer.vocab").unlink()
     return folder
 
 

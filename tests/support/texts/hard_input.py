@@ -39,6 +39,8 @@ def broken_rules(case: Case, answer: str) -> list[str]:
     text, found = case.text, []
     if text.strip() and not answer.strip():
         return ["empty"]
+    if "\ufffd" in answer:
+        found.append("a replacement character")
     if re.findall(r"[\n\t]", text) != re.findall(r"[\n\t]", answer):
         found.append("other lines or columns")
     if [not line.strip() for line in text.split("\n")] != [not line.strip() for line in answer.split("\n")]:

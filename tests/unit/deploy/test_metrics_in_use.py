@@ -51,9 +51,7 @@ def exposed() -> Series:
 
 def test_selectors_and_groups_name_labels_that_exist(exposed: Series) -> None:
     texts = dashboard_expressions() + [rule["expr"] for rule in alert_rules()]
-    texts += [
-        path.read_text(encoding="utf-8") for path in (ROOT / "deploy/kubernetes").glob("overlays/*/scaled-object.yaml")
-    ]
+    texts += [path.read_text(encoding="utf-8") for path in (ROOT / "deploy/kubernetes").glob("overlays/*/*.yaml")]
     texts += (PROMETHEUS / "alerts_test.yml").read_text(encoding="utf-8").splitlines()
     used = 0
     for text in texts:

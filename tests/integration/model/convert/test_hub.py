@@ -11,8 +11,7 @@ import pytest
 from model.convert.hub import download
 from model.model_folder import FolderError, read_folder
 from server.__main__ import main
-from tests.support.models.marian_models import random_huggingface, split_into_shards
-from tests.support.models.multilingual_models import random_multilingual
+from tests.support.models.marian_models import random_huggingface
 from tests.support.servers.fake_hub import COMMIT, MODEL, FakeHub, fake_hub
 
 huggingface_hub = pytest.importorskip("huggingface_hub")
@@ -164,13 +163,3 @@ def test_import_and_export_commands(published: Path, tmp_path: Path, capsys: pyt
     flags = ["--to", "ctranslate2", "--quantization", "int8", *weights]
     assert main(["export", *flags, str(tmp_path / "weights" / "mine"), str(tmp_path / "ct2")]) == 0
     assert (tmp_path / "ct2" / "model.bin").is_file()
-
-
-@pytest.mark.slow
-def test_models_of_many_languages_and_shards_are_pulled(hub: FakeHub, tmp_path: Path) -> None:
-    shutil.rmtree(hub.path)
-    random_multilingual(hub.path, "nllb")
-    split_into_shards(hub.path)
-    assert main(["pull", MODEL, "--source", "en", "--target", "de", "--weights", str(tmp_path / "weights")]) == 0
-    folder = read_folder(tmp_path / "weights" / "opus-mt-en-de")
-    assert list(folder.pairs) == [("en", "de")] and folder.first_tokens == {"de": "deu_Latn"}

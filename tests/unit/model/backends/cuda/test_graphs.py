@@ -5,12 +5,7 @@ Steps in PyTorch promise equal tokens and scores within 1e-4, because the order 
 
 from __future__ import annotations
 
-import os
 import random
-import subprocess
-import sys
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -176,16 +171,6 @@ def test_a_row_that_pauses_at_the_end_of_its_storage_continues(kernels: SlotKern
     for rows in [*([[0]] * room), [1], [0]]:  # row 0 fills the storage, then pauses for a step of row 1
         left, right = (backend.step(rows, [9], 2, [-1]) for backend in (plain, fixed))
         assert left.scores == pytest.approx(right.scores, abs=1e-4)
-
-
-@pytest.mark.skipif(find_spec("triton") is None, reason="needs triton")
-@pytest.mark.skipif(np.lib.NumpyVersion(np.__version__) >= "2.4.0", reason="triton's interpreter needs an older NumPy")
-def test_kernels_agree_with_torch_in_the_interpreter() -> None:
-    """Runs in a separate process because TRITON_INTERPRET must be set before triton is imported."""
-    paths = [str(Path(__file__).parents[5]), *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(paths)}
-    program = Path(__file__).parents[4] / "support" / "processors" / "interpret_kernels.py"
-    subprocess.run([sys.executable, str(program)], check=True, env=environment)
 
 
 def test_the_self_check_finds_numbers_that_are_not_finite() -> None:

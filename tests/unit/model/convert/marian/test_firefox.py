@@ -117,17 +117,14 @@ def test_invalid_tensors_are_refused(kind: str, data: bytes, reason: str, tmp_pa
         read_archive(file)
 
 
-def test_a_missing_vocabulary_is_named(tmp_path: Path) -> None:
-    random_firefox(tmp_path / "ende")
-    (tmp_path / "ende" / "vocab.ende.spm").unlink()
-    refused(tmp_path, "0 vocabularies")
-
-
-@pytest.mark.parametrize("side", ["src", "trg"])
-def test_one_of_two_vocabularies_is_refused(side: str, tmp_path: Path) -> None:
-    random_firefox(tmp_path / "ende", vocabularies=2)
-    (tmp_path / "ende" / f"{side}vocab.ende.spm").unlink()
-    refused(tmp_path, "without the vocabulary of the other side")
+@pytest.mark.parametrize(
+    ("vocabularies", "missing", "reason"),
+    [(1, "vocab", "0 vocabularies"), (2, "srcvocab", "of the other side"), (2, "trgvocab", "of the other side")],
+)
+def test_a_missing_vocabulary_is_named(vocabularies: int, missing: str, reason: str, tmp_path: Path) -> None:
+    random_firefox(tmp_path / "ende", vocabularies=vocabularies)
+    (tmp_path / "ende" / f"{missing}.ende.spm").unlink()
+    refused(tmp_path, reason)
 
 
 def test_export_says_that_the_recurrence_cannot_be_represented(tmp_path: Path) -> None:
