@@ -24,10 +24,9 @@ from server.store.keys import Keys
 from server.store.setting import open_keys, open_own, open_shared
 from server.store.usage import Usage
 from server.text.language_id import LanguageDetector
-from server.translation.cache.result_cache import ResultCache
 from server.translation.catalog import ModelCatalog
-from server.translation.model_discovery import find_models
-from server.translation.served_models import ServedModels
+from server.translation.result_cache import ResultCache
+from server.translation.served_models import ServedModels, find_models
 from server.translation.translator import Translator
 from server.version import server_version
 
@@ -147,8 +146,8 @@ class Services:
             "history_errors_total": history.errors if history else 0,
             "cache_hits_total": cache.hits if cache else 0,
             "cache_misses_total": cache.misses if cache else 0,
-            "cache_shared_hits_total": cache.shared.hits if cache and cache.shared else 0,
-            "cache_bytes": cache.memory.bytes if cache else 0,
+            "cache_shared_hits_total": cache.shared_hits if cache else 0,
+            "cache_bytes": cache.bytes if cache else 0,
         }
 
 

@@ -14,11 +14,11 @@ from server.errors import ExpiredTranslation, InvalidRequest, NotFound, TextTooL
 from server.inspection.types import InspectedSentence, InspectionResult, out_of_range, tokens
 from server.store.history_records import SentenceRecord, TranslationRecord
 from server.task_process import TaskProcess
+from server.translation.alignment import SentencePair, sentence_pair
 from server.translation.catalog import Leg
 from server.translation.time_limit import time_limit
 from server.translation.translator import Translator, history_record
 from server.translation.types import TranslationRequest
-from server.translation.word_pairs import SentencePair, sentence_pair
 
 STUDY_SECONDS = 120.0
 """Longest time to study an encoder."""

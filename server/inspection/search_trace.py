@@ -10,7 +10,7 @@ from server.inspection.inspector import Inspector
 from server.inspection.types import InspectedSentence, out_of_range
 from server.store.history_records import SentenceRecord
 from server.translation.catalog import AUTO
-from server.translation.segments import segment_text
+from server.translation.preparation import segment_text
 from server.translation.time_limit import time_limit
 from server.translation.types import TranslationRequest
 

@@ -10,8 +10,8 @@ from server.engine.ipc.messages import AttentionResult
 from server.errors import InvalidRequest
 from server.store.history_records import SentenceRecord
 from server.text.segmentation import Span
+from server.translation.alignment import SentencePair
 from server.translation.catalog import Leg
-from server.translation.word_pairs import SentencePair
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,21 +5,75 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from model.analysis.attention_alignment import Weights, alignment_map, words
-from model.analysis.pair_alignment import WordEvidence
+import numpy as np
+
+from model.analysis.attention_alignment import Weights, Word, alignment_map, to_words, words
+from model.analysis.pair_alignment import WordedSentence, WordEvidence, alignment_probabilities, links, spellings
 from server.engine.client.engine_client import EngineClient
 from server.errors import AttentiveError
 from server.text.markup.projection import Link
 from server.text.offsets import OffsetMap, reverse
 from server.text.segmentation import Span
 from server.translation.catalog import Leg
-from server.translation.segments import SegmentedText
+from server.translation.preparation import SegmentedText
 from server.translation.types import Sentence
-from server.translation.word_pairs import SentencePair, sentence_pair
 
 log = logging.getLogger(__name__)
 WORD = re.compile(r"\w+")
+
+
+@dataclass(frozen=True, slots=True)
+class SentencePair:
+    """The words of a sentence and of its translation, as the worker needs them: runs of tokens. `spans` are their
+    characters, and `written` are the words."""
+
+    worded: tuple[WordedSentence, WordedSentence]
+    spans: tuple[Sequence[Span], Sequence[Span]]
+    written: tuple[Sequence[str], Sequence[str]]
+
+    def links(
+        self, evidence: WordEvidence, soft: Weights, sources: Sequence[Word], targets: Sequence[Word]
+    ) -> dict[Link, float]:
+        """Returns the spans of source and target words that belong together, with their probabilities. `soft` is the
+        attention (T, S) between the pieces of `targets` and `sources`, the same words as they were translated."""
+        attention = np.zeros((len(self.spans[0]), len(self.spans[1])), dtype=np.float32)
+        rows, source = _shared(self.spans[0], sources)
+        columns, target = _shared(self.spans[1], targets)
+        if source and target:
+            attention[np.ix_(rows, columns)] = to_words(soft, target, source).T
+        pairs = links(alignment_probabilities(evidence, attention, *self.written))
+        return {(self.spans[0][i], self.spans[1][j]): probability for (i, j), probability in pairs.items()}
+
+
+def _shared(spans: Sequence[Span], words: Sequence[Word]) -> tuple[list[int], list[Word]]:
+    """Returns the words that are at one of the `spans`, with the indices of these spans."""
+    indices = {span: index for index, span in enumerate(spans)}
+    shared = [word for word in words if (word.start, word.end) in indices]
+    return [indices[word.start, word.end] for word in shared], shared
+
+
+def sentence_pair(leg: Leg, source: str, target: str) -> SentencePair | None:
+    """Returns the words of a sentence and its translation. Returns None if the model cannot compare them: it does not
+    translate in both directions with one vocabulary, it names the language in the target, or one side is longer than
+    the model reads."""
+    model = leg.model
+    if (leg.target, leg.source) not in model.pairs or not model.tokenizer.joint or leg.first_token is not None:
+        return None
+    worded: list[WordedSentence] = []
+    found: list[list[Word]] = []
+    for text, language in ((source, leg.target), (target, leg.source)):
+        encoding = model.tokenizer.encode(text, language)
+        if len(encoding.ids) > model.max_length:
+            return None
+        found.append([word for word in words(text, encoding.pieces, encoding.offsets) if not word.special])
+        runs = tuple((word.pieces[0], word.pieces[-1] + 1) for word in found[-1])
+        beginnings = model.tokenizer.beginnings(spellings([word.text for word in found[-1]]))
+        worded.append(WordedSentence(encoding.ids, runs, beginnings))
+    spans = [[(word.start, word.end) for word in side] for side in found]
+    written = [[text[start:end] for start, end in side] for text, side in zip((source, target), spans, strict=True)]
+    return SentencePair((worded[0], worded[1]), (spans[0], spans[1]), (written[0], written[1]))
 
 
 async def passage_links(
@@ -29,7 +83,7 @@ async def passage_links(
 
     Only a sentence with a boundary of a mark inside is aligned by words. Any other sentence is one link.
     """
-    links: list[Link] = []
+    result: list[Link] = []
     done, written = 0, 0
     for sentence in sentences:
         start, end = sentence.span
@@ -37,12 +91,12 @@ async def passage_links(
         target = sentence.targets[0]
         if any(start < boundary < end for boundary in boundaries):
             inside = await _links_within(engine, segmented.leg, sentence)
-            links += [(_shift(source, start), _shift(goal, written)) for source, goal in inside]
+            result += [(_shift(source, start), _shift(goal, written)) for source, goal in inside]
         else:
-            links.append(((start, end), (written, written + len(target))))
+            result.append(((start, end), (written, written + len(target))))
         written += len(target)
         done = end
-    return links
+    return result
 
 
 async def sentence_links(
@@ -52,15 +106,15 @@ async def sentence_links(
     attention of the model, or by position if that is not available."""
     decoding = leg.model.tokenizer.decode_pieces(tokens)
     pair = sentence_pair(leg, read, decoding.text)
-    links: list[Link] = []
+    linked: list[Link] = []
     if attention := await sentence_attention(engine, leg, ids, tokens, pair):
         encoding, (soft, evidence) = leg.encode(read), attention
         if pair is not None and evidence is not None:
             sources = words(read, encoding.pieces, encoding.offsets)
             targets = words(decoding.text, decoding.pieces, decoding.offsets)
-            links = sorted(pair.links(evidence, soft, sources, targets))
-        links = links or _links_by_attention(soft, encoding.offsets, decoding.offsets)
-    return links or links_by_position(read, decoding.text)
+            linked = sorted(pair.links(evidence, soft, sources, targets))
+        linked = linked or _links_by_attention(soft, encoding.offsets, decoding.offsets)
+    return linked or links_by_position(read, decoding.text)
 
 
 async def sentence_attention(
@@ -83,11 +137,11 @@ async def _links_within(engine: EngineClient, leg: Leg, sentence: Sentence) -> l
         return [(word.span(), word.span()) for word in WORD.finditer(target)]
     if sentence.copied or bool(sentence.to_read) != bool(sentence.to_target):  # the model's text was repaired
         return links_by_position(source, target)
-    links = await sentence_links(engine, leg, sentence.read, sentence.ids, sentence.hypotheses[0].tokens)
+    linked = await sentence_links(engine, leg, sentence.read, sentence.ids, sentence.hypotheses[0].tokens)
     if not sentence.to_read:
-        return links
+        return linked
     sources, goals = OffsetMap(reverse(sentence.to_read)), OffsetMap(sentence.to_target)
-    return [(sources.span(source), goals.span(goal)) for source, goal in links]
+    return [(sources.span(source), goals.span(goal)) for source, goal in linked]
 
 
 def _links_by_attention(soft: Weights, sources: Sequence[Span], targets: Sequence[Span]) -> list[Link]:
@@ -105,9 +159,9 @@ def _links_by_attention(soft: Weights, sources: Sequence[Span], targets: Sequenc
 
 def links_by_position(source: str, target: str) -> list[Link]:
     """Links each target word to the source word at the same relative position."""
-    words = [found.span() for found in WORD.finditer(source)]
-    goals = [found.span() for found in WORD.finditer(target)]
-    return [(words[i * len(words) // len(goals)], goal) for i, goal in enumerate(goals)] if words else []
+    sources = [match.span() for match in WORD.finditer(source)]
+    goals = [match.span() for match in WORD.finditer(target)]
+    return [(sources[i * len(sources) // len(goals)], goal) for i, goal in enumerate(goals)] if sources else []
 
 
 def _shift(span: Span, by: int) -> Span:

@@ -6,7 +6,7 @@ import asyncio
 import math
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from model.search.options import DecodingOptions
 from model.search.search import normalize
@@ -16,7 +16,7 @@ from server.observability.metrics import Metrics
 from server.text.language_id import LanguageDetector
 from server.text.offsets import Run
 from server.translation.catalog import Leg
-from server.translation.segments import Segment
+from server.translation.preparation import Segment
 from server.translation.types import NO_TIMINGS, Flag, Sentence, TranslationRequest
 
 Result = TypeVar("Result")
@@ -63,27 +63,20 @@ class Draft:
         )  # fmt: skip
 
 
-class Pass(Protocol):
-    """A module of `server.translation.passes`."""
-
-    def rows(self, request: TranslationRequest) -> int:
-        """Returns the rows that the pass adds to those of the first decoding, for admission. The width of the beam is
-        known in the options. A rescue of a few sentences counts as 0."""
-        ...
-
-    async def apply(self, context: SentenceContext, draft: Draft) -> Draft:
-        """Returns the draft, or a better one."""
-        ...
+Pass = Callable[["SentenceContext", Draft], Coroutine[Any, Any, Draft]]
+"""`apply` of a module of `server.translation.passes`: returns the draft, or a better one."""
 
 
 @dataclass(frozen=True, slots=True)
 class SentenceContext:
     """One segment with the model of its leg, the request (its options, its caller), and the passes over its translation.
-    `on_progress` receives the tokens of the first decoding. The caller keeps the model loaded."""
+    `options` are those of the request with what the model adds. `on_progress` receives the tokens of the first decoding.
+    The caller keeps the model loaded."""
 
     segment: Segment
     leg: Leg
     request: TranslationRequest
+    options: DecodingOptions
     priority: int
     passes: tuple[Pass, ...]
     engine: EngineClient
@@ -91,16 +84,11 @@ class SentenceContext:
     metrics: Metrics
     on_progress: Callable[[tuple[int, ...]], None] | None = None
 
-    @property
-    def options(self) -> DecodingOptions:
-        """The options of the decoding, with what the model adds."""
-        return self.leg.decoding_options(self.request.options)
-
     async def translate(self) -> Draft:
         """Decodes the segment and runs the passes."""
         draft = await self.decode(self.segment, on_progress=self.on_progress)
         for step in self.passes:
-            draft = await step.apply(self, draft)
+            draft = await step(self, draft)
         return draft
 
     async def decode(
@@ -115,11 +103,11 @@ class SentenceContext:
         scored. A segment without ids is copied."""
         if not segment.ids:
             return Draft(segment, COPIED)
-        options = self.request.options
-        if prefix:
-            options = replace(options, prefix=prefix)
-        if target is not None:
-            options = replace(options, target=target, hypotheses=1)
+        options = self.options
+        if prefix or target is not None:  # these are not reranked
+            hypotheses = self.request.options.hypotheses if target is None else 1
+            given = replace(self.request.options, prefix=prefix, target=target, hypotheses=hypotheses)
+            options = self.leg.decoding_options(given)
         answer = await self.answer(self.leg, segment.ids, options, on_progress)
         return Draft(segment, answer, self.leg.model.tokenizer.decode(answer.hypotheses[0].tokens))
 
@@ -135,7 +123,7 @@ class SentenceContext:
         return await self.engine.translate(
             leg.model,
             ids,
-            leg.decoding_options(options),
+            options,
             priority=self.priority,
             client=self.request.client,
             weight=self.request.weight,

@@ -18,8 +18,11 @@ from server.translation.passes import (
 )
 from server.translation.types import Sentence, TranslationRequest
 
-PASSES: tuple[Pass, ...] = (reranking, first_letter, masked_names, terms, spans, checks, local_numbers, retry)
+_MODULES = (reranking, first_letter, masked_names, terms, spans, checks, local_numbers, retry)
+PASSES: tuple[Pass, ...] = tuple([module.apply for module in _MODULES])
 """The passes in order. A new one is a file in `passes/` and a name here."""
+ROWS = (reranking.rows, checks.rows, retry.rows)
+"""The rows that passes add to those of the first decoding, for admission. A rescue of a few sentences counts as 0."""
 IN_FLIGHT = 512
 """Segments of a text that are at the workers at the same time: enough for every slot of a GPU."""
 _BURST = 32
@@ -28,7 +31,7 @@ _BURST = 32
 
 def rows(request: TranslationRequest) -> int:
     """Returns the rows that a sentence costs: those of its beam, and those that each pass states."""
-    return request.options.beam_size + sum([step.rows(request) for step in PASSES])
+    return request.options.beam_size + sum([rows_of(request) for rows_of in ROWS])
 
 
 async def translate(

@@ -1,16 +1,29 @@
-"""Loads the models of the weights folder and replaces them while the server runs."""
+"""Finds model folders, reads everything but their weights, and loads and replaces models while the server runs."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from pathlib import Path
 from typing import Any
 
+from model.analysis.attention_alignment import AlignmentChoice
+from model.analysis.confidence import FILE, Confidence
+from model.atomic_write import PART_SUFFIX
+from model.model_folder import MAX_BEAM, FolderError, find_folders, read_folder
+from model.symbols import FORMAL, INFORMAL
+from model.weight_files import hash_of_files, weight_bytes
 from server.engine.client.engine_client import EngineClient
+from server.errors import SettingsError
 from server.text.language_id import LanguageDetector
 from server.translation.catalog import ModelCatalog, ServedModel
-from server.translation.model_discovery import find_models
 from server.translation.translator import Translator
+
+log = logging.getLogger(__name__)
+ENDS_BYTES, STEP_BYTES = 1_000_000, 131_072
+"""Number of bytes at each end of a file that its folder's fingerprint covers, and distance of the samples between them.
+A matrix of weights that has changed contains several samples."""
+SETTING = "--weights (ATTENTIVE_WEIGHTS)"
 
 
 class ServedModels:
@@ -82,3 +95,81 @@ class ServedModels:
             else:
                 after[model.name] = model
         return after
+
+
+def find_models(weights: Path, slots: int = 0) -> tuple[list[ServedModel], dict[str, str]]:
+    """Returns the models under a folder, and for each unusable folder one sentence with the reason, by folder name.
+    Beams that no request chooses are at most `slots` wide, if that is not 0.
+
+    Raises SettingsError if there is no usable model.
+    """
+    weights = weights.absolute()  # for the messages
+    try:
+        folders = find_folders(weights)
+    except (FolderError, OSError) as error:
+        raise SettingsError(f"{SETTING}: {error}") from None
+    models: dict[str, ServedModel] = {}
+    errors: dict[str, str] = {}
+    for folder in folders:
+        try:
+            model = read_model(folder, slots)
+            if model.name in models:
+                raise FolderError(f"Another folder already serves a model with the name {model.name!r}.")
+            models[model.name] = model
+        except (FolderError, OSError) as error:
+            errors[folder.name] = str(error)
+            log.error("model folder %s cannot be used: %s", folder.name, error)
+    if not models:
+        reasons = "".join(f" {name}: {reason}" for name, reason in errors.items())
+        raise SettingsError(f"{SETTING}: there is no usable model in {str(weights)!r}.{reasons}")
+    return list(models.values()), errors
+
+
+def read_model(folder: Path, slots: int = 0) -> ServedModel:
+    """Reads one model folder. Raises FolderError with a one-sentence message if it cannot be used."""
+    read = read_folder(folder)
+    if not read.pairs:
+        raise FolderError("config.json names no language pairs.")
+    try:
+        alignment = AlignmentChoice.load(folder, read.model.decoder_layers, read.model.heads)
+    except ValueError as error:
+        raise FolderError(f"{error}.") from None
+    tokenizer = read.load_tokenizer()
+    knows_forms = tokenizer.has(FORMAL) and tokenizer.has(INFORMAL)
+    return ServedModel(
+        name=read.name or folder.name,
+        folder=folder,
+        pairs=read.pairs,
+        license=read.license,
+        max_length=read.model.max_length - (1 if read.first_tokens else 0),  # the first token has a position too
+        tokenizer=tokenizer,
+        alignment=alignment,
+        version=fingerprint(folder),
+        formality=frozenset(read.formality if knows_forms else ()),
+        beam_size=min(read.generation.beam_size or 1, slots or MAX_BEAM),
+        widest_beam=min(slots or MAX_BEAM, MAX_BEAM),
+        length_penalty=read.generation.length_penalty,
+        bytes=weight_bytes(folder),  # before the confidence, whose log would name missing weights first
+        confidence=read_confidence(folder),
+        segment_length=read.segment_length,
+    )
+
+
+def read_confidence(folder: Path) -> Confidence | None:
+    """Returns the calibration of a model folder. A missing, outdated or damaged one leaves translations without
+    confidence; the log names the last two."""
+    try:
+        confidence = Confidence.load(folder)
+    except ValueError as error:
+        log.warning("%s", error)
+        return None
+    if confidence is None and (folder / FILE).is_file():
+        log.warning("%s: %s was fitted for other weights; run `attentive calibrate`", folder.name, FILE)
+    return confidence
+
+
+def fingerprint(folder: Path) -> str:
+    """Returns a hash of a folder's content: names and sizes of its files, and of each the first and last megabyte and
+    samples between them. Markdown files are ignored, and files that are being written."""
+    files = [file for file in sorted(folder.iterdir()) if file.is_file() and file.suffix not in (".md", PART_SUFFIX)]
+    return hash_of_files(files, ENDS_BYTES, STEP_BYTES)[:12]

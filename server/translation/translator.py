@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain, islice
 
+from model.search.options import DecodingOptions
 from server.access.admission import Admission
 from server.engine.client.engine_client import EngineClient
 from server.observability.metrics import Metrics
@@ -20,11 +21,10 @@ from server.text.markup.passages import Passage
 from server.text.markup.projection import Link
 from server.translation import sentence
 from server.translation.alignment import passage_links
-from server.translation.cache.result_cache import ResultCache
 from server.translation.catalog import AUTO, Leg, ModelCatalog
 from server.translation.context import SentenceContext, gather_or_cancel
-from server.translation.preparation import PreparedText, prepare, segment_passages
-from server.translation.segments import Segment, SegmentedText
+from server.translation.preparation import PreparedText, Segment, SegmentedText, prepare, segment_passages
+from server.translation.result_cache import ResultCache
 from server.translation.time_limit import time_limit
 from server.translation.types import (
     FAULTS,
@@ -178,30 +178,35 @@ class Translator:
                 segmented = segment_passages(passages, leg, request, first=False)
             # Alternatives are those of the last leg: every alternative of an earlier leg would need its own second leg.
             last = number == len(prepared.route) - 1
-            options = request.options if last else dataclasses.replace(request.options, hypotheses=1)
-            # A sentence in the pivot language is of no use as the source of a flagged one.
-            on_flag = "mark" if len(prepared.route) > 1 and request.on_flag == "source" else request.on_flag
             leg_request = request
-            if len(prepared.route) > 1:
+            if len(prepared.route) > 1:  # a sentence in the pivot language is of no use as the source of a flagged one
+                options = request.options if last else dataclasses.replace(request.options, hypotheses=1)
+                on_flag = "mark" if request.on_flag == "source" else request.on_flag
                 leg_request = dataclasses.replace(request, options=options, on_flag=on_flag)
+            options = leg.decoding_options(leg_request.options)
             async with self.engine.holding(leg.model):
                 sentences = await self._sentences(
-                    segmented, leg_request, priority, prepared.number, listener if last else None
+                    segmented, leg_request, options, priority, prepared.number, listener if last else None
                 )
                 links = [
                     await passage_links(self.engine, part, within, passage.boundaries) if passage.marks else ()
                     for passage, part, within in zip(passages, segmented, sentences, strict=True)
                 ]
-            hypotheses = _translated_passages(passages, segmented, sentences, links, options.hypotheses)
+            hypotheses = _translated_passages(passages, segmented, sentences, links, leg_request.options.hypotheses)
             texts = ["".join(map(Passage.render, hypothesis)) for hypothesis in hypotheses]
             passages = hypotheses[0]
-            flat = tuple(chain.from_iterable(sentences))
-            options = leg.decoding_options(options)
             legs.append(
                 TranslatedLeg(
-                    leg.model.name, leg.model.key, leg.source, leg.target, texts[0], flat, options.beam_size, options.rerank
+                    leg.model.name,
+                    leg.model.key,
+                    leg.source,
+                    leg.target,
+                    texts[0],
+                    tuple(chain.from_iterable(sentences)),
+                    options.beam_size,
+                    options.rerank,
                 )
-            )  # fmt: skip
+            )
         if (
             request.on_flag == "source"
             and len(legs) > 1
@@ -218,6 +223,7 @@ class Translator:
         self,
         segmented: Sequence[SegmentedText],
         request: TranslationRequest,
+        options: DecodingOptions,
         priority: int,
         number: int,
         listener: ProgressListener | None,
@@ -226,11 +232,19 @@ class Translator:
         pairs = [(segment, part.leg) for part in segmented for segment in part.segments]
         contexts = [
             SentenceContext(
-                segment, leg, request, priority, sentence.PASSES, self.engine, self.detector, self._metrics,
+                segment,
+                leg,
+                request,
+                options,
+                priority,
+                sentence.PASSES,
+                self.engine,
+                self.detector,
+                self._metrics,
                 _token_progress(listener, number, position, segment, leg),
             )
             for position, (segment, leg) in enumerate(pairs)
-        ]  # fmt: skip
+        ]
         on_sentence = partial(listener.on_sentence, number) if listener else None
         sentences = iter(await sentence.translate(contexts, on_sentence))
         return [list(islice(sentences, len(part.segments))) for part in segmented]

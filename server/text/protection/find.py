@@ -8,16 +8,21 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TypeVar
 
 from server.text.languages import ADDRESS, may_hold_address
+from server.text.protection.glossary import TermMatch
 from server.text.protection.icu import read_message
 from server.text.protection.patterns import INLINE_TAGS, KIND, MAY_HOLD, PATH, ROLES, Role
 from server.text.segmentation import Span
 
 CLOSING = ".,;:!?)]}\"'»”’…"
 """Characters after an address that belong to the sentence."""
+NUMBER_SIGN = "#"
+"""Stands for the number in the arms of an ICU message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +41,14 @@ class ProtectedSpan:
     written: str = ""
 
 
-def find_protected_spans(text: str, terms: re.Pattern[str] | None = None) -> list[ProtectedSpan]:
-    """Returns the protected spans of a text in order. They do not overlap. `terms` finds further ones."""
-    if terms is None and MAY_HOLD.search(text) is None and not may_hold_address(text):
+Part = TypeVar("Part", ProtectedSpan, TermMatch)
+
+
+def find_protected_spans(text: str, kept: tuple[str, ...] = ()) -> list[ProtectedSpan]:
+    """Returns the protected spans of a text in order. They do not overlap. The words of `kept` are further ones."""
+    if not kept and MAY_HOLD.search(text) is None and not may_hold_address(text):
         return []
-    words = sorted(_words(text, terms), reverse=True)
+    words = sorted(_words(text, kept), reverse=True)
     spans: list[ProtectedSpan] = []
     position = 0
     while position < len(text):
@@ -49,7 +57,7 @@ def find_protected_spans(text: str, terms: re.Pattern[str] | None = None) -> lis
             words.pop()
         if words and (found is None or words[-1][0] <= found.start()):
             start, end = words.pop()
-            span = ProtectedSpan(start, end, "number" if text[start:end] == "#" else "word")
+            span = ProtectedSpan(start, end, "number" if text[start:end] == NUMBER_SIGN else "word")
         elif found is None:
             break
         else:
@@ -59,28 +67,31 @@ def find_protected_spans(text: str, terms: re.Pattern[str] | None = None) -> lis
     return _joined(_paired(spans))
 
 
-def term_pattern(terms: Collection[str]) -> re.Pattern[str] | None:
-    """Returns a pattern that finds the terms as whole words, longer ones first; None without terms."""
-    if not terms:
-        return None
-    wanted = sorted({term.strip() for term in terms if term.strip()}, key=len, reverse=True)
+@lru_cache(maxsize=64)
+def kept_pattern(kept: tuple[str, ...]) -> re.Pattern[str]:
+    """Returns a pattern that finds the terms as whole words, longer ones first."""
+    terms = sorted({term.strip() for term in kept if term.strip()}, key=len, reverse=True)
     parts = [
-        (r"(?<!\w)" if term[0].isalnum() else "") + re.escape(term) + (r"(?!\w)" if term[-1].isalnum() else "")
-        for term in wanted
+        (r"(?<!\w)" if term[0].isalnum() else "")
+        + re.escape(term)
+        + (r"(?!\w)" if term[-1].isalnum() or term == NUMBER_SIGN else "")
+        for term in terms
     ]
-    return re.compile("|".join(parts)) if parts else None
+    return re.compile("|".join(parts) or "(?!)")
 
 
-def spans_within(spans: Sequence[ProtectedSpan], start: int, end: int) -> list[ProtectedSpan]:
-    """Returns the spans that begin in [start, end), with positions counted from `start`. `spans` are in order."""
-    first = bisect_left(spans, start, key=lambda span: span.start)
-    last = bisect_left(spans, end, lo=first, key=lambda span: span.start)
-    return [replace(span, start=span.start - start, end=span.end - start) for span in spans[first:last]]
+def parts_within(parts: Sequence[Part], start: int, end: int) -> list[Part]:
+    """Returns the spans or terms that begin in [start, end), with positions counted from `start`. `parts` are in order."""
+    if not parts:
+        return []
+    first = bisect_left(parts, start, key=lambda part: part.start)
+    last = bisect_left(parts, end, lo=first, key=lambda part: part.start)
+    return [replace(part, start=part.start - start, end=part.end - start) for part in parts[first:last]]
 
 
-def _words(text: str, terms: re.Pattern[str] | None) -> list[Span]:
-    """Returns the terms, addresses and paths of a text."""
-    found = [match.span() for match in terms.finditer(text)] if terms else []
+def _words(text: str, kept: tuple[str, ...]) -> list[Span]:
+    """Returns the words of `kept`, the addresses and the paths of a text."""
+    found = [match.span() for match in kept_pattern(kept).finditer(text)] if kept else []
     if may_hold_address(text):
         for match in ADDRESS.finditer(text):
             end = match.start() + len(match[0].rstrip(CLOSING))

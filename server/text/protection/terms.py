@@ -7,10 +7,9 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from server.text.offsets import edited
-from server.text.protection.find import ProtectedSpan
+from server.text.protection.find import ProtectedSpan, find_protected_spans
 from server.text.protection.glossary import Entry, TermIndex, TermMatch, term_key
 
 Edit = tuple[int, int, str]
@@ -23,8 +22,8 @@ _ENDING = 3
 """Longest ending that an inflected word may add to a term."""
 
 
-def find_terms(
-    text: str, glossary: TermIndex, spans: Sequence[ProtectedSpan], lines: bool, writable: Callable[[str], bool]
+def find_parts(
+    text: str, kept: tuple[str, ...], glossary: TermIndex | None, lines: bool, writable: Callable[[str], bool]
 ) -> tuple[list[ProtectedSpan], list[TermMatch]]:
     """Returns the protected spans and the terms of a text, both in order and without overlaps. With `lines` no term
     contains a line end.
@@ -32,27 +31,20 @@ def find_terms(
     A term with protected spans inside becomes a protected span itself, if its translation has the same ones; so does a
     term whose translation is not `writable` by the model.
     """
-    matches = glossary.find(text, [(span.start, span.end) for span in spans], lines)
+    spans = find_protected_spans(text, kept)
+    if glossary is None:
+        return spans, []
     terms: list[TermMatch] = []
     replaced: list[ProtectedSpan] = []
-    for match in matches:
+    for match in glossary.find(text, [(span.start, span.end) for span in spans], lines):
         inside = [span for span in spans if match.start <= span.start and span.end <= match.end]
         if not inside and writable(match.entry.target):
             terms.append(match)
         elif all(_is_kept(span, text, match) for span in inside):
             written = form(match, text, is_start(text, match.start))
             replaced.append(ProtectedSpan(match.start, match.end, "word", written=written))
-    if replaced:
-        outer = [span for span in spans if not any(one.start <= span.start < one.end for one in replaced)]
-        spans = sorted([*outer, *replaced], key=lambda span: span.start)
-    return list(spans), terms
-
-
-def terms_within(terms: Sequence[TermMatch], start: int, end: int) -> tuple[TermMatch, ...]:
-    """Returns the terms in [start, end), with positions counted from `start`."""
-    return tuple(
-        [replace(one, start=one.start - start, end=one.end - start) for one in terms if start <= one.start < end]
-    )
+    outer = [span for span in spans if not any(term.start <= span.start < term.end for term in replaced)]
+    return sorted([*outer, *replaced], key=lambda span: span.start), terms
 
 
 def with_translated_terms(text: str, terms: Sequence[TermMatch], spans: Sequence[ProtectedSpan]) -> str:

@@ -12,8 +12,7 @@ from dataclasses import replace
 from server.translation.catalog import Leg
 from server.translation.context import Draft, SentenceContext
 from server.translation.passes import reranking
-from server.translation.segments import Segment
-from server.translation.types import TranslationRequest
+from server.translation.preparation import Segment
 
 WORDS, SENTENCE_WORDS = 5, 3
 """The longest text that is read again, and the longest that ends as a sentence. Longer ones gain nothing."""
@@ -22,10 +21,6 @@ UNSURE = -0.3
 GAIN, GAIN_OVER_COPY = 0.2, 0.1
 """By how much the second reading's score must be higher, and by how much if the first translation copies the text."""
 _ENGLISH_I = re.compile(r"I\b")
-
-
-def rows(request: TranslationRequest) -> int:
-    return 0
 
 
 async def apply(context: SentenceContext, draft: Draft) -> Draft:

@@ -6,11 +6,6 @@ from dataclasses import replace
 
 from server.text.number_format import localize_numbers
 from server.translation.context import Draft, SentenceContext
-from server.translation.types import TranslationRequest
-
-
-def rows(request: TranslationRequest) -> int:
-    return 0
 
 
 async def apply(context: SentenceContext, draft: Draft) -> Draft:

@@ -9,15 +9,10 @@ from server.text.protection.find import ProtectedSpan
 from server.translation.catalog import Leg
 from server.translation.context import Draft, SentenceContext
 from server.translation.passes import reranking
-from server.translation.segments import Segment, with_spans
-from server.translation.types import TranslationRequest
+from server.translation.preparation import Segment, with_spans
 
 _RARE_LETTERS = frozenset("àâæçèéêëîïôœùûüÿ")
 """Letters that a vocabulary may lack although the language has them: a word such as Israël is translated."""
-
-
-def rows(request: TranslationRequest) -> int:
-    return 0
 
 
 async def apply(context: SentenceContext, draft: Draft) -> Draft:

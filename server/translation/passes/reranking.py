@@ -53,11 +53,13 @@ async def _reranked(context: SentenceContext, reverse: Leg, draft: Draft) -> Dra
     written = [reverse.encode_ids(text) for text in texts]
     if max(len(source) + 1, *map(len, written)) > model.max_length:
         return draft
-    scored = DecodingOptions(
-        target=source,
-        length_penalty=options.length_penalty,
-        normalization=options.normalization,
-        masked_heads=options.masked_heads,
+    scored = reverse.decoding_options(
+        DecodingOptions(
+            target=source,
+            length_penalty=options.length_penalty,
+            normalization=options.normalization,
+            masked_heads=options.masked_heads,
+        )
     )
     answers = await gather_or_cancel([context.answer(reverse, ids, scored) for ids in written])
     both = [

@@ -42,8 +42,14 @@ async def apply(context: SentenceContext, draft: Draft) -> Draft:
     if draft.copied:
         return draft
     options = replace(retry_options(context.options), hypotheses=request.options.hypotheses)
-    passes = tuple([step for step in context.passes if step.apply is not apply])
-    wider = replace(context, request=replace(request, options=options), passes=passes, on_progress=None)
+    passes = tuple([step for step in context.passes if step is not apply])
+    wider = replace(
+        context,
+        request=replace(request, options=options),
+        options=context.leg.decoding_options(options),
+        passes=passes,
+        on_progress=None,
+    )
     try:
         other = await wider.translate()
     except InvalidRequest:  # the beam has more rows than the server has slots

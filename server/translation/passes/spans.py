@@ -21,15 +21,10 @@ from server.translation.alignment import WORD, links_by_position, sentence_links
 from server.translation.catalog import Leg
 from server.translation.context import COPIED, Draft, SentenceContext, gather_or_cancel
 from server.translation.passes import reranking, terms
-from server.translation.segments import Segment, text_to_read
-from server.translation.types import TranslationRequest
+from server.translation.preparation import Segment, text_to_read
 
 _FORCED = 2
 """Most translations of a segment in which a stand-in that the model dropped is forced."""
-
-
-def rows(request: TranslationRequest) -> int:
-    return 0
 
 
 async def apply(context: SentenceContext, draft: Draft) -> Draft:

@@ -17,7 +17,6 @@ from server.text.segmentation import Span
 from server.translation.alignment import sentence_links
 from server.translation.catalog import Leg
 from server.translation.context import Draft, SentenceContext
-from server.translation.types import TranslationRequest
 
 SPACE = "\u2581"
 """The piece of a space alone."""
@@ -25,10 +24,6 @@ SPACED = ".,;:!?…)]}»”%"
 """Characters after which a space follows."""
 _FORCED = 8
 """Most translations of a segment with forced terms."""
-
-
-def rows(request: TranslationRequest) -> int:
-    return 0
 
 
 async def apply(context: SentenceContext, draft: Draft, forced: int = _FORCED) -> Draft:

@@ -17,7 +17,7 @@ from server.services import Services
 from server.translation.catalog import ModelCatalog
 from server.translation.context import COPIED, Draft
 from server.translation.passes.retry import is_better, retry_options
-from server.translation.segments import Segment
+from server.translation.preparation import Segment
 from server.translation.sentence import rows
 from server.translation.translator import estimated_tokens
 from server.translation.types import NO_TIMINGS, Translation, TranslationRequest

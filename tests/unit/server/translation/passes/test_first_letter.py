@@ -11,7 +11,7 @@ from server.engine.ipc.messages import TranslationResult
 from server.translation.catalog import Leg
 from server.translation.passes.first_letter import may_begin_small, with_small_first_letter
 from server.translation.passes.spans import with_capital_first_letter
-from server.translation.segments import segment_text
+from server.translation.preparation import segment_text
 from server.translation.types import Translation
 from tests.support.engine.fake_engine import FIRST, FakeEngine, FakeTokenizer, fake_model
 from tests.support.engine.translating import translated

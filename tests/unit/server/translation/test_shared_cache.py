@@ -7,13 +7,14 @@ import asyncio
 import redis as redis_client
 from starlette.testclient import TestClient
 
+from server.config import Settings
 from server.store.redis import RedisStore, name_of
 from server.store.redis_connection import connect
-from server.translation.cache import shared
-from server.translation.cache.shared import JSON, SharedCache
+from server.translation import result_cache
+from server.translation.result_cache import JSON, ResultCache
 from tests.support.servers.in_process import wait_for
 from tests.support.servers.ports import free_port
-from tests.unit.server.translation.cache.test_result_cache import ask, translation
+from tests.unit.server.translation.test_result_cache import ask, translation
 
 PREFIX = name_of("cache") + ":"
 INDEX, BYTES = PREFIX + "index", PREFIX + "bytes"
@@ -47,7 +48,7 @@ def test_what_one_server_translated_another_answers(serve, engine, redis):
 
 def test_no_text_is_in_a_key_and_nothing_of_a_private_request_is_in_redis(serve, redis):
     client = serve(state=redis, history=False)
-    ask(client, headers={"Cache-Control": "no-store"}, q="Geheim")
+    ask(client, headers=[("Cache-Control", "no-store")], q="Geheim")
     ask(client, q="Katze")
     wait_for(lambda: keys_of(redis))
     with redis_client.Redis.from_url(redis) as direct:
@@ -74,54 +75,34 @@ def test_a_value_that_is_not_ours_is_a_miss(serve, engine, redis):
     assert len(engine.submitted) == sent + 2
 
 
-def test_the_oldest_translations_are_dropped_beyond_the_bytes(redis):
+def shared(redis: str, size: int = 1_000_000) -> list[bool]:
+    """Adds five translations to the cache of one server and returns which another one finds."""
     one = translation()
-    size = len(JSON.dump_json(one))
     names = [bytes([number]) * 32 for number in range(5)]
 
     async def scenario() -> list[bool]:
-        state = RedisStore(connect(redis))
-        cache = SharedCache(state, 3 * size, 100.0)
+        store = RedisStore(connect(redis))
+        settings = Settings(cache_bytes=size, cache_seconds=100.0)
+        first, second = ResultCache(settings, store), ResultCache(settings, store)
+        await store.start()
         for name in names:
-            cache.add([name], [one])
-            await cache.write()
-        assert await state.execute("GET", BYTES) == str(3 * size).encode()
-        assert await state.execute("ZCARD", INDEX) == 3
-        assert 0 < await state.execute("PTTL", PREFIX + names[4].hex()) <= 100_000
-        found = await cache.find(names)
-        await state.stop()
-        return [translation is not None for translation in found]
+            first.add([name], [one])
+            await store._beat()
+        found = await second.find(names)
+        await store.stop()
+        return [number in found for number in range(5)]
 
-    assert asyncio.run(scenario()) == [False, False, True, True, True]
+    return asyncio.run(scenario())
+
+
+def test_the_oldest_translations_are_dropped_beyond_the_bytes(redis):
+    size = len(JSON.dump_json(translation()))
+    assert shared(redis, 3 * size) == [False, False, True, True, True]
+    with redis_client.Redis.from_url(redis) as direct:
+        assert (direct.get(BYTES), direct.zcard(INDEX)) == (str(3 * size).encode(), 3)
+        assert 0 < direct.pttl(PREFIX + (b"\4" * 32).hex()) <= 100_000
 
 
 def test_a_large_translation_is_not_shared(redis, monkeypatch):
-    monkeypatch.setattr(shared, "LARGEST", 10)
-
-    async def scenario() -> object:
-        state = RedisStore(connect(redis))
-        cache = SharedCache(state, 1_000_000, 100.0)
-        cache.add([b"x" * 32], [translation_of_test])
-        await cache.write()
-        found = await cache.find([b"x" * 32])
-        await state.stop()
-        return found
-
-    translation_of_test = translation()
-    assert asyncio.run(scenario()) == [None]
-
-
-def test_nothing_is_sent_while_redis_cannot_be_reached():
-    class Down:
-        up = False
-
-        def at_every_beat(self, task): ...
-
-    async def scenario() -> None:
-        cache = SharedCache(Down(), 1_000_000, 100.0)
-        assert await cache.find([b"x" * 32]) == [None]
-        cache.add([b"x" * 32], [one])
-        await cache.write()
-
-    one = translation()
-    asyncio.run(scenario())
+    monkeypatch.setattr(result_cache, "LARGEST", 10)
+    assert not any(shared(redis))

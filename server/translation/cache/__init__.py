@@ -1,1 +1,0 @@
-"""Results of earlier translations: in this process, and in Redis for all servers of one `--state`."""

@@ -1,0 +1,168 @@
+"""The result cache of one server: translations of whole texts in memory, and in Redis for all servers of one `--state`.
+
+A key is the SHA-256 of a text and of everything else that its translation depends on; it holds no text. It covers the
+content of all models, how their workers compute, the version of the server, and every field of the request that is not in
+NOT_KEYED, so that a new field is covered without a change here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from functools import partial
+from operator import attrgetter
+from sys import getsizeof
+from typing import TYPE_CHECKING
+
+from pydantic import TypeAdapter
+
+from server.config import Settings
+from server.errors import StateUnreachable
+from server.store.interface import Bounds
+from server.translation.catalog import AUTO, ModelCatalog
+from server.translation.types import Translation, TranslationRequest
+from server.version import server_version
+
+if TYPE_CHECKING:
+    from server.store.redis import RedisStore  # the client of Redis is an extra
+
+log = logging.getLogger(__name__)
+NOT_KEYED = frozenset({"texts", "client", "weight", "deadline", "remember", "storage"})
+"""Fields that do not change the translation of a text."""
+_SPECIAL = frozenset({"accepted", "glossary"})
+"""Fields of which only a part, or something made of them, is in the key."""
+KEYED_SETTINGS = ("slots", "shortlist")
+"""Settings of a server that can change its translations. A retry needs a wide beam, which few slots do not allow."""
+_plain_values = attrgetter(
+    *[field.name for field in fields(TranslationRequest) if field.name not in NOT_KEYED | _SPECIAL]
+)
+_ENTRY, _SENTENCE, _NUMBER = 700, 300, 40
+"""Bytes of an entry without its sentences, of a sentence with its hypotheses, and of a number in a tuple."""
+NAME = "cache"
+LARGEST, UNWRITTEN = 1_000_000, 16_000_000
+"""Bytes of JSON of a translation, and of those that wait to be written to Redis, beyond which they are not shared."""
+BATCH = 100
+"""Translations that are written to Redis at once."""
+JSON = TypeAdapter(Translation)
+
+
+class ResultCache:
+    """Keeps translations of about `cache_bytes`, each for `cache_seconds` on the monotonic `clock`. The least recently used
+    one is dropped first. `hits` and `misses` count texts. Belongs to one event loop.
+
+    A whole text is the unit, because a hit then skips everything: the queue, segmentation, tokenizing and the workers.
+    Identical sentences that are in flight at the same time are shared by the engine (`SingleFlight`). Servers with the
+    same `store` share their results: they are written at every beat of the store, and a failure is a miss.
+    """
+
+    def __init__(
+        self, settings: Settings, store: RedisStore | None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.hits = self.misses = self.shared_hits = 0
+        self.bytes = 0
+        self._server = (server_version(), *[getattr(settings, name) for name in KEYED_SETTINGS])
+        self._limit, self._seconds, self._clock = settings.cache_bytes, settings.cache_seconds, clock
+        self._entries: OrderedDict[bytes, tuple[float, int, Translation]] = OrderedDict()
+        self._store = store
+        self._unwritten: list[tuple[str, bytes]] = []
+        self._unwritten_bytes = 0
+        if store is not None:
+            store.at_every_beat(partial(self._write, store))
+
+    def keys(self, request: TranslationRequest, catalog: ModelCatalog, computation: tuple[str, ...]) -> list[bytes]:
+        """Returns one key per text of a request. `computation` says how the workers compute."""
+        glossary = request.glossary.fingerprint if request.glossary is not None else None
+        values = [self._server, catalog.fingerprint, computation, glossary, _plain_values(request)]
+        if request.source.strip().lower() == AUTO:
+            values.append(request.accepted)
+            if len(request.texts) > 1:  # their languages are detected together, each with the others as evidence
+                values.append(request.texts)
+        common = hashlib.sha256(f"{values!r}\n".encode())  # repr has escaped line ends and surrogates
+        keys = []
+        for text in request.texts:
+            key = common.copy()
+            key.update(text.encode("utf-8", "surrogatepass"))
+            keys.append(key.digest())
+        return keys
+
+    async def find(self, keys: Sequence[bytes], together: bool = False) -> dict[int, Translation]:
+        """Returns the translations of those keys that have one, as they were added, by position. With `together` it is
+        all or none."""
+        found: dict[int, Translation] = {}
+        for number, key in enumerate(keys):
+            if entry := self._entries.get(key):
+                if entry[0] <= self._clock():
+                    self._remove(key)
+                else:
+                    self._entries.move_to_end(key)
+                    found[number] = entry[2]
+        if self._store is not None and self._store.up and len(found) < len(keys):
+            found |= await self._shared(self._store, {n: key for n, key in enumerate(keys) if n not in found})
+        if together and len(found) < len(keys):
+            found = {}
+        self.hits += len(found)
+        self.misses += len(keys) - len(found)
+        return found
+
+    async def _shared(self, store: RedisStore, keys: dict[int, bytes]) -> dict[int, Translation]:
+        """Returns the translations in Redis, by position, and keeps them in memory."""
+        try:
+            values = await store.find_all(NAME, [key.hex() for key in keys.values()])
+            found = {n: JSON.validate_json(value) for n, value in zip(keys, values, strict=True) if value is not None}
+        except StateUnreachable:
+            return {}
+        except ValueError:
+            log.warning("the result cache in Redis holds a value that no server of this version wrote")
+            return {}
+        self.shared_hits += len(found)
+        for number, translation in found.items():
+            self._keep(keys[number], translation)
+        return found
+
+    def add(self, keys: Sequence[bytes], translations: Sequence[Translation]) -> None:
+        """Keeps translations by their keys. They are not shared while Redis cannot be reached."""
+        for key, translation in zip(keys, translations, strict=True):
+            self._keep(key, translation)
+            if self._store is not None and self._store.up and self._unwritten_bytes < UNWRITTEN:
+                value = JSON.dump_json(translation)
+                if len(value) <= LARGEST:
+                    self._unwritten.append((key.hex(), value))
+                    self._unwritten_bytes += len(value)
+
+    async def _write(self, store: RedisStore) -> None:
+        """Writes the translations that wait to Redis. They are dropped where this fails."""
+        records, self._unwritten, self._unwritten_bytes = self._unwritten, [], 0
+        bounds = Bounds(2**53, self._limit, self._seconds)
+        for start in range(0, len(records), BATCH):
+            await store.add(NAME, records[start : start + BATCH], bounds)
+
+    def _keep(self, key: bytes, translation: Translation) -> None:
+        if key in self._entries:
+            self._remove(key)
+        size, now = size_of(translation), self._clock()
+        self._entries[key] = (now + self._seconds, size, translation)
+        self.bytes += size
+        while self._entries:
+            oldest = next(iter(self._entries))
+            if self.bytes <= self._limit and self._entries[oldest][0] > now:
+                return
+            self._remove(oldest)
+
+    def _remove(self, key: bytes) -> None:
+        self.bytes -= self._entries.pop(key)[1]
+
+
+def size_of(translation: Translation) -> int:
+    """Returns the approximate bytes of a translation in memory."""
+    texts = [translation.text, *translation.alternatives, *[leg.text for leg in translation.legs]]
+    total = _ENTRY
+    for sentence in [sentence for leg in translation.legs for sentence in leg.sentences]:
+        texts += (sentence.source, sentence.read, *sentence.targets)
+        scores = [len(hypothesis.tokens) + len(hypothesis.token_scores) for hypothesis in sentence.hypotheses]
+        runs = len(sentence.to_read) + len(sentence.to_target)
+        total += _SENTENCE + _NUMBER * (len(sentence.ids) + sum(scores) + 3 * runs)
+    return total + sum(map(getsizeof, texts))
