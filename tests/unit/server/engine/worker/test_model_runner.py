@@ -37,6 +37,8 @@ CONFIG = ModelConfig(
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModelFolder]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # several would wait in loops for cores that the worker uses
     torch.manual_seed(1)
     made = ModelFolder(
         path=tmp_path_factory.mktemp("weights") / "tiny",
@@ -50,6 +52,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModelFolder]:
     )
     save_model(made, Transformer(CONFIG))
     yield made
+    torch.set_num_threads(threads)
 
 
 def sources(number: int) -> list[tuple[int, ...]]:
