@@ -60,22 +60,6 @@ def test_mastodon(http):
     assert all(isinstance(guess["confidence"], int) for guess in answer["detectedLanguage"])
 
 
-def test_mastodon_with_deepl(http):
-    """A form with a repeated field, as Ruby encodes it."""
-    fields = [
-        ("text", "<p>The dog sleeps.</p>"),
-        ("text", "Where is the station?"),
-        ("source_lang", ""),
-        ("target_lang", "de"),
-        ("tag_handling", "html"),
-    ]
-    headers = {"Content-Type": "application/x-www-form-urlencoded", "Authorization": "DeepL-Auth-Key some-key"}
-    answer = http.post("/v2/translate", content=urlencode(fields), headers=headers).json()
-    assert [translation["detected_source_language"] for translation in answer["translations"]] == ["EN", "EN"]
-    codes = [language["language"] for language in http.get("/v2/languages?type=target", headers=headers).json()]
-    assert "DE" in codes
-
-
 def test_discourse(http):
     headers = {"Content-Type": "application/x-www-form-urlencoded"}
     text = "<p>The dog sleeps in the old house.</p>"

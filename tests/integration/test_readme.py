@@ -11,7 +11,6 @@ import dataclasses
 import json
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -111,37 +110,22 @@ def check_shell(command: str, answer: str | None, shipped: LiveServer, folder: P
         case "attentive":
             program = [*words[1:], "--help"] if words[1] in {"serve", "pull", "import", "export"} else words[1:]
             run([sys.executable, "-m", "server", *program], given=given)
-        case "python" | "python3":
-            assert words[1] == "-m"
-            run([sys.executable, "-m", words[2], "--help"])
         case "docker":
             check_docker(words)
-        case "promtool":
-            if shutil.which("promtool"):
-                run(words)
-        case "kubectl":
-            assert (ROOT / words[-1] / "kustomization.yaml").is_file()
-        case "git" | "cd" | "echo":
-            pass
         case unknown:
             pytest.fail(f"The README has a command that this test does not support: {unknown}")
 
 
 def check_docker(words: list[str]) -> None:
-    """Checks that the files of a docker command and the services and profiles of a compose command exist."""
-    if words[1] == "compose":
-        services = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))["services"]
-        known = {*services, *(profile for service in services.values() for profile in service.get("profiles", ()))}
-        if words[2] == "exec":
-            assert words[3] in services
-            assert words[4] == "attentive"
-            run([sys.executable, "-m", "server", *words[5:], "--help"])
-            return
-        verbs = {"up", "down", "build", "logs", "ps"}
-        assert all(word in known | verbs or word.startswith("-") for word in words[2:])
+    """Checks that the services and profiles of a compose command exist."""
+    services = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))["services"]
+    known = {"up", *services, *(profile for service in services.values() for profile in service.get("profiles", ()))}
+    assert words[1] == "compose"
+    if words[2] == "exec":
+        assert words[3] in services and words[4] == "attentive"
+        run([sys.executable, "-m", "server", *words[5:], "--help"])
     else:
-        assert words[1] in {"build", "run"}
-        assert (ROOT / "Dockerfile").is_file()
+        assert all(word in known or word.startswith("-") for word in words[2:])
 
 
 @pytest.mark.parametrize("block", CASES)
@@ -153,15 +137,6 @@ def test_readme_block_runs(block: Block, shipped: LiveServer, tmp_path: Path) ->
         exec(block.text.replace("http://localhost:8000", shipped.url), {"__name__": "readme"})
     else:
         assert block.language in {"text", "mermaid"}
-
-
-def test_readme_refers_to_existing_files() -> None:
-    for document in DOCUMENTS:
-        for target in re.findall(r"\]\(([^)#]+)\)", document.read_text(encoding="utf-8")):
-            if "://" not in target:
-                assert (document.parent / target).exists(), target
-        for target in re.findall(r"`((?:\w+/)+[\w.]*)`", document.read_text(encoding="utf-8")):
-            assert (ROOT / target).exists(), target
 
 
 def test_readme_has_the_correct_defaults_of_settings() -> None:

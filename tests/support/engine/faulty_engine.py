@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import count
 
 import numpy as np
@@ -15,7 +15,7 @@ from model.symbols import PLACEHOLDERS
 from model.tokenizer import Decoding, Encoding
 from server.engine.ipc.messages import AttentionResult, Timings, TranslationResult
 from server.text.protection.stand_ins import NAMES, NUMBERS
-from tests.support.engine.fake_engine import EOS, FakeEngine
+from tests.support.engine.fake_engine import EOS, FakeEngine, FakeTokenizer
 
 _PIECE = re.compile(rf"{'|'.join(PLACEHOLDERS)}|\w+|[^\w\s]")
 FAULTS = ("none", "none", "drop", "double", "double at the end", "change")
@@ -26,7 +26,7 @@ def translated_word(word: str) -> str:
     return word if any(map(str.isdigit, word)) or word in NAMES else word[::-1]
 
 
-class WordTokenizer:
+class WordTokenizer(FakeTokenizer):
     """One id per word. `kind` decides about stand-ins: "symbols", "names" or "none"."""
 
     joint = False
@@ -39,12 +39,6 @@ class WordTokenizer:
     def is_piece(self, text: str) -> bool:
         return text in self._known
 
-    def first_token(self, target_language: str) -> int | None:
-        return None
-
-    def may_spell(self, ids: Iterable[int]) -> bool:
-        return False
-
     def encode(
         self, text: str, target_language: str | None = None, source_language: str | None = None, symbol: str = ""
     ) -> Encoding:
@@ -55,11 +49,6 @@ class WordTokenizer:
             (*pieces, "</s>"),
             (*(match.span() for match in found), (len(text), len(text))),
         )
-
-    def encode_ids(
-        self, text: str, target_language: str | None = None, source_language: str | None = None, symbol: str = ""
-    ) -> tuple[int, ...]:
-        return self.encode(text).ids
 
     def symbol_of(self, ids: Sequence[int], target_language: str, source_language: str, symbols: Sequence[str]) -> str:
         return ""

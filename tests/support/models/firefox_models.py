@@ -16,7 +16,13 @@ from torch.nn import functional
 from model.config import ModelConfig
 from model.convert.marian.reader import marian_sinusoids
 from model.transformer import Transformer
-from tests.support.models.marian_models import made_up_text, marian_arrays, marian_options, train_sentencepiece
+from tests.support.models.marian_models import (
+    made_up_text,
+    marian_arrays,
+    marian_options,
+    sharpened,
+    train_sentencepiece,
+)
 
 Precision = Literal["float32", "int8"]
 _TYPES = {"float32": 0x404, "int8": 0x4101, "bytes": 0x101}
@@ -50,21 +56,6 @@ def random_firefox(
     if vocabularies == 2:
         transformer.projection.weight = transformer.embedding.weight
     write_firefox(folder / "model.ende.intgemm.alphas.bin", transformer, precision)
-    return transformer
-
-
-def sharpened(transformer: Transformer) -> Transformer:
-    """Scales the weights so that targets depend on the sources and some end before the maximum length."""
-    config = transformer.config
-    with torch.no_grad():
-        for name, parameter in transformer.named_parameters():
-            if parameter.dim() == 1 and "norm.weight" not in name:
-                parameter.normal_(std=0.2)
-            elif "attention" in name:
-                parameter.mul_(2.0)
-            elif "recurrence" in name or "embedding" in name:
-                parameter.mul_(1.5)
-        transformer.output_bias[config.eos_id] = 2.5
     return transformer
 
 

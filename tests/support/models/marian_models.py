@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import random
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -190,14 +189,6 @@ def random_sources(count: int, size: int, end: int, seed: int, avoid: tuple[int,
     return [[*(chance.choice(usable) for _ in range(chance.randint(1, 14))), end] for _ in range(count)]
 
 
-def without_end(ids: list[int], end: int, pad: int) -> Iterator[int]:
-    """Yields the generated ids after the start token and before the end of sentence."""
-    for i in ids[1:]:
-        if i in (end, pad):
-            return
-        yield i
-
-
 def random_marian(
     folder: Path, seed: int = 0, *, vocabularies: int = 1, tied_output: bool = False, **changes: Any
 ) -> Transformer:
@@ -239,19 +230,28 @@ def random_marian(
     transformer = Transformer(config).eval()
     if tied_output:
         transformer.projection.weight = transformer.embedding.weight
-    with torch.no_grad():
-        for tensor_name, parameter in transformer.named_parameters():
-            if parameter.dim() == 1 and "norm.weight" not in tensor_name:
-                parameter.normal_(std=0.2)
-            elif "attention" in tensor_name:
-                parameter.mul_(2.0)
-        transformer.output_bias[end] = 2.0
+    sharpened(transformer)
     write_marian(folder / "model.npz", transformer)
     files = ["vocab.yml", "vocab.yml"] if vocabularies == 1 else ["source.yml", "target.yml"]
     for file, vocabulary in zip(files, (source, target), strict=True):
         lines = "".join(f"{json.dumps(piece, ensure_ascii=False)}: {i}\n" for piece, i in vocabulary.items())
         (folder / file).write_text(lines, encoding="utf-8")
     (folder / "decoder.yml").write_text(yaml.safe_dump({"models": ["model.npz"], "vocabs": files, "beam-size": 6}))
+    return transformer
+
+
+def sharpened(transformer: Transformer) -> Transformer:
+    """Scales the weights so that targets depend on the sources and some end before the maximum length."""
+    config = transformer.config
+    with torch.no_grad():
+        for name, parameter in transformer.named_parameters():
+            if parameter.dim() == 1 and "norm.weight" not in name:
+                parameter.normal_(std=0.2)
+            elif "attention" in name:
+                parameter.mul_(2.0)
+            elif "recurrence" in name or "embedding" in name:
+                parameter.mul_(1.5)
+        transformer.output_bias[config.eos_id] = 2.5
     return transformer
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,8 @@ from tests.support.models.folders import hypotheses
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """`path` is the folder of transformers; targets begin with `first_token` and have at most `limit` further tokens."""
+    """`path` is the folder of transformers, which writes `start_tokens` before a target; targets begin with `first_token` and
+    have at most `limit` further tokens."""
 
     path: Path
     theirs: Any
@@ -28,6 +30,12 @@ class Pair:
     sources: Sequence[Sequence[int]]
     limit: int
     first_token: int | None = None
+    start_tokens: int = 1
+
+    def targets(self, sequences: torch.Tensor) -> list[list[int]]:
+        """Returns generated ids without the start tokens and without the end and the padding."""
+        ends = (self.theirs.config.eos_token_id, self.theirs.config.pad_token_id)
+        return [list(takewhile(lambda i: i not in ends, ids[self.start_tokens :])) for ids in sequences.tolist()]
 
     def padded(self, cases: int | None = None) -> tuple[torch.Tensor, torch.Tensor]:
         """Returns the ids and the mask of the first sources, (B, S) each."""

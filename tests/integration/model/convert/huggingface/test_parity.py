@@ -17,7 +17,7 @@ from model.convert.ctranslate2.export import export_ctranslate2
 from model.convert.importer import ImportOptions, import_model
 from model.convert.vocabulary import folder_pieces
 from tests.support.models.folders import ctranslate2_pieces
-from tests.support.models.marian_models import random_huggingface, random_sources, without_end
+from tests.support.models.marian_models import random_huggingface, random_sources
 from tests.support.models.transformers_pairs import Pair
 
 pytestmark = pytest.mark.numeric
@@ -71,12 +71,8 @@ def test_teacher_forced_logits_are_equal(pair: Pair) -> None:
 
 
 def test_greedy_targets_are_equal(pair: Pair) -> None:
-    theirs = pair.generate(num_beams=1).sequences.tolist()
-    ours = pair.translate(beam_size=1)
-    end = pair.folder.model.eos_id
-    assert [list(h[0].tokens) for h in ours] == [
-        list(without_end(ids, end, pair.theirs.config.pad_token_id)) for ids in theirs
-    ]
+    theirs = pair.generate(num_beams=1).sequences
+    assert [list(best.tokens) for best, *_ in pair.translate(beam_size=1)] == pair.targets(theirs)
 
 
 @pytest.mark.parametrize("beam", [1, 4])
@@ -86,12 +82,9 @@ def test_targets_without_repeated_n_grams_are_equal(pair: Pair, beam: int, size:
         pytest.skip("With six random layers, many prefixes have equal distributions, so that beams tie.")
     if beam > 1 and pair.theirs.generation_config.renormalize_logits:
         pytest.skip("transformers also renormalizes the distribution without the blocked n-grams.")
-    theirs = pair.generate(num_beams=beam, no_repeat_ngram_size=size).sequences.tolist()
+    theirs = pair.generate(num_beams=beam, no_repeat_ngram_size=size).sequences
     ours = pair.translate(beam_size=beam, no_repeat_ngram_size=size, length_penalty=1.0)
-    end = pair.folder.model.eos_id
-    assert [list(h[0].tokens) for h in ours] == [
-        list(without_end(ids, end, pair.theirs.config.pad_token_id)) for ids in theirs
-    ]
+    assert [list(best.tokens) for best, *_ in ours] == pair.targets(theirs)
 
 
 @pytest.mark.parametrize("alpha", [0.6, 1.0])
@@ -99,9 +92,7 @@ def test_targets_without_repeated_n_grams_are_equal(pair: Pair, beam: int, size:
 def test_beam_4_targets_and_scores_are_equal(pair: Pair, alpha: float, early_stopping: bool) -> None:
     theirs = pair.generate(num_beams=4, num_return_sequences=4, length_penalty=alpha, early_stopping=early_stopping)
     ours = pair.translate(beam_size=4, hypotheses=4, length_penalty=alpha, early_stopping=early_stopping)
-    end = pair.folder.model.eos_id
-    expected = [list(without_end(ids, end, pair.theirs.config.pad_token_id)) for ids in theirs.sequences.tolist()[::4]]
-    assert [list(listed[0].tokens) for listed in ours] == expected
+    assert [list(best.tokens) for best, *_ in ours] == pair.targets(theirs.sequences[::4])
     scores = torch.tensor([hypothesis.score for listed in ours for hypothesis in listed])
     assert (scores - theirs.sequences_scores).abs().max() <= 1e-4
 
