@@ -93,7 +93,7 @@ class Services:
 
         self.draining = False
         self._loading: asyncio.Task[None] | None = None
-        self.metrics.register(StateCollector(self.engine.supervisor.status, self._counters))
+        self.metrics.registry.register(StateCollector(self.engine.supervisor.status, self._counters))
 
     async def start(self, *, detector: bool = True) -> None:
         """Starts the workers and loads the models in the background. `readiness` reports the progress. Without `detector`

@@ -72,6 +72,8 @@ class Authenticator:
 def network(address: str) -> str:
     """Returns the address under which a caller is counted: the /64 network of an IPv6 address, as one customer usually
     has a whole /64."""
+    if ":" not in address:
+        return address
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

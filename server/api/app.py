@@ -65,7 +65,7 @@ def create_app(settings: Settings, services: Services | None = None) -> FastAPI:
 
     async def handle(request: Request, error: Exception) -> Response:
         if isinstance(error, Overloaded):
-            services.metrics.rejected(error.reason)
+            services.metrics.rejected.labels(error.reason).inc()
         return error_response(request.url.path, error)
 
     app = new_app(lifespan)

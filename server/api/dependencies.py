@@ -15,11 +15,11 @@ from server.access.authentication import Caller
 from server.api.schemas.glossaries import GlossaryPair
 from server.config import Settings
 from server.errors import InvalidRequest, PayloadTooLarge, TextTooLong
-from server.services import Services
+from server.services import Services, default_options
 from server.text.language_id import accepted_languages
 from server.text.protection.glossary import Entry, TermIndex
 from server.translation.catalog import AUTO
-from server.translation.types import Storage
+from server.translation.types import Storage, TranslationRequest
 
 
 def services_of(request: Request) -> Services:
@@ -72,6 +72,17 @@ def storage_of(request: Request, caller: Caller) -> Storage:
     control = ",".join(request.headers.getlist("cache-control")).lower()
     directives = {directive.strip() for directive in control.split(",")}
     return "none" if "no-store" in directives else "renew" if "no-cache" in directives else "use"
+
+
+def translation_request(request: Request, caller: Caller, **fields: Any) -> TranslationRequest:
+    """Returns a request of `caller` with these fields. Unless they say otherwise, it has the options and the time limit of
+    the settings."""
+    settings = services_of(request).settings
+    if "options" not in fields:
+        fields["options"] = default_options(settings)
+    if "deadline" not in fields:
+        fields["deadline"] = deadline(request, settings.timeout_seconds)
+    return TranslationRequest(client=caller.name, weight=caller.weight, storage=storage_of(request, caller), **fields)
 
 
 def reader_languages(request: Request) -> tuple[str, ...]:

@@ -48,7 +48,7 @@ class Metrics:
             ("route",),
             buckets=SECONDS,
         )
-        self._rejected = counter(
+        self.rejected = counter(
             "attentive_requests_rejected",
             "HTTP requests refused because the queue was full, a limit was reached or the time was too short.",
             ("reason",),
@@ -58,7 +58,7 @@ class Metrics:
         self._success = counter(
             "attentive_request_success", "Sentences translated, by how decoding ended.", ("finish_reason",)
         )
-        self._flagged = counter(
+        self.flagged = counter(
             "attentive_sentences_flagged", "Sentences whose first translation has a flag, by flag.", ("reason",)
         )
         self._retried = counter(
@@ -86,8 +86,8 @@ class Metrics:
     def _begin_at_zero(self) -> None:
         """Creates the series of all known labels, so that rates include the first event of each."""
         for counter, labels in (
-            (self._rejected, ("queue", "deadline", "rate")),
-            (self._flagged, FLAGS),
+            (self.rejected, ("queue", "deadline", "rate")),
+            (self.flagged, FLAGS),
             (self._retried, ("first", "retry")),
             (self._success, ("stop", "length")),
         ):
@@ -99,10 +99,6 @@ class Metrics:
         self._http.labels(route, method, status).inc()
         self._http_seconds.labels(route).observe(seconds)
 
-    def rejected(self, reason: str) -> None:
-        """Counts one HTTP request that was rejected as overload."""
-        self._rejected.labels(reason).inc()
-
     def cancelled(self) -> None:
         """Counts one cancelled sentence."""
         self._cancelled.inc()
@@ -110,10 +106,6 @@ class Metrics:
     def failed(self, kind: str) -> None:
         """Counts one failed sentence by the kind of its WorkerFailure."""
         self._failed.labels(kind).inc()
-
-    def flagged(self, flag: str) -> None:
-        """Counts one flag of a sentence."""
-        self._flagged.labels(flag).inc()
 
     def retried(self, replaced: bool) -> None:
         """Counts one sentence that was translated again because of a flag."""
@@ -136,10 +128,6 @@ class Metrics:
         for rows, seconds in stats.steps:
             self._batch_size.observe(rows)
             self._step_seconds.observe(seconds)
-
-    def register(self, collector: Collector) -> None:
-        """Adds a collector, which is read at each scrape."""
-        self.registry.register(collector)
 
     def render(self) -> bytes:
         """Returns all metrics in the text format of `CONTENT_TYPE`."""

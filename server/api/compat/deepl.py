@@ -14,14 +14,13 @@ from starlette.responses import Response
 from server.api.compat.xml_tags import TagRules, mask
 from server.api.dependencies import (
     check_texts,
-    deadline,
     enter,
     glossary_terms,
     header_key,
     json_response,
     reader_languages,
     services_of,
-    storage_of,
+    translation_request,
 )
 from server.api.parameters import ParameterRoute
 from server.api.routes.translate import chosen_rows
@@ -32,7 +31,7 @@ from server.services import default_options
 from server.text.languages import language_name
 from server.text.segmentation import Split
 from server.translation.catalog import AUTO
-from server.translation.types import Formality, TranslationRequest
+from server.translation.types import Formality
 
 router = APIRouter(prefix="/v2", tags=["DeepL"], route_class=ParameterRoute)
 
@@ -72,23 +71,22 @@ async def translate(request: Request, parameters: DeeplParameters) -> Response:
         frozenset(tag.lower() for tag in parameters.splitting_tags or ()),
     )
     masks = [mask(text, rules) for text in texts] if parameters.tag_handling else []
-    translation_request = TranslationRequest(
-        texts=tuple(masked.text for masked in masks) or texts,
-        source=parameters.source_lang or AUTO,
-        target=parameters.target_lang,
-        format="html" if parameters.tag_handling else "text",
-        split=SPLITS[parameters.split_sentences or ("nonewlines" if parameters.tag_handling else "1")],
-        options=default_options(services.settings, rerank=rerank),
-        client=caller.name,
-        weight=caller.weight,
-        storage=storage_of(request, caller),
-        deadline=deadline(request, services.settings.timeout_seconds),
-        accepted=reader_languages(request),
-        glossary=glossary,
-        formality=FORMALITY.get(parameters.formality),
-        formality_required=parameters.strict or parameters.formality in ("more", "less"),
+    translations = await services.translator.translate(
+        translation_request(
+            request,
+            caller,
+            texts=tuple(masked.text for masked in masks) or texts,
+            source=parameters.source_lang or AUTO,
+            target=parameters.target_lang,
+            format="html" if parameters.tag_handling else "text",
+            split=SPLITS[parameters.split_sentences or ("nonewlines" if parameters.tag_handling else "1")],
+            options=default_options(services.settings, rerank=rerank),
+            accepted=reader_languages(request),
+            glossary=glossary,
+            formality=FORMALITY.get(parameters.formality),
+            formality_required=parameters.strict or parameters.formality in ("more", "less"),
+        )
     )
-    translations = await services.translator.translate(translation_request)
     results = [translation.text for translation in translations]
     if masks:
         results = [masked.restore(text, rules.xml) for masked, text in zip(masks, results, strict=True)]

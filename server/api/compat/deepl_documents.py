@@ -10,15 +10,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from server.api.compat.deepl import FORMALITY
-from server.api.dependencies import deadline, enter, glossary_terms, json_response, services_of, storage_of
+from server.api.dependencies import deadline, enter, glossary_terms, json_response, services_of, translation_request
 from server.api.parameters import ParameterRoute
 from server.api.routes.files import DOWNLOADED, file_response
 from server.api.schemas.deepl import DocumentKey, DocumentParameters
 from server.errors import InvalidRequest, Unavailable
-from server.services import default_options
 from server.translation.catalog import AUTO
 from server.translation.preparation import addressed
-from server.translation.types import TranslationRequest
 
 router = APIRouter(prefix="/v2/document", tags=["DeepL"], route_class=ParameterRoute)
 Id = Annotated[str, Path(description="From the answer to the upload.")]
@@ -38,14 +36,12 @@ async def send(request: Request, parameters: Annotated[DocumentParameters, File(
     with ExitStack() as stack:
         stack.callback(services.documents.close, document)
         await enter(request, document.characters, parameters.auth_key, requests=0)
-        translation_request = TranslationRequest(
+        work = translation_request(
+            request,
+            caller,
             texts=(),
             source=parameters.source_lang or AUTO,
             target=parameters.target_lang,
-            options=default_options(services.settings),
-            client=caller.name,
-            weight=caller.weight,
-            storage=storage_of(request, caller),
             deadline=deadline(request, services.settings.file_timeout_seconds),
             glossary=glossary,
             formality=FORMALITY.get(parameters.formality),
@@ -54,8 +50,8 @@ async def send(request: Request, parameters: Annotated[DocumentParameters, File(
         if parameters.source_lang:  # rejects an unsupported pair now instead of in the status
             catalog = services.translator.catalog
             route = catalog.route(catalog.source(parameters.source_lang), catalog.target(parameters.target_lang))
-            addressed(route, translation_request)
-        id, key = await services.file_jobs.start(document, translation_request)
+            addressed(route, work)
+        id, key = await services.file_jobs.start(document, work)
         stack.pop_all()  # the job closes the document
     return json_response({"document_id": id, "document_key": key})
 

@@ -12,20 +12,17 @@ from starlette.responses import Response
 
 from server.api.dependencies import (
     check_texts,
-    deadline,
     enter,
     json_response,
     reader_languages,
     services_of,
-    storage_of,
+    translation_request,
 )
 from server.api.errors import GOOGLE
 from server.api.parameters import ParameterRoute
 from server.api.schemas.base import Code, OptionalCode, OptionalText, Parameters, list_of_one, none_if_blank
-from server.services import default_options
 from server.text.languages import language_name
 from server.translation.catalog import AUTO
-from server.translation.types import TranslationRequest
 
 router = APIRouter(prefix=GOOGLE, tags=["Google v2"], route_class=ParameterRoute)
 Texts = Annotated[list[StrictStr], BeforeValidator(list_of_one)]
@@ -66,20 +63,17 @@ async def translate(request: Request, parameters: GoogleParameters) -> Response:
     services = services_of(request)
     check_texts(tuple(parameters.q), services.settings)
     caller = await enter(request, sum(map(len, parameters.q)), parameters.key or key_header(request))
-    translation_request = TranslationRequest(
+    work = translation_request(
+        request,
+        caller,
         texts=tuple(parameters.q),
         source=parameters.source or AUTO,
         target=parameters.target,
         format=parameters.format,
-        options=default_options(services.settings),
-        client=caller.name,
-        weight=caller.weight,
-        storage=storage_of(request, caller),
-        deadline=deadline(request, services.settings.timeout_seconds),
         accepted=reader_languages(request),
     )
     answers = []
-    for translation in await services.translator.translate(translation_request):
+    for translation in await services.translator.translate(work):
         detected = {"detectedSourceLanguage": translation.detected.language} if translation.detected else {}
         answers.append({"translatedText": translation.text} | detected)
     return json_response({"data": {"translations": answers}})

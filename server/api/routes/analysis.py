@@ -16,7 +16,7 @@ from model.model_folder import FolderError, ModelFolder, read_folder
 from model.search.options import DecodingOptions, Hypothesis, TraceStep
 from model.tokenizer import Tokenizer
 from server.api.attention_formats import text_pieces
-from server.api.dependencies import check_texts, deadline, enter, json_response, services_of, storage_of
+from server.api.dependencies import check_texts, deadline, enter, json_response, services_of, translation_request
 from server.api.openapi import WORK, errors
 from server.api.parameters import ParameterRoute
 from server.api.schemas.analysis import (
@@ -36,7 +36,6 @@ from server.inspection.encoder_study import study_encoder
 from server.inspection.search_trace import trace_search
 from server.inspection.types import InspectedSentence, InspectionResult
 from server.translation.catalog import Leg
-from server.translation.types import TranslationRequest
 
 router = APIRouter(tags=["attention"], route_class=ParameterRoute, responses=errors(*WORK))
 
@@ -70,17 +69,15 @@ async def traced(request: Request, parameters: TraceParameters) -> Response:
     )
     check_texts((parameters.q,), services.settings, parameters.beam_size or 1)
     caller = await enter(request, len(parameters.q), parameters.api_key)
-    translation_request = TranslationRequest(
+    work = translation_request(
+        request,
+        caller,
         texts=(parameters.q,),
         source=parameters.source,
         target=parameters.target,
         options=options,
-        client=caller.name,
-        weight=caller.weight,
-        storage=storage_of(request, caller),
-        deadline=deadline(request, services.settings.timeout_seconds),
     )
-    subject, answer = await trace_search(services.inspector, translation_request, parameters.sentence)
+    subject, answer = await trace_search(services.inspector, work, parameters.sentence)
     return json_response(traced_answer(subject, answer))
 
 

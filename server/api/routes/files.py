@@ -13,15 +13,13 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from server.api.dependencies import deadline, enter, inline_or_stored, json_response, services_of, storage_of
+from server.api.dependencies import deadline, enter, inline_or_stored, json_response, services_of, translation_request
 from server.api.openapi import WORK, content, errors
 from server.api.parameters import ParameterRoute
 from server.api.schemas.base import Answer, Code, Key, UploadParameters
 from server.api.schemas.glossaries import InlineGlossary
 from server.documents.formats import SUFFIXES
 from server.documents.store import StoredFile
-from server.services import default_options
-from server.translation.types import TranslationRequest
 
 router = APIRouter(tags=["files"], route_class=ParameterRoute)
 DOWNLOAD = "/download_file"
@@ -56,18 +54,16 @@ async def translate_file(request: Request, parameters: Annotated[FileParameters,
     document = await documents.receive(await file.read(), file.filename or "", parameters.target, caller.name)
     try:
         await enter(request, document.characters, parameters.api_key, requests=0)
-        translation_request = TranslationRequest(
+        work = translation_request(
+            request,
+            caller,
             texts=(),
             source=parameters.source,
             target=parameters.target,
-            options=default_options(services.settings),
-            client=caller.name,
-            weight=caller.weight,
-            storage=storage_of(request, caller),
             deadline=deadline(request, services.settings.file_timeout_seconds),
             glossary=glossary,
         )
-        token = await documents.translate(document, translation_request)
+        token = await documents.translate(document, work)
     finally:
         documents.close(document)
     address = f"{request.base_url}{DOWNLOAD[1:]}/{token}/{quote(document.name, safe='')}"

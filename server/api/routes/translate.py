@@ -18,7 +18,7 @@ from server.api.dependencies import (
     json_response,
     reader_languages,
     services_of,
-    storage_of,
+    translation_request,
 )
 from server.api.openapi import WORK, content, errors
 from server.api.parameters import ParameterRoute
@@ -60,17 +60,16 @@ async def translate(request: Request, parameters: TranslateParameters) -> Respon
     check_texts(texts, services.settings, chosen)
     limit = deadline(request, services.settings.timeout_seconds, parameters.timeout)
     caller = await enter(request, sum(map(len, texts)), parameters.api_key)
-    translation_request = TranslationRequest(
+    work = translation_request(
+        request,
+        caller,
         texts=texts,
         source=parameters.source,
         target=parameters.target,
         format=parameters.format,
         options=options,
-        client=caller.name,
-        weight=caller.weight,
         deadline=limit,
         accepted=reader_languages(request),
-        storage=storage_of(request, caller),
         do_not_translate=tuple(parameters.do_not_translate),
         glossary=await inline_or_stored(request, caller, parameters.glossary, parameters.source, parameters.target),
         localize_numbers=parameters.localize_numbers,
@@ -79,8 +78,8 @@ async def translate(request: Request, parameters: TranslateParameters) -> Respon
     )
     if parameters.stream or parameters.stream_tokens:
         finish = partial(answer, parameters)
-        return await stream(services.translator, translation_request, parameters.stream_tokens, finish)
-    translations = await services.translator.translate(translation_request)
+        return await stream(services.translator, work, parameters.stream_tokens, finish)
+    translations = await services.translator.translate(work)
     return json_response(answer(parameters, translations), headers={"Server-Timing": server_timing(translations)})
 
 

@@ -12,8 +12,6 @@ from server.api.schemas.base import Answer, BeamSize, Code, HeadMask, Key, Lengt
 
 SCORED_LIMIT = 16
 """Largest number of translations in one request for scores."""
-PIECES = [["▁Eine", "▁Katze"]]
-SCORES = [[-0.32, -0.18, -0.05]]
 
 
 class ScoreParameters(Parameters):

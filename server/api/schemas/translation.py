@@ -25,8 +25,6 @@ from server.engine.ipc.messages import Timings
 from server.text.language_id import DetectedLanguage
 from server.translation.types import Flag
 
-SCORES = [-0.143, -0.221, -0.098]
-
 
 class TranslateParameters(Parameters):
     q: StrictStr | list[StrictStr] = Field(

@@ -26,7 +26,7 @@ async def apply(context: SentenceContext, draft: Draft) -> Draft:
     """Returns the draft if it has none of the FAULTS. Otherwise it is only marked, translated again or replaced by its
     source, as the request says."""
     for flag in draft.flags:
-        context.metrics.flagged(flag)
+        context.metrics.flagged.labels(flag).inc()
     request, segment = context.request, draft.segment
     if request.on_flag == "mark" or not draft.flags & FAULTS:
         return draft

@@ -39,7 +39,7 @@ def exposed() -> Series:
     status = WorkerStatus(
         True, "cpu", "int8", "native", {}, 0, ("general",), workers=(DeviceStatus("cpu", True, 1, 0, 0),)
     )
-    metrics.register(StateCollector(lambda: status, lambda: dict.fromkeys(DESCRIPTIONS, 1)))
+    metrics.registry.register(StateCollector(lambda: status, lambda: dict.fromkeys(DESCRIPTIONS, 1)))
     found: Series = defaultdict(lambda: defaultdict(set))
     for family in text_string_to_metric_families(metrics.render().decode()):
         for sample in family.samples:

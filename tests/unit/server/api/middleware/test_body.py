@@ -58,25 +58,6 @@ def test_a_disconnect_cancels_the_work_but_not_the_task_of_the_connection():
     assert received == [b"abc", {"type": "http.disconnect"}]
 
 
-def test_an_application_that_waits_for_the_disconnect_can_clean_up():
-    received = []
-
-    async def app(scope, receive, send):
-        await receive()
-        try:
-            received.append(await receive())
-        finally:
-            received.append("clean")
-
-    async def scenario():
-        client, work = await started(app)
-        client.gone.set()
-        await work
-
-    asyncio.run(scenario())
-    assert received[-1] == "clean"
-
-
 def test_no_task_remains_after_a_response():
     async def app(scope, receive, send):
         await asyncio.sleep(0)

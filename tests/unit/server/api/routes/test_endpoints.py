@@ -58,9 +58,14 @@ def test_health_and_readiness(client, engine):
 
 
 def test_errors_of_unknown_paths_and_methods_are_json(client):
-    for method, path, status in (("GET", "/nowhere", 404), ("GET", "/translate", 405), ("DELETE", "/languages", 405)):
+    for method, path, status, key in (
+        ("GET", "/nowhere", 404, "error"),
+        ("GET", "/translate", 405, "error"),
+        ("GET", "/v2/nothing", 404, "message"),
+        ("PUT", "/v2/translate", 405, "message"),
+    ):
         answer = client.request(method, path)
-        assert (answer.status_code, set(answer.json())) == (status, {"error"})
+        assert (answer.status_code, set(answer.json())) == (status, {key})
     assert client.get("/translate").headers["allow"] == "POST"
 
 
