@@ -26,7 +26,6 @@ EXPECTED_SKIPS = (
     r"needs a CUDA device",
     r"needs a processor with",  # instruction sets of other processors
     r"kernel does not permit AMX",
-    r"triton",  # its interpreter supports only older versions of NumPy
     r"beams tie",
     r"transformers also renormalizes",  # combinations that only one of two programs has
     r"does not force the end of sentence",

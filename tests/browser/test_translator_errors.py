@@ -82,19 +82,3 @@ def test_a_text_is_tried_again_where_the_cause_may_pass(page: Any, page_log: Pag
     page.wait_for_selector("#output:not(.busy) .w")
     assert page.locator("#error").is_hidden() and page.locator("#again").is_hidden()
     page_log.messages.clear()
-
-
-@pytest.mark.parametrize(("status", "content"), [(200, "<html>"), (403, "{}")])
-def test_files_after_an_answer_that_cannot_be_used_are_translated(
-    page: Any, page_log: PageLog, tmp_path: Path, status: int, content: str
-) -> None:
-    page.evaluate("() => { Storage.prototype.setItem = () => { throw new DOMException('', 'SecurityError') } }")
-    page.on("dialog", lambda dialog: dialog.accept("a key"))
-    page.route("**/translate_file", lambda route: route.fulfill(status=status, body=content), times=1)
-    files = [tmp_path / "first.txt", tmp_path / "second.txt"]
-    for file in files:
-        file.write_text(SENTENCE)
-    page.set_input_files("#file", list(map(str, files)))
-    page.wait_for_selector("#files .bad >> text=first")
-    page.wait_for_selector("#files a >> text=second")
-    page_log.messages.clear()
