@@ -24,7 +24,7 @@ COPIED = TranslationResult(0, (), NO_TIMINGS, 0)
 """The answer for a segment that no model reads."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Draft:
     """A translation of a segment between two passes. `segment` is the form of it that the model read, and `text` is its
     best translation as the model wrote it. A copied draft has no hypotheses. `targets` are the final texts of the

@@ -16,9 +16,8 @@ from server.text.languages import is_translatable
 from server.text.markup.passages import Passage, parse_passages
 from server.text.offsets import OffsetMap, edited
 from server.text.protection.copied import byte_fallback_spans, without_overlaps
-from server.text.protection.find import NUMBER_SIGN, ProtectedSpan, parts_within
+from server.text.protection.find import NUMBER_SIGN, ProtectedSpan, parts_within, read_message
 from server.text.protection.glossary import TermIndex, TermMatch
-from server.text.protection.icu import read_message
 from server.text.protection.mask import Masked, is_all_caps, mask, to_sentence_case, widened
 from server.text.protection.stand_ins import stand_ins_of
 from server.text.protection.terms import find_parts
@@ -32,7 +31,7 @@ NO_FORMALITY = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Segment:
     """One sentence, or a part of one that is too long for the model. A segment without ids is copied.
 
@@ -274,8 +273,9 @@ def with_spans(segment: Segment, further: Sequence[ProtectedSpan], leg: Leg) -> 
 def _encoded(segment: Segment, spans: Sequence[ProtectedSpan], leg: Leg) -> Segment:
     """Returns the segment as the model reads it, with these spans masked. It is copied if nothing else is left to
     translate."""
-    text, stand_ins = segment.text, stand_ins_of(leg.model.tokenizer)
-    spans = widened(text, spans) if spans and not stand_ins.symbols else spans
+    text = segment.text
+    stand_ins = stand_ins_of(leg.model.tokenizer) if spans else None
+    spans = widened(text, spans) if stand_ins and not stand_ins.symbols else spans
     masked = mask(text, spans)
     plain = masked.read
     if segment.terms:
@@ -286,7 +286,10 @@ def _encoded(segment: Segment, spans: Sequence[ProtectedSpan], leg: Leg) -> Segm
         return Segment(segment.span, text, spans=tuple(spans), messages=segment.messages, terms=segment.terms)
     capitals = is_all_caps(masked.read)
     read = text_to_read(text, spans, capitals)
-    masked = mask(read, spans, stand_ins.choose(text, spans) if spans else None)
+    if stand_ins:
+        masked = mask(read, spans, stand_ins.choose(text, spans))
+    elif read != masked.read:
+        masked = Masked(read)
     ids = leg.encode_ids(masked.read)
     return Segment(segment.span, text, ids, masked, capitals, tuple(spans), segment.messages, segment.terms)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
+from model.search.options import DecodingOptions
 from server.translation.context import Draft, Pass, SentenceContext
 from server.translation.passes import (
     checks,
@@ -29,9 +30,10 @@ _BURST = 32
 """Segments that are sent at once; after them the event loop serves other requests."""
 
 
-def rows(request: TranslationRequest) -> int:
-    """Returns the rows that a sentence costs: those of its beam, and those that each pass states."""
-    return request.options.beam_size + sum([rows_of(request) for rows_of in ROWS])
+def rows(request: TranslationRequest, options: DecodingOptions) -> int:
+    """Returns the rows that a sentence costs: those of its beam, whose width is known in the options, and those that each
+    pass states."""
+    return options.beam_size + sum([rows_of(request, options) for rows_of in ROWS])
 
 
 async def translate(

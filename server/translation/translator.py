@@ -130,8 +130,7 @@ class Translator:
         catalog = self.catalog
         searched = catalog.searched(request.source, request.target, request.options)
         beam = searched.beam_size
-        resolved = request if searched is request.options else dataclasses.replace(request, options=searched)
-        cost = sentence.rows(resolved) * estimated_tokens(request)
+        cost = sentence.rows(request, searched) * estimated_tokens(request)
         document = characters > DOCUMENT_CHARACTERS or cost > DOCUMENT_COST or beam > DOCUMENT_ROWS
         with self.admission.admit(
             cost, request.deadline, caller=request.client, weight=request.weight, document=document, key=key

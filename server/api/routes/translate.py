@@ -108,7 +108,7 @@ def chosen_rows(beam_size: int, hypotheses: int, rerank: bool, on_flag: OnFlag) 
     if rerank and not beam_size:
         beam = wider_beam(beam)
     options = DecodingOptions(beam_size=beam, hypotheses=hypotheses, rerank=rerank and beam > 1)
-    return rows(TranslationRequest(texts=(), source="", target="", options=options, on_flag=on_flag))
+    return rows(TranslationRequest(texts=(), source="", target="", on_flag=on_flag), options)
 
 
 def answer(parameters: TranslateParameters, translations: list[Translation]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from model.analysis.attention_alignment import largest_gap, received_attention, words
 from model.analysis.confidence import length_ratio
+from model.search.options import DecodingOptions
 from model.search.repetition import longest_loop
 from server.engine.client.engine_client import EngineClient
 from server.text.frequent_words import is_evidently_in
@@ -40,7 +41,7 @@ UNSPACED = frozenset({"CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MY
 """Scripts without spaces between words. The words of a source in them are not known, so its gaps are not measured."""
 
 
-def rows(request: TranslationRequest) -> int:
+def rows(request: TranslationRequest, _: DecodingOptions) -> int:
     """The row of the attention."""
     return int(request.thorough)
 

@@ -21,9 +21,8 @@ MARGIN, MOST = 0.6, 4
 MARGIN below the best. Others hardly ever win."""
 
 
-def rows(request: TranslationRequest) -> int:
+def rows(_: TranslationRequest, options: DecodingOptions) -> int:
     """The rows that score the hypotheses. A beam of 1 is not reranked."""
-    options = request.options
     return max(MOST, options.hypotheses) if options.rerank and options.beam_size > 1 else 0
 
 

@@ -14,12 +14,12 @@ from server.translation.types import FAULTS, TranslationRequest
 _NGRAM = 3
 
 
-def rows(request: TranslationRequest) -> int:
+def rows(request: TranslationRequest, options: DecodingOptions) -> int:
     """The rows of the wider beam and of its reranking."""
     if request.on_flag != "retry":
         return 0
-    wider = replace(request, options=retry_options(request.options))
-    return wider.options.beam_size + reranking.rows(wider)
+    wider = retry_options(options)
+    return wider.beam_size + reranking.rows(request, wider)
 
 
 async def apply(context: SentenceContext, draft: Draft) -> Draft:

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.text.protection.find import find_protected_spans
-from server.text.protection.icu import read_message
+from server.text.protection.find import find_protected_spans, read_message
 from server.text.protection.patterns import KIND, MAY_HOLD, PATH
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,18 +24,7 @@ from server.text.protection.find import ProtectedSpan, find_protected_spans
 from server.text.protection.mask import is_all_caps, mask
 from server.text.protection.restore import restore
 
-KEPT = [
-    "A4",
-    "1998",
-    "notes.txt",
-    "https://example.org/a?b=c#d",
-    "me@example.org",
-    "😀",
-    "👩‍👩‍👧",
-    "🇩🇪",
-    "www.example.org",
-    "→",
-]
+KEPT = "A4 1998 notes.txt https://example.org/a?b=c#d me@example.org 😀 👩‍👩‍👧 🇩🇪 www.example.org →".split()
 parts = st.lists(st.sampled_from([*KEPT, "word", "two words", ".", ",", " ", "  ", "(", ")", "!"]), max_size=12)
 
 
@@ -56,12 +43,6 @@ def test_the_fast_test_for_names_has_no_false_negatives(text):
 def test_masking_and_restoring_is_the_identity(text):
     masked = mask(text, without_overlaps([*find_protected_spans(text), *copied_spans(text)]))
     assert restore(masked, masked.read, ()).text == text
-
-
-@given(st.lists(st.tuples(st.integers(0, 30), st.integers(1, 9)), max_size=8))
-def test_spans_without_overlaps_are_in_order(spans):
-    result = without_overlaps([ProtectedSpan(start, start + length, "word") for start, length in spans])
-    assert all(left.end <= right.start for left, right in pairwise(result))
 
 
 @pytest.mark.parametrize(

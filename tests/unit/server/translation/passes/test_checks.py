@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 
 import pytest
 
 from model.analysis.confidence import Confidence, DirectionLimits, Quality
 from model.search.options import DecodingOptions, Hypothesis
-from server.config import Settings
 from server.engine.client.status import WorkerFailure
 from server.engine.ipc.messages import TranslationResult
-from server.errors import Overloaded
-from server.services import Services
 from server.translation.catalog import ModelCatalog
 from server.translation.context import COPIED, Draft
-from server.translation.passes.retry import is_better, retry_options
+from server.translation.passes.retry import is_better
 from server.translation.preparation import Segment
 from server.translation.sentence import rows
-from server.translation.translator import estimated_tokens
 from server.translation.types import NO_TIMINGS, Translation, TranslationRequest
 from tests.support.engine.fake_engine import FIRST, FakeEngine, fake_catalog, fake_model
 from tests.support.engine.translating import measured
@@ -200,35 +195,8 @@ def test_source_through_a_pivot_is_the_whole_source():
 ])  # fmt: skip
 def test_admission_counts_what_a_retry_and_reranking_may_cost(beam, hypotheses, rerank, on_flag, expected):
     options = DecodingOptions(beam_size=beam, hypotheses=hypotheses, rerank=rerank)
-    request = TranslationRequest(texts=(), source="", target="", options=options, on_flag=on_flag)
-    assert rows(request) == expected == rows(dataclasses.replace(request, thorough=True)) - 1
-
-
-def test_a_retry_is_refused_where_there_is_room_only_for_the_first_decoding():
-    request = TranslationRequest(texts=(TEXT * 4,), source="en", target="de")
-    engine = FakeEngine(delay=0.01)
-
-    async def scenario(second: TranslationRequest) -> None:
-        services = Services(Settings(queue_tokens=4 * estimated_tokens(request)), engine, catalog())
-        await services.start()
-        await services.loaded()
-        first = asyncio.ensure_future(services.translator.translate(request))
-        await asyncio.sleep(0)
-        try:
-            await services.translator.translate(second)
-        finally:
-            await first
-            await services.stop()
-
-    asyncio.run(scenario(request))
-    with pytest.raises(Overloaded):
-        asyncio.run(scenario(dataclasses.replace(request, on_flag="retry")))
-
-
-@pytest.mark.parametrize(("beam", "wider"), [(1, 4), (2, 4), (4, 8), (8, 16), (12, 16), (32, 32)])
-def test_the_beam_of_a_retry(beam, wider):
-    options = retry_options(DecodingOptions(beam_size=beam, no_repeat_ngram_size=5))
-    assert (options.beam_size, options.no_repeat_ngram_size) == (wider, 5)
+    request = TranslationRequest(texts=(), source="", target="", on_flag=on_flag)
+    assert rows(request, options) == expected == rows(dataclasses.replace(request, thorough=True), options) - 1
 
 
 def test_the_better_translation_has_fewer_faults_then_the_higher_score():
