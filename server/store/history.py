@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from itertools import islice
 
 import orjson
 from pydantic import TypeAdapter
@@ -23,7 +22,7 @@ log = logging.getLogger(__name__)
 NAME = "history"
 CLOCK_SKEW_SECONDS = 60
 """An id from further in the future than this was not issued by any of the servers."""
-BATCH_RECORDS = 100
+BATCH_RECORDS = 500
 """Most records of a write."""
 RECENT_SECONDS = 1.0
 """A translation of this age may still be on its way from another server to the store."""
@@ -83,8 +82,11 @@ class History:
         return record
 
     async def flush(self) -> None:
-        """Writes the records that wait, the oldest first, and keeps them where the store fails."""
-        while batch := list(islice(self._unwritten.items(), BATCH_RECORDS)):
+        """Writes the records that wait, the oldest first, and keeps them where the store fails. Those that come meanwhile wait
+        for the next beat: each write costs a pass over all records."""
+        waiting = list(self._unwritten.items())
+        for start in range(0, len(waiting), BATCH_RECORDS):
+            batch = waiting[start : start + BATCH_RECORDS]
             try:
                 await self._store.add(NAME, batch, self.bounds)
             except StateUnreachable:
