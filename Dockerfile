@@ -19,7 +19,7 @@ RUN python3 -m venv /attentive/venv
 FROM builder AS requirements
 ARG EXTRAS=redis,otel
 COPY pyproject.toml deploy/docker/requirements.py ./
-RUN python requirements.py "${EXTRAS}" torch huggingface-hub > serving.txt && python requirements.py "${EXTRAS}" > all.txt
+RUN python requirements.py "${EXTRAS}" torch > serving.txt && python requirements.py "${EXTRAS}" > all.txt
 
 FROM builder AS dependencies
 ARG PIP_ARGS=

@@ -37,10 +37,6 @@ class Refused(FolderError):
         self.status, self.code = status, code
 
 
-class Unreachable(FolderError):
-    """A server does not answer, or not at the moment."""
-
-
 @dataclass(frozen=True, slots=True)
 class RemoteFile:
     """A file to download as `name`. A `packed` file is unpacked by gzip; `most` bytes and the hashes are those of the
@@ -53,14 +49,6 @@ class RemoteFile:
     packed: bool = False
     sha256: str | None = None
     git_sha1: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Downloaded:
-    """The folder of a downloaded model, and where its files came from."""
-
-    path: Path
-    origin: str
 
 
 @contextlib.contextmanager
@@ -111,7 +99,7 @@ def fetch(file: RemoteFile, folder: Path, name: str, token: str | None = None) -
         try:
             _continue(file, part, token)
             if file.exact and not file.packed and part.stat().st_size < file.most:
-                raise Unreachable(
+                raise FolderError(
                     f"The download of {file.name} of {name} ended early: pull it again, and it continues."
                 )
             right = _is_right(part, file)
@@ -180,11 +168,11 @@ def _one_sentence(name: str, folder: Path | None = None) -> Iterator[None]:
             message = f"{name}: the server refuses further requests from this address (429): try again {when}."
             raise Refused(message, error.code, code) from None
         message = f"{name} could not be downloaded ({error.code}): try again later, {otherwise}."
-        raise (Refused(message, error.code, code) if error.code < 500 else Unreachable(message)) from None
+        raise Refused(message, error.code, code) from None
     except (URLError, HTTPException, TimeoutError, ConnectionError) as error:
         cause = getattr(error, "reason", None) or error
         reason = getattr(cause, "strerror", None) or type(cause).__name__
-        raise Unreachable(f"{name} could not be downloaded ({reason}): check the connection, {otherwise}.") from None
+        raise FolderError(f"{name} could not be downloaded ({reason}): check the connection, {otherwise}.") from None
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         reason = f"the disk of {folder} is full; free some space and pull again" if full else error.strerror or error

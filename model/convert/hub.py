@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import json
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,55 +12,43 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from model.convert.downloads import Downloaded, Refused, RemoteFile, Unreachable, fetch, pull_folder, read_url
+from model.convert.downloads import Refused, RemoteFile, fetch, pull_folder, read_url
 from model.convert.huggingface.weights import WEIGHTS
 from model.model_folder import FolderError
 
-_CONFIG = "config.json"
-_TOKENIZERS = (("source.spm", "target.spm", "vocab.json"), ("sentencepiece.bpe.model",))
-_FURTHER = """
-    generation_config.json tokenizer_config.json special_tokens_map.json tokenizer.json target_vocab.json vocab.json README.md
-""".split()
+_TOKENIZER = ("source.spm", "target.spm", "vocab.json")
+_MULTILINGUAL = "sentencepiece.bpe.model"
+_FILES = (
+    *("config.json", *_TOKENIZER, _MULTILINGUAL, "target_vocab.json", "tokenizer.json", "tokenizer_config.json"),
+    *("special_tokens_map.json", "generation_config.json", "README.md"),
+)
 _REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
 _MAX_FILE_BYTES = 64_000_000_000
 
 
 @contextmanager
-def download(repository: str, weights: Path, revision: str = "main") -> Iterator[Downloaded]:
+def download(repository: str, weights: Path, revision: str = "main") -> Iterator[tuple[Path, str]]:
     """Downloads a model ("Helsinki-NLP/opus-mt-en-de") to a folder under `weights`, which is removed after the block.
 
-    Address (HF_ENDPOINT), token and offline mode are the settings of huggingface_hub. Without a connection, a model in its
-    cache is used. Raises FolderError with one sentence for every failure.
+    The block gets the folder and its origin.
+
+    HF_ENDPOINT is the address of another hub, HF_TOKEN a token. Raises FolderError with one sentence for every failure.
     """
     if not _REPOSITORY.fullmatch(repository):
         raise FolderError(f"{repository!r} is not the name of a model on the hub, such as Helsinki-NLP/opus-mt-en-de.")
-    import huggingface_hub  # slow to import
-
-    token = huggingface_hub.get_token()
+    endpoint = os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
+    token = os.environ.get("HF_TOKEN")
     with pull_folder(weights, repository.replace("/", "--")) as folder:
-        path = folder
-        try:
-            commit, files = _list_files(repository, revision, token)
-        except Unreachable:
-            cached = huggingface_hub.try_to_load_from_cache(repository, _CONFIG, revision=revision)
-            if not isinstance(cached, str):
-                raise
-            path = Path(cached).parent
-            commit, files = path.name, []
+        commit, files = _list_files(endpoint, repository, revision, token)
         for old in set(folder.iterdir()) - {folder / f"{file.name}{end}" for file in files for end in ("", ".part")}:
             old.unlink()
         for file in files:
             fetch(file, folder, repository, token)
-        yield Downloaded(path, f"https://huggingface.co/{repository}/tree/{commit}")
+        yield folder, f"https://huggingface.co/{repository}/tree/{commit}"
 
 
-def _list_files(repository: str, revision: str, token: str | None) -> tuple[str, list[RemoteFile]]:
+def _list_files(endpoint: str, repository: str, revision: str, token: str | None) -> tuple[str, list[RemoteFile]]:
     """Returns the commit of a revision, and the files that an import reads. Raises FolderError."""
-    from huggingface_hub import constants
-
-    if constants.HF_HUB_OFFLINE:
-        raise Unreachable(f"{repository} is not on this machine, and HF_HUB_OFFLINE forbids a download.")
-    endpoint = constants.ENDPOINT.rstrip("/")
     address = f"{endpoint}/api/models/{repository}/revision/{quote(revision, safe='')}?blobs=true"
     try:
         fields = json.loads(read_url(address, repository, token))
@@ -80,17 +69,16 @@ def _list_files(repository: str, revision: str, token: str | None) -> tuple[str,
 def _select_files(repository: str, present: dict[str, Any]) -> list[str]:
     """Returns the names of the files to download. Raises FolderError where one is missing."""
     weights: list[str] = next(filter(None, (fnmatch.filter(present, name) for name in WEIGHTS)), [])
-    tokenizer = next((names for names in _TOKENIZERS if set(names) <= set(present)), ())
-    missing = [] if _CONFIG in present else [_CONFIG]
-    if not tokenizer:
-        missing += [name for name in _TOKENIZERS[0] if name not in present]
+    missing = [name for name in ("config.json", *_TOKENIZER) if name not in present]
+    if _MULTILINGUAL in present:
+        missing = [name for name in missing if name not in _TOKENIZER]
     if not weights:
         missing.append("model.safetensors or pytorch_model.bin")
     if missing:
         raise FolderError(
             f"{repository} is not a translation model in Hugging Face's layout: it lacks {', '.join(missing)}."
         )
-    return list(dict.fromkeys([_CONFIG, *tokenizer, *(name for name in _FURTHER if name in present), *weights]))
+    return [*(name for name in _FILES if name in present), *weights]
 
 
 def _remote(source: str, entry: dict[str, Any]) -> RemoteFile:

@@ -3,6 +3,7 @@ moved."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import re
@@ -21,15 +22,12 @@ from model.checkpoint import load_model, save_model
 from model.convert.argos.package import METADATA, PACKAGE_SUFFIX, read_argos
 from model.convert.ctranslate2.model_binary import BINARY
 from model.convert.ctranslate2.reader import read_ctranslate2
-from model.convert.extra_files import CARD
 from model.convert.head_roles import measure
 from model.convert.huggingface.reader import read_huggingface
 from model.convert.languages import find_pairs, language_tags
-from model.convert.marian.firefox import is_firefox, read_firefox
+from model.convert.marian.firefox import MODELS, read_firefox
 from model.convert.marian.reader import read_marian
-from model.convert.source_files import Imported, ImportRefused
-from model.convert.unknown_formats import lfs_pointer, unknown_format
-from model.convert.vocabulary import sentencepiece_vocabulary
+from model.convert.source_files import Imported, ImportRefused, copy_files, read_card
 from model.model_folder import (
     AllPairs,
     FolderError,
@@ -41,6 +39,12 @@ from model.search.driver import check_trial_sentence
 from model.transformer import Transformer
 
 _LICENSE = re.compile(r"[A-Za-z0-9][A-Za-z0-9 .+()-]{0,63}")
+_LFS_POINTER, _LONGEST_POINTER = b"version https://git-lfs.github.com/spec/", 1_000
+_UNKNOWN_FORMAT = (
+    "it holds neither config.json (Hugging Face), decoder.yml (Marian), model.bin (CTranslate2) nor model.*.intgemm*.bin "
+    "(Firefox), and is no .argosmodel file: give the folder with all files of the model, unpacked; models in other formats "
+    "(ONNX, GGUF, TensorFlow, fairseq) are imported from their originals or after a conversion to Hugging Face's layout"
+)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
@@ -72,7 +76,9 @@ def import_model(path: Path, weights: Path, options: ImportOptions | None = None
     try:
         written = _write(path, _folder(path, scratch / name, name, imported, options), imported)
         scratch.chmod(0o755)
-        _move(written.path, target, scratch / "replaced")
+        if target.exists():
+            target.rename(scratch / "replaced")
+        written.path.rename(target)
     finally:
         shutil.rmtree(scratch)
     return read_folder(target)
@@ -94,9 +100,12 @@ def new_folder(weights: Path, name: str, replace: bool) -> Path:
 
 
 def _read(path: Path) -> Imported:
-    if reason := lfs_pointer(path):
-        raise ImportRefused(path, [reason])
-    if is_firefox(path):
+    for file in sorted(path.glob("*")):
+        with contextlib.suppress(OSError):  # the importer reports files that cannot be read
+            if file.stat().st_size <= _LONGEST_POINTER and file.read_bytes().startswith(_LFS_POINTER):
+                reason = f"{file.name} is a pointer of Git LFS and not the file: run `git lfs pull` in the folder"
+                raise ImportRefused(path, [reason])
+    if next(path.glob(MODELS), None) is not None:
         return read_firefox(path)
     if path.suffix == PACKAGE_SUFFIX or (path / METADATA).is_file():
         return read_argos(path)
@@ -106,12 +115,15 @@ def _read(path: Path) -> Imported:
         return read_huggingface(path)
     if (path / "decoder.yml").is_file():
         return read_marian(path)
-    raise ImportRefused(path, [unknown_format(path)])
+    if not path.exists():
+        raise ImportRefused(path, ["it does not exist"])
+    raise ImportRefused(path, [_UNKNOWN_FORMAT])
 
 
 def _folder(path: Path, target: Path, name: str, imported: Imported, options: ImportOptions) -> ModelFolder:
     exported = imported.exported
-    license_ = options.license or (imported.license if exported is None else exported.license)
+    card_license, listed = read_card(path)
+    license_ = options.license or (card_license or imported.license if exported is None else exported.license)
     stated: dict[str, Any] = {
         "path": target,
         "name": options.name or (name if exported is None else exported.name),
@@ -125,7 +137,7 @@ def _folder(path: Path, target: Path, name: str, imported: Imported, options: Im
         stated |= _many_languages(path, imported, options)
     elif exported is None or options.sources or options.targets:
         tags = language_tags(imported.vocabulary) if imported.tagged else {}
-        pairs, tags = find_pairs(path, name, imported.languages, tags, options.sources, options.targets)
+        pairs, tags = find_pairs(path, name, imported.languages, listed, tags, options.sources, options.targets)
         first = {} if imported.first_piece is None else {target: imported.first_piece for _, target in pairs}
         stated |= {"pairs": pairs, "tags": tags, "first_tokens": first}
     return ModelFolder(**stated) if exported is None else dataclasses.replace(exported, **stated)
@@ -146,12 +158,10 @@ def _many_languages(path: Path, imported: Imported, options: ImportOptions) -> d
 
 
 def _tokenizer(imported: Imported) -> TokenizerFiles:
-    """Returns the names of the tokenizer's files; those of the exported folder if it had one SentencePiece model whose
-    ids are the vocabulary's."""
+    """Returns the names of the tokenizer's files."""
+    if imported.exported is not None:
+        return imported.exported.tokenizer
     same = imported.source_pieces == imported.target_pieces
-    one_file = same and imported.exported is not None and imported.exported.tokenizer == TokenizerFiles()
-    if one_file and sentencepiece_vocabulary(imported.source_pieces) == imported.vocabulary:
-        return TokenizerFiles()
     return TokenizerFiles(
         source="source.spm",
         target="source.spm" if same else "target.spm",
@@ -175,10 +185,12 @@ def _write(path: Path, folder: ModelFolder, imported: Imported) -> ModelFolder:
     vocabularies = {files.vocabulary: imported.vocabulary, files.target_vocabulary: imported.target_vocabulary}
     for name, vocabulary in vocabularies.items():
         if name is not None and vocabulary is not None:
-            ordered = dict(sorted(vocabulary.items(), key=lambda entry: entry[1]))
-            (folder.path / name).write_text(json.dumps(ordered, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    for extra, data in {CARD: _card(folder).encode(), **imported.extra_files}.items():
-        (folder.path / extra).write_bytes(data)
+            (folder.path / name).write_text(
+                json.dumps(vocabulary, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+            )
+    (folder.path / "README.md").write_text(_card(folder), encoding="utf-8")
+    if imported.exported is not None:
+        copy_files(path, folder.path)
     if imported.shortlist is not None:
         imported.shortlist.write(folder.path)
     written = read_folder(folder.path)
@@ -191,18 +203,6 @@ def _write(path: Path, folder: ModelFolder, imported: Imported) -> ModelFolder:
     if (roles := measure(written, loaded)) is not None:
         roles.write(written.path)
     return written
-
-
-def _move(written: Path, target: Path, aside: Path) -> None:
-    """Moves the new folder to its place. Restores the previous folder if that fails."""
-    if target.exists():
-        target.rename(aside)
-    try:
-        written.rename(target)
-    except OSError:
-        if aside.exists():
-            aside.rename(target)
-        raise
 
 
 def _card(folder: ModelFolder) -> str:

@@ -18,6 +18,8 @@ _TAG = re.compile(r">>([A-Za-z]{2,8}(?:[_-][A-Za-z0-9]{1,8})*)<<")
 NLLB_CODE = re.compile(r"[a-z]{3}_[A-Z][a-z]{3}")
 """A code of NLLB such as eng_Latn: language and script."""
 _CODE = re.compile(r"[A-Za-z]{2,8}(?:-[A-Za-z0-9]{1,8})*")
+_SEPARATOR = re.compile(r"[_+](?!(?:br|[a-z]{4})(?:[_+]|$))", re.IGNORECASE)
+"""Separates languages, but not a language from its script or its country: srp_Latn, pt_br."""
 _NAME = re.compile(
     r"(?:^|/)opus-?(?:mt)?[-_](?:(?:tc|tatoeba|big|base|small|tiny|bible|transformer)-)*([A-Za-z_+]+)-([A-Za-z_+]+)$"
 )
@@ -47,26 +49,27 @@ def find_pairs(
     path: Path,
     name: str,
     stated: Languages,
+    listed: Iterable[str],
     tags: dict[str, str],
     sources: Iterable[str] = (),
     targets: Iterable[str] = (),
 ) -> tuple[tuple[tuple[str, str], ...], dict[str, str]]:
     """Returns the language pairs of the model and the tags of the target languages.
 
-    Sources of information, in this order: `sources` and `targets`, the files, the name (opus-mt-en-de). A language
-    group stands for the languages of the model card; a model from a group to itself has each of them on both sides.
-    Raises ImportRefused if the languages of a side are unknown.
+    Sources of information, in this order: `sources` and `targets`, the files (`stated`), the name (opus-mt-en-de). A
+    language group stands for the languages `listed` in the model card; a model from a group to itself has each of them
+    on both sides. Raises ImportRefused if the languages of a side are unknown.
     """
     named = _NAME.search(name)
-    listed = [language_code(code) for code in stated.listed if code.lower() not in _GROUPS]
-    right = list(dict.fromkeys(targets)) or list(tags) or _side(stated.target) or _side(named[2] if named else None)
-    left = list(dict.fromkeys(sources)) or _side(stated.source) or _side(named[1] if named else None)
+    card = [language_code(code) for code in listed if code.lower() not in _GROUPS]
+    right = list(dict.fromkeys(targets)) or list(tags) or _side(stated[1]) or _side(named[2] if named else None)
+    left = list(dict.fromkeys(sources)) or _side(stated[0]) or _side(named[1] if named else None)
     if not left and right:
-        left = [code for code in listed if code not in right] if len(right) == 1 or tags else []
+        left = [code for code in card if code not in right] if len(right) == 1 or tags else []
         if not left and tags and named and named[1].lower() == named[2].lower():  # SCANDINAVIA-SCANDINAVIA
             left = right
     if not right and left:
-        right = [code for code in listed if code not in left]
+        right = [code for code in card if code not in left]
         if len(right) > 1:
             right = []  # several targets without tags cannot be told apart
     reasons = [
@@ -89,13 +92,7 @@ def find_pairs(
 
 def _side(code: str | None) -> list[str]:
     """Parses one side of a model name: one language, several joined by _ or +, or a group (returns none)."""
-    if not code or code.lower() in _GROUPS:
+    codes = _SEPARATOR.split(code) if code else []
+    if any(part.lower() in _GROUPS for part in (code or "", *codes)):
         return []
-    if code.lower() == "pt_br":
-        return ["pt-BR"]
-    codes = re.split(r"[_+]", code)
-    if any(part.lower() in _GROUPS for part in codes):
-        return []
-    if any(len(part) == 4 for part in codes[1:]):
-        return [language_code(code)]
     return [language_code(part) for part in codes]

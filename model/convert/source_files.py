@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,8 +24,13 @@ MAX_TEXT_BYTES = 1_000_000
 MAX_VOCABULARY_BYTES = 64_000_000
 MAX_SENTENCEPIECE_BYTES = 64_000_000
 _FLOATING = (torch.float32, torch.float16, torch.bfloat16)
+_COPIED = ("README.md", "alignment.json", "confidence.json", "training.json", "recipe.toml", "curve.svg")
 SUPPRESSED = -60_000.0
 """Output bias of a forbidden token: far below any logit, and finite in float16."""
+
+
+Languages = tuple[str | None, str | None]
+"""Codes of the source and the target language, None where the files state none."""
 
 
 class ImportRefused(FolderError):
@@ -35,21 +41,11 @@ class ImportRefused(FolderError):
         self.reasons = tuple(reasons)
 
 
-@dataclass(frozen=True, slots=True)
-class Languages:
-    """Language codes stated in the files; None or empty if there are none."""
-
-    source: str | None = None
-    target: str | None = None
-    listed: tuple[str, ...] = ()
-    """Source and target languages of the model card."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
     """A model that has been read. `tensors` have the names of our Transformer's state_dict; `source_pieces` and
     `target_pieces` are the bytes of the SentencePiece files; vocabularies map pieces to ids. `exported` is the folder that
-    our own export describes in the section `attentive` of config.json; `extra_files` are the further files that it names.
+    our own export describes in the section `attentive` of config.json.
     `language_pieces` maps the languages of a many-language model to their pieces, which stand before the source and
     first in the target. With `tagged_by_target` only the target's piece stands before the source. With `tagged`
     False, tags in the vocabulary are not used. Every target begins with `first_piece` if it is set."""
@@ -60,7 +56,7 @@ class Imported:
     target_pieces: bytes
     vocabulary: dict[str, int]
     target_vocabulary: dict[str, int] | None = None
-    languages: Languages = Languages()
+    languages: Languages = (None, None)
     license: str = ""
     generation: Generation = Generation()
     language_pieces: dict[str, str] = field(default_factory=dict)
@@ -69,9 +65,15 @@ class Imported:
     tagged: bool = True
     source_start: bool = False
     source_end: bool = True
-    extra_files: dict[str, bytes] = field(default_factory=dict)
     exported: ModelFolder | None = None
     shortlist: Shortlist | None = None
+
+
+def copy_files(source: Path, target: Path) -> None:
+    """Copies the files of a model folder that no other program reads, and the model card."""
+    for name in _COPIED:
+        if (source / name).is_file():
+            shutil.copyfile(source / name, target / name)
 
 
 def few(reasons: list[str]) -> list[str]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import sentencepiece
 import yaml
 
-from model.model_folder import FolderError, ModelFolder
+from model.model_folder import ModelFolder
 from model.tokenizer import load_vocabulary
 
 _DOUBLE_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
@@ -18,16 +18,14 @@ def folder_vocabularies(folder: ModelFolder) -> tuple[dict[str, int], dict[str, 
     """Returns source and target vocabulary (piece -> id) of a model folder. Raises FolderError if a file is
     unreadable."""
     files, path = folder.tokenizer, folder.path
+    folder.load_tokenizer()  # checks the files
 
     def read(vocabulary: str | None, pieces: str) -> dict[str, int]:
         if vocabulary is not None:
             return load_vocabulary(path / vocabulary)
         return sentencepiece_vocabulary((path / pieces).read_bytes())
 
-    try:
-        return read(files.vocabulary, files.source), read(files.target_vocabulary or files.vocabulary, files.target)
-    except (OSError, ValueError, RuntimeError) as error:
-        raise FolderError(f"The tokenizer of {path.name} cannot be read: {error}") from None
+    return read(files.vocabulary, files.source), read(files.target_vocabulary or files.vocabulary, files.target)
 
 
 def folder_pieces(folder: ModelFolder) -> tuple[list[str], list[str]]:

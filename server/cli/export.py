@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 from model.model_folder import FolderError, find_folders, read_folder
@@ -41,19 +40,17 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         folder = read_folder(locate(arguments.model, Settings.read(arguments).weights))
         if arguments.to == "ctranslate2":
-            dropped = export_ctranslate2(folder, arguments.output, quantization=arguments.quantization)
+            export_ctranslate2(folder, arguments.output, quantization=arguments.quantization)
         elif arguments.to == "argos":
             pair = arguments.source, arguments.target
-            dropped = export_argos(
+            export_argos(
                 folder, arguments.output, *pair, quantization=arguments.quantization, language_name=language_name
             )
         else:
-            dropped = export_huggingface(folder, arguments.output)
+            export_huggingface(folder, arguments.output)
     except FolderError as error:
         raise AttentiveError(str(error)) from None
     print(f"{folder.name} -> {arguments.output}")
-    if dropped:
-        print(f"Not exported: {', '.join(dropped)}.", file=sys.stderr)
     return 0
 
 

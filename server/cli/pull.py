@@ -41,8 +41,8 @@ def run(arguments: argparse.Namespace) -> int:
             name = arguments.name or arguments.model.rpartition("/")[2]
             download = hub.download(arguments.model, settings.weights, arguments.revision)
         new_folder(settings.weights, name, arguments.replace)  # raises before the download
-        with download as files:
-            import_from(files.path, arguments, options(arguments, name=name, origin=files.origin))
+        with download as (path, origin):
+            import_from(path, arguments, options(arguments, name=name, origin=origin))
     except FolderError as error:
         raise AttentiveError(str(error)) from None
     return 0

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from model.convert.argos.package import METADATA, SENTENCEPIECE
 from model.convert.ctranslate2.export import export_ctranslate2
-from model.convert.vocabulary import folder_pieces
+from model.convert.vocabulary import folder_vocabularies
 from model.model_folder import FolderError, ModelFolder
 
 
@@ -23,14 +23,16 @@ def export_argos(
     *,
     quantization: str | None = None,
     language_name: Callable[[str], str] = str,
-) -> list[str]:
+) -> None:
     """Writes the package `output` for one pair; `source` and `target` may be empty if there is only one.
 
     Argos puts nothing before a sentence. The tag of the target language becomes the token that CTranslate2 itself puts
-    there (`add_source_bos`). `language_name` names a code for readers. Returns the names of files that are not
-    exported. Raises FolderError.
+    there (`add_source_bos`). `language_name` names a code for readers. Raises FolderError.
     """
     source, target = _pair(folder, source, target)
+    tag = folder.tags.get(target)
+    if tag is not None and not all(tag in pieces for pieces in folder_vocabularies(folder)):
+        raise FolderError(f"The tag {tag} is not in both vocabularies, so an Argos package cannot state it.")
     if folder.first_tokens:
         raise FolderError("Argos packages cannot represent this model: its targets begin with a language token.")
     if output.exists():
@@ -38,8 +40,7 @@ def export_argos(
     name = f"translate-{source}_{target}"
     with tempfile.TemporaryDirectory(prefix="attentive-") as scratch:
         model = Path(scratch) / "model"
-        dropped = export_ctranslate2(folder, model, quantization=quantization)
-        _set_tag(model / "config.json", folder, target)
+        export_ctranslate2(folder, model, quantization=quantization, source_start=tag)
         files = [path for path in sorted(model.iterdir()) if path.suffix in (".bin", ".json")]
         with zipfile.ZipFile(Path(scratch) / "package", "x", zipfile.ZIP_DEFLATED) as archive:
             archive.writestr(f"{name}/{METADATA}", _metadata(folder, source, target, language_name))
@@ -50,7 +51,6 @@ def export_argos(
                 archive.write(file, f"{name}/model/{file.name}")
         output.parent.mkdir(parents=True, exist_ok=True)
         shutil.move(Path(scratch) / "package", output)
-    return dropped
 
 
 def _pair(folder: ModelFolder, source: str, target: str) -> tuple[str, str]:
@@ -61,18 +61,6 @@ def _pair(folder: ModelFolder, source: str, target: str) -> tuple[str, str]:
             "and --target."
         )
     return fitting[0]
-
-
-def _set_tag(file: Path, folder: ModelFolder, target: str) -> None:
-    """Makes CTranslate2 begin every source with the tag of the target language."""
-    if (tag := folder.tags.get(target)) is None:
-        return
-    source, written = folder_pieces(folder)
-    if tag not in source or tag not in written:
-        raise FolderError(f"The tag {tag} is not in both vocabularies, so an Argos package cannot state it.")
-    settings = json.loads(file.read_text(encoding="utf-8"))
-    settings |= {"add_source_bos": True, "bos_token": tag}
-    file.write_text(json.dumps(settings, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def _metadata(folder: ModelFolder, source: str, target: str, language_name: Callable[[str], str]) -> str:

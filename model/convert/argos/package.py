@@ -6,23 +6,20 @@ It has one folder with metadata.json, a CTranslate2 model in `model`, and senten
 from __future__ import annotations
 
 import dataclasses
-import re
-import shutil
 import tempfile
 import zipfile
 import zlib
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 from model.convert.ctranslate2.reader import read_ctranslate2
-from model.convert.source_files import Imported, ImportRefused, Languages, read_object
+from model.convert.source_files import Imported, ImportRefused, read_object
 
 PACKAGE_SUFFIX = ".argosmodel"
 METADATA = "metadata.json"
 SENTENCEPIECE = "sentencepiece.model"
 _MAX_FILES = 2_000
 _MAX_BYTES = 4_000_000_000
-_MODEL_FILE = re.compile(r"model\.bin|config\.json|(shared|source|target)_vocabulary\.(json|txt)")
 
 
 def read_argos(path: Path) -> Imported:
@@ -30,9 +27,9 @@ def read_argos(path: Path) -> Imported:
     if path.is_dir():
         return _read_folder(path)
     with tempfile.TemporaryDirectory(prefix="attentive-") as scratch:
-        _unpack(path, Path(scratch))
+        folder = _unpack(path, Path(scratch))
         try:
-            return _read_folder(Path(scratch))
+            return _read_folder(folder)
         except ImportRefused as error:
             raise ImportRefused(path, error.reasons) from None
 
@@ -43,7 +40,7 @@ def _read_folder(path: Path) -> Imported:
     if not (path / SENTENCEPIECE).is_file():
         tokenizer = "a BPE tokenizer" if (path / "bpe.model").is_file() else "no tokenizer"
         raise ImportRefused(path, [f"it has {tokenizer} where {SENTENCEPIECE} is needed"])
-    imported = read_ctranslate2(path / "model", Languages(source, target), path / SENTENCEPIECE)
+    imported = read_ctranslate2(path / "model", (source, target), path / SENTENCEPIECE)
     first = metadata.get("target_prefix") or None
     if first is not None and first not in (imported.target_vocabulary or imported.vocabulary):
         raise ImportRefused(path, [f"its targets begin with {first!r}, which is not in the vocabulary"])
@@ -58,33 +55,20 @@ def _code(path: Path, metadata: dict[str, Any], key: str) -> str:
     return code
 
 
-def _unpack(file: Path, folder: Path) -> None:
-    """Writes the files of the model, and no others, to `folder`. Raises ImportRefused."""
+def _unpack(file: Path, scratch: Path) -> Path:
+    """Unpacks a package to `scratch` and returns its folder. Raises ImportRefused."""
     try:
         with zipfile.ZipFile(file) as archive:
             entries = archive.infolist()
             if len(entries) > _MAX_FILES:
                 raise ImportRefused(file, [f"the package has more than {_MAX_FILES} files"])
-            members = {name: info for info in entries if (name := _member(info.filename)) is not None}
-            if METADATA not in members:
-                raise ImportRefused(file, [f"the package has no {METADATA}"])
-            if sum(info.file_size for info in members.values()) > _MAX_BYTES:  # no more than that is unpacked
+            if sum(info.file_size for info in entries) > _MAX_BYTES:  # no more than that is unpacked
                 raise ImportRefused(file, ["the package claims to hold more than 4 GB"])
-            (folder / "model").mkdir()
-            for name, info in members.items():
-                with archive.open(info) as packed, (folder / name).open("wb") as out:
-                    shutil.copyfileobj(packed, out)
-    except (OSError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError, ValueError) as error:
-        if isinstance(error, ImportRefused):
-            raise
+            archive.extractall(scratch)
+    except ImportRefused:
+        raise
+    except (OSError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError, ValueError):
         raise ImportRefused(file, ["the file is not readable as a package (zip archive)"]) from None
-
-
-def _member(name: str) -> str | None:
-    """Returns where a file of the archive belongs, None for files that an import does not read."""
-    parts = PurePosixPath(name).parts
-    if len(parts) == 2 and parts[1] in (METADATA, SENTENCEPIECE, "bpe.model"):
-        return parts[1]
-    if len(parts) == 3 and parts[1] == "model" and _MODEL_FILE.fullmatch(parts[2]):
-        return f"model/{parts[2]}"
-    return None
+    if (metadata := next(scratch.glob(f"*/{METADATA}"), None)) is None:
+        raise ImportRefused(file, [f"the package has no {METADATA}"])
+    return metadata.parent

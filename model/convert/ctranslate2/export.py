@@ -12,9 +12,8 @@ import torch
 from numpy.typing import NDArray
 
 from model.checkpoint import load_model
-from model.config import ModelConfig
 from model.convert.ctranslate2.tensor_names import parts
-from model.convert.extra_files import CARD, carried, left_out
+from model.convert.output import new_output, unrepresentable
 from model.convert.source_files import SUPPRESSED
 from model.convert.vocabulary import folder_pieces
 from model.model_folder import FolderError, ModelFolder
@@ -24,46 +23,34 @@ _ACTIVATIONS = {"relu": "RELU", "swish": "SWISH", "gelu": "GELU"}
 _DEFAULT_EPSILON = 1e-5
 
 
-def export_ctranslate2(folder: ModelFolder, output: Path, *, quantization: str | None = None) -> list[str]:
+def export_ctranslate2(
+    folder: ModelFolder, output: Path, *, quantization: str | None = None, source_start: str | None = None
+) -> None:
     """Writes `folder` as a CTranslate2 model to the new folder `output`.
 
     The exported model reads the pieces of a sentence, language tag first, without `</s>`, which CTranslate2 adds.
     `quantization` is one of CTranslate2's ("int8", "float16", ...); None keeps float32. The SentencePiece models are
-    copied too. Returns the names of files that are not exported. Raises FolderError if the model cannot be represented,
-    `output` exists, `quantization` is unknown, or ctranslate2 is missing.
+    copied too. CTranslate2 itself puts `source_start` before every source. Raises FolderError if the model cannot be
+    represented, `output` exists, `quantization` is unknown, or ctranslate2 is missing.
     """
-    _refuse(folder.model)
-    if output.exists():
-        raise FolderError(f"{output} exists already.")
+    if reasons := unrepresentable(folder.model):
+        raise FolderError(f"CTranslate2 cannot represent this model: {', '.join(reasons)}.")
     try:
         import ctranslate2.specs
     except ImportError:
         raise FolderError('This export needs CTranslate2: pip install "attentive-server[export]".') from None
     spec = _build(ctranslate2.specs, load_model(folder), folder)
+    if source_start is not None:
+        spec.config.add_source_bos, spec.config.bos_token = True, source_start
     spec.validate()
     try:
         spec.optimize(quantization=quantization)
     except ValueError as error:
         raise FolderError(f"{error}.") from None
-    output.mkdir(parents=True)
-    try:
+    with new_output(output):
         spec.save(str(output))
         for name in {folder.tokenizer.source, folder.tokenizer.target}:
             shutil.copyfile(folder.path / name, output / name)
-    except BaseException:
-        shutil.rmtree(output)
-        raise
-    return sorted([*(name for name in carried(folder) if name != CARD), *left_out(folder)])
-
-
-def _refuse(config: ModelConfig) -> None:
-    reasons = []
-    if config.recurrence != "none":
-        reasons.append("a recurrence in place of the decoder's self-attention")
-    if config.window is not None:
-        reasons.append("an attention window")
-    if reasons:
-        raise FolderError(f"CTranslate2 cannot represent this model: {', '.join(reasons)}.")
 
 
 def _build(specs: ModuleType, transformer: Transformer, folder: ModelFolder) -> Any:

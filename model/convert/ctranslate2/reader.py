@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,6 @@ from model.convert.source_files import (
     Languages,
     check_tensors,
     check_vocabulary,
-    read_card,
     read_optional,
     read_sentencepiece,
     read_text,
@@ -34,11 +34,13 @@ _LONGEST = 1024
 """Positions that are imported: converters store up to 5,000 of them."""
 _ONE_FILE = ("sentencepiece.model", "sentencepiece.bpe.model", "tokenizer.model", "spm.model", "source.spm")
 _PIECES = (("source.spm", "target.spm"), *((name, name) for name in _ONE_FILE))
-_IGNORED = ("alignment_heads", "alignment_layer", "alibi_use_positive_positions", "scale_alibi")
-_DEFAULT_OFF = ("alibi", "multi_query_attention", "embeddings_merge")
+_IGNORED = (
+    *("alignment_heads", "alignment_layer", "alibi_use_positive_positions", "scale_alibi"),
+    *("embeddings_merge", "multi_query_attention"),  # they give arrays of other names or shapes
+)
 
 
-def read_ctranslate2(path: Path, languages: Languages | None = None, pieces: Path | None = None) -> Imported:
+def read_ctranslate2(path: Path, languages: Languages = (None, None), pieces: Path | None = None) -> Imported:
     """Reads a Transformer in CTranslate2's layout, in any of its precisions. Raises ImportRefused.
 
     int8 and int16 weights become float32 by their scales. `pieces` is a SentencePiece file outside the folder.
@@ -50,7 +52,6 @@ def read_ctranslate2(path: Path, languages: Languages | None = None, pieces: Pat
     config, tensors = _convert(path, stored, settings, len(source), len(target))
     source, target = (check_vocabulary(path, side, len(side)) for side in (source, target))
     config = _with_ids(path, config, settings, target, source)
-    license_, listed = read_card(path)
     codes = language_codes(list(source))
     starts = bool(settings.get("add_source_bos"))
     marian = files[0].name == "source.spm"
@@ -61,8 +62,7 @@ def read_ctranslate2(path: Path, languages: Languages | None = None, pieces: Pat
         target_pieces=read_sentencepiece(files[1]),
         vocabulary=source,
         target_vocabulary=None if source == target else target,
-        languages=languages or Languages(listed=listed),
-        license=license_,
+        languages=languages,
         language_pieces=codes if len(codes) > 1 else {},
         # Converters of Marian and M2M100 models leave the end of sentence to the caller's tokenizer.
         source_end=bool(settings.get("add_source_eos")) or marian or len(codes) > 1,
@@ -93,57 +93,48 @@ def _convert(
     positions, table = _positions(file, stored, width)
     if positions == "learned":
         tensors["positions.weight"] = table
-    pre = bool(_number(stored, "encoder/pre_norm", "pre_norm"))
     encoder_layers, decoder_layers = (_depth(stored, side) for side in SIDES)
-    tensors |= _layers(file, stored, encoder_layers, decoder_layers, pre)
     try:
+        if _setting(stored, "alibi"):
+            raise ValueError("it has ALiBi positions")
+        pre = bool(_setting(stored, "pre_norm"))
+        tensors |= _layers(file, stored, encoder_layers, decoder_layers, pre)
         config = ModelConfig(
             vocab_size=target_size,
             source_vocab_size=None if source_size == target_size else source_size,
             d_model=width,
-            heads=int(_number(stored, "encoder/num_heads", "num_heads") or 8),
+            heads=int(_setting(stored, "num_heads") or 8),
             d_ff=tensors["encoder.0.feed_forward.inner.weight"].shape[0],
             encoder_layers=encoder_layers,
             decoder_layers=decoder_layers,
             norm="pre" if pre else "post",
-            activation=_activation(stored),  # type: ignore[arg-type]
+            activation=_ACTIVATIONS[int(_setting(stored, "activation") or 0)],  # type: ignore[arg-type]
             positions=positions,  # type: ignore[arg-type]
             tied_embeddings=tied,
             scale_embeddings=_scaled(stored, width),
             output_bias="output_bias" in tensors,
             max_length=table.shape[0],
             norm_epsilon=settings.get("layer_norm_epsilon") or 1e-5,
-            zero_start_embedding=bool(_number(stored, "decoder/start_from_zero_embedding")),
+            zero_start_embedding=bool(_setting(stored, "start_from_zero_embedding")),
         )
+    except ImportRefused:
+        raise
     except (ConfigError, KeyError, TypeError, ValueError, IndexError) as error:
         raise ImportRefused(path, [f"its shape is not that of a Transformer ({str(error).rstrip('.')})"]) from None
-    _check_options(path, stored, config)
+    for side, option in product(SIDES, _IGNORED):
+        stored.pop(f"{side}/{option}", None)
     copies = {name: tensor.clone() for name, tensor in tensors.items()}  # parts of one array, or aliases
     check_tensors(file, config, copies, stored)
     return config, copies
 
 
-def _number(stored: dict[str, Tensor], *names: str) -> float | None:
-    """Removes the scalar with the first of these names that is there and returns it, None if there is none."""
-    scalars = (name for name in names if name in stored and stored[name].numel() == 1)
-    return next((float(stored.pop(name)) for name in scalars), None)
-
-
-def _check_options(path: Path, stored: dict[str, Tensor], config: ModelConfig) -> None:
-    """Removes the other options. Raises ImportRefused for those that change the function."""
-    reasons = []
-    for side in SIDES:
-        for option in _DEFAULT_OFF:
-            if value := _number(stored, f"{side}/{option}"):
-                reasons.append(f"option {side}/{option} is {value:g}")
-        if (heads := _number(stored, f"{side}/num_heads")) is not None and heads != config.heads:
-            reasons.append("encoder and decoder have different numbers of heads")
-        if (pre := _number(stored, f"{side}/pre_norm")) is not None and bool(pre) != (config.norm == "pre"):
-            reasons.append("encoder and decoder have their norms in different places")
-        for option in _IGNORED:
-            stored.pop(f"{side}/{option}", None)
-    if reasons:
-        raise ImportRefused(path, reasons)
+def _setting(stored: dict[str, Tensor], name: str) -> float | None:
+    """Removes the scalar `name` of both sides, or of the model in old files, and returns it, None if there is none."""
+    keys = [key for key in (name, *(f"{side}/{name}" for side in SIDES)) if key in stored and stored[key].numel() == 1]
+    values = {float(stored.pop(key)) for key in keys}
+    if len(values) > 1:
+        raise ValueError(f"encoder and decoder differ in {name}")
+    return values.pop() if values else None
 
 
 def _depth(stored: dict[str, Tensor], side: str) -> int:
@@ -180,27 +171,17 @@ def _positions(file: Path, stored: dict[str, Tensor], width: int) -> tuple[str, 
     return "learned", table
 
 
-def _activation(stored: dict[str, Tensor]) -> str:
-    kinds = {int(_number(stored, f"{side}/activation") or 0) for side in SIDES}
-    if len(kinds) != 1 or not kinds <= set(_ACTIVATIONS):
-        raise ValueError("its activation is not relu, swish or gelu")
-    return _ACTIVATIONS[kinds.pop()]
-
-
 def _scaled(stored: dict[str, Tensor], width: int) -> bool:
     """Returns whether embeddings are multiplied by sqrt(width): stated as a flag or as the factor, by default true."""
-    root, scaled = math.sqrt(width), set()
-    for side in SIDES:
-        array = stored.get(f"{side}/scale_embeddings")
-        flag = array is None or array.dtype == torch.int8
-        value = _number(stored, f"{side}/scale_embeddings", f"{side}/embeddings/multiply_by_sqrt_depth")
-        factor = root if value is None or (flag and value == 1.0) else value or 1.0
-        if factor != 1.0 and not math.isclose(factor, root, rel_tol=1e-3):
-            raise ValueError(f"its embeddings are multiplied by {factor:g}")
-        scaled.add(factor != 1.0)
-    if len(scaled) != 1:
-        raise ValueError("only one side scales its embeddings")
-    return scaled.pop()
+    stated = [stored[key] for side in SIDES if (key := f"{side}/scale_embeddings") in stored]
+    value = _setting(stored, "scale_embeddings")
+    if value is None:
+        value = _setting(stored, "embeddings/multiply_by_sqrt_depth")
+    is_flag = not any(array.is_floating_point() for array in stated)
+    factor = math.sqrt(width) if value is None or (is_flag and value == 1.0) else value or 1.0
+    if factor != 1.0 and not math.isclose(factor, math.sqrt(width), rel_tol=1e-3):
+        raise ValueError(f"its embeddings are multiplied by {factor:g}")
+    return factor != 1.0
 
 
 def _vocabularies(path: Path) -> tuple[dict[str, int], dict[str, int]]:

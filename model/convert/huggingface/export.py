@@ -13,8 +13,8 @@ from torch import Tensor
 
 from model.checkpoint import load_model, read_tensors
 from model.config import ModelConfig
-from model.convert.extra_files import carried, left_out
-from model.convert.source_files import SUPPRESSED
+from model.convert.output import new_output, unrepresentable
+from model.convert.source_files import SUPPRESSED, copy_files
 from model.convert.tensor_names import parts
 from model.convert.vocabulary import by_id, folder_vocabularies
 from model.model_folder import FolderError, ModelFolder, let_others_read
@@ -24,17 +24,15 @@ from model.weight_files import weight_files
 _EPSILON = 1e-5
 
 
-def export_huggingface(folder: ModelFolder, output: Path) -> list[str]:
+def export_huggingface(folder: ModelFolder, output: Path) -> None:
     """Writes `folder` as a MarianMTModel to the new folder `output`: config, safetensors, tokenizer files, model card.
 
     A decoder that starts from the zero embedding gets a padding token with this embedding, like OPUS-MT's converted
-    models. `attentive` in config.json is the config.json of `folder`, with which an import restores it. Returns the names
-    of files that are not exported. Raises FolderError if the model cannot be represented or `output` exists.
+    models. `attentive` in config.json is the config.json of `folder`, with which an import restores it. Raises
+    FolderError if the model cannot be represented or `output` exists.
     """
     config = folder.model
     _refuse(folder)
-    if output.exists():
-        raise FolderError(f"{output} exists already.")
     expected = {name: tuple(tensor.shape) for name, tensor in load_model(folder).state_dict().items()}
     tensors = read_tensors(weight_files(folder.path), expected)
     source, target = folder_vocabularies(folder)
@@ -44,31 +42,21 @@ def export_huggingface(folder: ModelFolder, output: Path) -> list[str]:
         forbidden = [*forbidden, pad]
     else:
         pad = config.decoder_start_id if config.decoder_start_id in forbidden else config.pad_id
-    output.mkdir(parents=True)
-    try:
+    with new_output(output):
         save_file(_named(config, tensors), output / "model.safetensors", metadata={"format": "pt"})
         let_others_read(output / "model.safetensors")
         _write_json(output / "config.json", _config(folder, tensors, pad))
         _write_json(output / "generation_config.json", _generation(folder, pad, forbidden))
         _write_tokenizer(folder, output, pad, source, target)
-        for name in carried(folder):
-            shutil.copyfile(folder.path / name, output / name)
-    except BaseException:
-        shutil.rmtree(output)
-        raise
-    return left_out(folder)
+        copy_files(folder.path, output)
 
 
 def _refuse(folder: ModelFolder) -> None:
-    config, reasons = folder.model, []
+    config, reasons = folder.model, unrepresentable(folder.model)
     if folder.tokenizer.source_start or not folder.tokenizer.source_end:
         reasons.append("sources with a start token or without an end")
     if config.norm != "post":
         reasons.append("pre-norm layers")
-    if config.recurrence != "none":
-        reasons.append("a recurrence in place of the decoder's self-attention")
-    if config.window is not None:
-        reasons.append("an attention window")
     if config.norm_epsilon != _EPSILON:
         reasons.append(f"a LayerNorm epsilon of {config.norm_epsilon}")
     if reasons:
@@ -151,13 +139,9 @@ def _config(folder: ModelFolder, tensors: dict[str, Tensor], pad: int) -> dict[s
         "eos_token_id": config.eos_id,
         "bos_token_id": None,
         "forced_eos_token_id": config.eos_id if folder.generation.forced_end else None,
-        "decoder_start_token_id": _start(config, pad),
+        "decoder_start_token_id": pad if config.zero_start_embedding else config.decoder_start_id,
         "attentive": folder.to_fields(),
     }
-
-
-def _start(config: ModelConfig, pad: int) -> int:
-    return pad if config.zero_start_embedding else config.decoder_start_id
 
 
 def _generation(folder: ModelFolder, pad: int, forbidden: list[int]) -> dict[str, Any]:
@@ -167,7 +151,7 @@ def _generation(folder: ModelFolder, pad: int, forbidden: list[int]) -> dict[str
         "max_length": config.max_length,
         "pad_token_id": pad,
         "eos_token_id": config.eos_id,
-        "decoder_start_token_id": _start(config, pad),
+        "decoder_start_token_id": pad if config.zero_start_embedding else config.decoder_start_id,
         "forced_eos_token_id": config.eos_id if generation.forced_end else None,
         **({"bad_words_ids": [[token] for token in forbidden]} if forbidden else {}),
         "renormalize_logits": not generation.forbidden,

@@ -9,17 +9,14 @@ import torch
 from torch import Tensor
 
 from model.config import ConfigError, ModelConfig
-from model.convert.extra_files import read_carried
 from model.convert.huggingface.multilingual import offset_sinusoids, read_vocabulary
 from model.convert.huggingface.weights import convert_weights, read_weights
 from model.convert.source_files import (
     MAX_VOCABULARY_BYTES,
     Imported,
     ImportRefused,
-    Languages,
     check_tensors,
     check_vocabulary,
-    read_card,
     read_object,
     read_optional,
     read_sentencepiece,
@@ -49,7 +46,7 @@ def read_huggingface(path: Path) -> Imported:
         config, tensors = convert_weights(path, config, fields, stored, suppressed)
         config = config.replace(unk_id=vocabulary["vocabulary"]["<unk>"], positions="learned")
         tensors["positions.weight"] = offset_sinusoids(config.max_length, config.d_model, config.pad_id)
-        return Imported(**vocabulary, config=config, tensors=tensors, license=read_card(path)[0], generation=generation)
+        return Imported(**vocabulary, config=config, tensors=tensors, generation=generation)
     unknown_id, source_vocabulary, target_vocabulary = _vocabularies(path, config)
     config, tensors = convert_weights(path, config, fields, stored, suppressed)
     config = config.replace(unk_id=unknown_id)
@@ -58,7 +55,6 @@ def read_huggingface(path: Path) -> Imported:
         check_tensors(path, config, tensors)
         source_vocabulary = _below(source_vocabulary, config.source_vocab_size or config.vocab_size)
         target_vocabulary = None if target_vocabulary is None else _below(target_vocabulary, config.vocab_size)
-    license_, listed = read_card(path)
     names = read_optional(path / "tokenizer_config.json")
     source, target = (
         names.get(key) if isinstance(names.get(key), str) else None for key in ("source_lang", "target_lang")
@@ -70,10 +66,8 @@ def read_huggingface(path: Path) -> Imported:
         target_pieces=read_sentencepiece(path / "target.spm"),
         vocabulary=source_vocabulary,
         target_vocabulary=target_vocabulary,
-        languages=Languages(source, target, listed),
-        license=license_,
+        languages=(source, target),
         generation=generation,
-        extra_files={} if exported is None else read_carried(path),
         exported=exported,
     )
 
@@ -83,10 +77,6 @@ def _check_kind(path: Path, fields: dict[str, Any]) -> None:
     kind = fields.get("model_type")
     if kind in ("marian", "m2m_100"):
         return
-    if kind is None and "format" in fields and "pairs" in fields:
-        raise ImportRefused(
-            path, ["it is a model folder of this server already: copy it into the folder of the models"]
-        )
     stated = "a model without a model_type" if kind is None else f"a model of the model_type {str(kind)[:40]!r}"
     supported = "marian (OPUS-MT) and m2m_100 (M2M100, NLLB-200, SMaLL-100)"
     raise ImportRefused(path, [f"it is {stated} in Hugging Face's layout, of which {supported} are supported"])
@@ -131,24 +121,15 @@ def read_config(path: Path, fields: dict[str, Any]) -> ModelConfig:
 
 
 def _unrepresentable(fields: dict[str, Any]) -> list[str]:
+    """Returns the settings that change the computation, but neither the names nor the shapes of the tensors."""
     reasons = []
-    kind = fields.get("model_type")
-    if kind == "m2m_100" and not fields.get("tie_word_embeddings", True):
-        reasons.append("its output projection is not tied to the embedding")
-    if fields.get("activation_function") not in _ACTIVATIONS:
-        reasons.append(
-            f"activation_function {fields.get('activation_function')!r} is not one of {', '.join(_ACTIVATIONS)}"
-        )
-    for name in ("attention_heads", "ffn_dim"):
-        if fields.get(f"encoder_{name}") != fields.get(f"decoder_{name}"):
-            reasons.append(f"encoder_{name} and decoder_{name} differ")
-    for name in ("normalize_before", "normalize_embedding", "add_final_layer_norm"):
-        if fields.get(name) and kind != "m2m_100":
-            reasons.append(f"{name} is not supported")
-    if isinstance(fields.get("eos_token_id"), list):
-        reasons.append("it has several end-of-sentence tokens")
-    if "quantization_config" in fields:
-        reasons.append("its weights are quantized")
+    activation = fields.get("activation_function")
+    if activation not in _ACTIVATIONS:
+        reasons.append(f"activation_function {activation!r} is not one of {', '.join(_ACTIVATIONS)}")
+    if fields.get("encoder_attention_heads") != fields.get("decoder_attention_heads"):
+        reasons.append("encoder_attention_heads and decoder_attention_heads differ")
+    if fields.get("normalize_before") and fields.get("model_type") != "m2m_100":
+        reasons.append("normalize_before is not supported")
     return reasons
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import warnings
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -29,22 +30,18 @@ _IGNORED = ("model.encoder.embed_positions.weights", "model.decoder.embed_positi
 
 
 def read_weights(path: Path) -> dict[str, Tensor]:
-    """Reads the tensors by Hugging Face's names. Raises ImportRefused."""
+    """Reads the tensors by Hugging Face's names, from one file or shards. safetensors are preferred to a pickle. Raises
+    ImportRefused."""
     stored: dict[str, Tensor] = {}
-    for file in _files(path):
+    files = next(filter(None, (sorted(path.glob(name)) for name in WEIGHTS)), None)
+    if files is None:
+        raise ImportRefused(path, ["it holds neither model.safetensors nor pytorch_model.bin"])
+    for file in files:
         part = _read_safetensors(file) if file.suffix == ".safetensors" else _read_pickle(file)
         if twice := [name for name in part if name in stored]:
             raise ImportRefused(path, [f"{twice[0]} is in two files"])
         stored |= {name: tensor for name, tensor in part.items() if name not in _IGNORED}
     return stored
-
-
-def _files(path: Path) -> list[Path]:
-    """Returns the weight files: one, or shards. safetensors are preferred to a pickle."""
-    for name in WEIGHTS:
-        if files := sorted(path.glob(name)):
-            return files
-    raise ImportRefused(path, ["it holds neither model.safetensors nor pytorch_model.bin"])
 
 
 def _read_safetensors(file: Path) -> dict[str, Tensor]:
@@ -60,7 +57,7 @@ def _read_pickle(file: Path) -> dict[str, Tensor]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # warnings about files that are rejected below
-            raw = torch.load(file, map_location="cpu", weights_only=True, mmap=_is_zip(file))
+            raw = torch.load(file, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(file))
     except pickle.UnpicklingError:
         raise ImportRefused(file, ["the file holds objects other than tensors, or is broken"]) from None
     except (RuntimeError, OSError, EOFError, ValueError, TypeError, KeyError, AttributeError, IndexError, MemoryError):
@@ -70,11 +67,6 @@ def _read_pickle(file: Path) -> dict[str, Tensor]:
     ):
         raise ImportRefused(file, ["the file does not hold a dictionary of tensors"])
     return raw
-
-
-def _is_zip(file: Path) -> bool:
-    with file.open("rb") as opened:
-        return opened.read(2) == b"PK"
 
 
 def convert_weights(

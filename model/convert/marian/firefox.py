@@ -7,56 +7,55 @@ Mozilla publishes `model.ende.intgemm.alphas.bin`, `vocab.ende.spm` (or `srcvoca
 from __future__ import annotations
 
 import re
+import struct
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from model.config import ModelConfig
 from model.convert.languages import language_code
 from model.convert.marian.reader import read_model
-from model.convert.marian.shortlist_binary import read_binary_shortlist
-from model.convert.source_files import Imported, ImportRefused, Languages, read_card, read_optional, read_sentencepiece
+from model.convert.source_files import Imported, ImportRefused, Languages, read_bytes, read_optional, read_sentencepiece
 from model.model_folder import Generation
+from model.shortlist import Shortlist
 
-LICENSE = "MPL-2.0"
-"""Licence of Mozilla's models."""
 METADATA = "metadata.json"
-_MODELS = "*.intgemm*.bin"
+MODELS = "*.intgemm*.bin"
 _SHORTLISTS = "lex.*.bin"
-_ENGLISH = "en"
-
-
-def is_firefox(path: Path) -> bool:
-    """Returns whether a folder, or a file in one, is a model of Firefox."""
-    return path.match(_MODELS) if path.is_file() else next(path.glob(_MODELS), None) is not None
+_SHORTLIST_MAGIC = 0xF11A48D5013417F5
+_HEADER = struct.Struct("<6Q")
+_MAX_SHORTLIST_BYTES = 1 << 28
+_CODE = "([a-z]{2,3}(?:_[a-z]{2,4})?)"
+_PAIR = re.compile(rf"[^.]*\.(?:(en){_CODE}|{_CODE}(en)|([a-z]{{2}}){_CODE})\.")
 
 
 def read_firefox(path: Path) -> Imported:
-    """Reads a model of Firefox; `path` is the folder or the model file. Raises ImportRefused with all reasons.
+    """Reads a folder with a model of Firefox. Raises ImportRefused with all reasons.
 
     Marian never writes the unknown piece, so it is forbidden here too.
     """
-    folder = path if path.is_dir() else path.parent
-    file, vocabularies, shortlist = _find_files(path, folder)
+    file, vocabularies, shortlist = _find_files(path)
     model = read_model(file, vocabularies)
     config, target = model["config"], model["target_vocabulary"] or model["vocabulary"]
-    published = _published(folder)
-    license_, listed = read_card(folder)
+    published = read_optional(path / METADATA)
     return Imported(
         **model,
         source_pieces=read_sentencepiece(vocabularies[0]),
         target_pieces=read_sentencepiece(vocabularies[1]),
-        languages=_languages(file, published, listed),
-        license=license_ or (LICENSE if published else ""),
+        languages=_languages(file, published),
+        license="MPL-2.0" if "sourceLanguage" in published else "",
         generation=Generation(forbidden=(target["<unk>"],)),
-        shortlist=None if shortlist is None else read_binary_shortlist(shortlist, config),
+        shortlist=None if shortlist is None else _read_shortlist(shortlist, config),
     )
 
 
-def _find_files(path: Path, folder: Path) -> tuple[Path, tuple[Path, Path], Path | None]:
+def _find_files(folder: Path) -> tuple[Path, tuple[Path, Path], Path | None]:
     """Returns the model, source and target vocabulary, and the shortlist if there is one, by Mozilla's names."""
     reasons = []
-    models = [path] if path.is_file() else sorted(folder.glob(_MODELS))
+    models = sorted(folder.glob(MODELS))
     if len(models) != 1:
-        reasons.append(f"it has {len(models)} models ({_MODELS}): give one of the files, or one folder a model")
+        reasons.append(f"it has {len(models)} models ({MODELS}): give one folder a model")
     both = [*folder.glob("srcvocab.*.spm"), *folder.glob("trgvocab.*.spm")]
     vocabularies = both or sorted(folder.glob("*.spm"))
     if len(both) == 1:
@@ -67,29 +66,44 @@ def _find_files(path: Path, folder: Path) -> tuple[Path, tuple[Path, Path], Path
     if len(shortlists) > 1:
         reasons.append(f"it has {len(shortlists)} shortlists ({_SHORTLISTS}): keep one of the files")
     if reasons:
-        raise ImportRefused(path, reasons)
+        raise ImportRefused(folder, reasons)
     return models[0], (vocabularies[0], vocabularies[-1]), shortlists[0] if shortlists else None
 
 
-def _published(folder: Path) -> dict[str, Any]:
-    """Returns Mozilla's metadata of the model, empty if there are none."""
-    fields = read_optional(folder / METADATA)
-    return fields if "sourceLanguage" in fields and "targetLanguage" in fields else {}
-
-
-def _languages(model: Path, published: dict[str, Any], listed: tuple[str, ...]) -> Languages:
+def _languages(model: Path, published: dict[str, Any]) -> Languages:
     """Returns the languages of the metadata, else of the file name (model.ende.intgemm.alphas.bin)."""
-    if published:
-        return Languages(
-            language_code(str(published["sourceLanguage"])), language_code(str(published["targetLanguage"])), listed
-        )
-    joined = model.name.split(".")[1] if model.name.count(".") > 1 else ""
-    if joined.startswith(_ENGLISH):
-        pair = (_ENGLISH, joined.removeprefix(_ENGLISH))
-    elif joined.endswith(_ENGLISH):
-        pair = (joined.removesuffix(_ENGLISH), _ENGLISH)
-    else:
-        pair = (joined[:2], joined[2:])
-    if not all(re.fullmatch(r"[a-z]{2,3}(_[a-z]{2,4})?", code) for code in pair):
-        return Languages(listed=listed)
-    return Languages(language_code(pair[0]), language_code(pair[1]), listed)
+    if "sourceLanguage" in published and "targetLanguage" in published:
+        return language_code(str(published["sourceLanguage"])), language_code(str(published["targetLanguage"]))
+    named = _PAIR.match(model.name)
+    source, target = [code for code in named.groups() if code] if named else (None, None)
+    return source and language_code(source), target and language_code(target)
+
+
+def _read_shortlist(file: Path, config: ModelConfig) -> Shortlist:
+    """Reads an untrusted shortlist in Marian's binary format. Raises ImportRefused.
+
+    Six numbers (uint64): a constant, a checksum, the number of first tokens, of best targets, of offsets and of targets.
+    Then the offsets (uint64) and the targets (uint32). The checksum is not read: every number is checked instead.
+    """
+    data = read_bytes(file, _MAX_SHORTLIST_BYTES)
+    sources = config.source_vocab_size or config.vocab_size
+    if len(data) < _HEADER.size:
+        raise ImportRefused(file, ["the file is too short for a shortlist"])
+    magic, _, first, _, offset_count, target_count = _HEADER.unpack_from(data)
+    if magic != _SHORTLIST_MAGIC:
+        raise ImportRefused(file, ["the file is not a binary shortlist of Marian"])
+    if len(data) != _HEADER.size + 8 * offset_count + 4 * target_count:
+        raise ImportRefused(file, ["the file does not have the size that its header states"])
+    offsets = np.frombuffer(data, "<u8", offset_count, _HEADER.size)
+    if not sources <= offset_count - 1 or (offsets > target_count).any():
+        raise ImportRefused(file, [f"its offsets are not those of a source vocabulary of {sources}"])
+    targets = np.frombuffer(data, "<u4", target_count, _HEADER.size + 8 * offset_count)
+    if (targets >= config.vocab_size).any():
+        raise ImportRefused(file, [f"its targets are outside the vocabulary of {config.vocab_size}"])
+    used = offsets[: sources + 1].astype(np.int64)
+    shared = config.source_vocab_size is None and config.tied_embeddings
+    allowed = targets[: used[-1]].astype(np.int32)
+    try:
+        return Shortlist(used, allowed, min(first, config.vocab_size), shared, config.vocab_size)
+    except ValueError as error:
+        raise ImportRefused(file, [str(error)]) from None

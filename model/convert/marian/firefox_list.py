@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from model.convert.downloads import Downloaded, RemoteFile, fetch, pull_folder, read_url
+from model.convert.downloads import RemoteFile, fetch, pull_folder, read_url
 from model.convert.languages import language_code
 from model.convert.marian.firefox import METADATA
 from model.model_folder import FolderError
@@ -62,12 +62,12 @@ def find(pair: str, address: str) -> Published:
     except (KeyError, TypeError, ValueError, AttributeError, StopIteration, RecursionError):
         raise FolderError(f"{address} is not a list of Firefox's models.") from None
     if not published:
-        raise FolderError(f"Mozilla publishes no model for {pair}; it has {_near(pair, list(models))}.")
+        raise FolderError(f"Mozilla publishes no model for {pair}; {address} lists its models.")
     return published[0]
 
 
 @contextmanager
-def download(model: Published, weights: Path) -> Iterator[Downloaded]:
+def download(model: Published, weights: Path) -> Iterator[tuple[Path, str]]:
     """Downloads and unpacks the files of a model to a folder under `weights`, which is removed after the block. Raises
     FolderError with one sentence for every failure."""
     first = model.files[0]
@@ -76,7 +76,7 @@ def download(model: Published, weights: Path) -> Iterator[Downloaded]:
             fetch(file, folder, model.name)
         metadata = {"sourceLanguage": model.source, "targetLanguage": model.target, "architecture": model.architecture}
         (folder / METADATA).write_text(json.dumps(metadata) + "\n", encoding="utf-8")
-        yield Downloaded(folder, f"{first.url}, SHA-256 {first.sha256}")
+        yield folder, f"{first.url}, SHA-256 {first.sha256}"
 
 
 def _published(base: str, entry: dict[str, Any]) -> Published:
@@ -111,12 +111,3 @@ def _preference(entry: dict[str, Any]) -> tuple[bool, int]:
 def _our_codes(pair: str) -> str:
     """Returns a pair such as en-zh_hant in our codes: en-zh-Hant."""
     return "-".join(language_code(code) for code in pair.split("-", 1))
-
-
-def _near(pair: str, names: list[str]) -> str:
-    """Returns the pairs that share a language with `pair`, else the number of all pairs."""
-    source, _, target = pair.partition("-")
-    near = [name for name in names if name.startswith(f"{source}-") or name.endswith(f"-{target}")]
-    return (
-        ", ".join(sorted(near)[:12]) + (" and more" if len(near) > 12 else "") if near else f"{len(names)} other pairs"
-    )

@@ -16,11 +16,9 @@ from model.convert.source_files import (
     MAX_VOCABULARY_BYTES,
     Imported,
     ImportRefused,
-    Languages,
     check_tensors,
     check_vocabulary,
     plain_name,
-    read_card,
     read_object,
     read_sentencepiece,
     read_text,
@@ -54,7 +52,6 @@ def read_marian(path: Path) -> Imported:
         raise ImportRefused(path, ["decoder.yml does not name two vocabularies"])
     file, *named = (path / plain_name(path / "decoder.yml", name) for name in (models[0], *vocabularies))
     model = read_model(file, named)
-    license_, listed = read_card(path)
     # The SentencePiece model of a side is its vocabulary if that is one, else the file that OPUS-MT has.
     pieces = [
         vocabulary if vocabulary.suffix == ".spm" else path / otherwise
@@ -64,8 +61,7 @@ def read_marian(path: Path) -> Imported:
         **model,
         source_pieces=read_sentencepiece(pieces[0]),
         target_pieces=read_sentencepiece(pieces[1]),
-        languages=Languages(listed=listed),
-        license=license_ or _license(path),
+        license=_license(path),
     )
 
 
@@ -138,42 +134,21 @@ def read_options(
 
 
 def _unrepresentable(options: dict[str, Any]) -> list[str]:
-    """Returns the options that change the computation and have no field in ModelConfig."""
-    expected = {
-        "type": "transformer",
+    """Returns the options that change the computation, but neither the names nor the shapes of the tensors. The others
+    give tensors that a model of ours does not have."""
+    supported = {
+        "type": ("transformer",),
         "transformer-decoder-autoreg": ("self-attention", "rnn"),
-        "transformer-no-projection": False,
-        "transformer-postprocess-emb": ("d", ""),
-        "transformer-tied-layers": [],
-        "lemma-dim-emb": 0,
-        "input-types": [],
-        "ulr": False,
-        "transformer-ffn-depth": 2,
-        "transformer-decoder-ffn-depth": (0, 2),
-        "transformer-rnn-projection": False,
-        "transformer-pool": False,
-        "transformer-no-bias": False,
-        "transformer-rms": False,
-        "transformer-no-affine": False,
-        "transformer-disable-position": False,
-        "right-left": False,
-        "skip": False,
-        "layer-normalization": False,
+        "transformer-ffn-activation": _ACTIVATIONS,
+        "transformer-disable-position": (False,),
+        "transformer-pool": (False,),
+        "right-left": (False,),
     }
-    reasons = []
-    for name, right in expected.items():
-        value = options.get(name)
-        if value is None or value == right or (isinstance(right, tuple) and value in right):
-            continue
-        reasons.append(f"option {name} is {value!r}")
-    if options.get("transformer-decoder-autoreg") == "rnn" and options.get("dec-cell") != "ssru":
-        reasons.append(f"option dec-cell is {options.get('dec-cell')!r}")
-    if options.get("transformer-ffn-activation") not in _ACTIVATIONS:
-        reasons.append(f"option transformer-ffn-activation is {options.get('transformer-ffn-activation')!r}")
-    dims = {"dec": options.get("transformer-decoder-dim-ffn"), "ffn": options.get("transformer-dim-ffn")}
-    if dims["dec"] and dims["dec"] != dims["ffn"]:
-        reasons.append("encoder and decoder have feed-forward layers of different width")
-    return reasons
+    return [
+        f"option {name} is {options[name]!r}"
+        for name, values in supported.items()
+        if options.get(name) is not None and options[name] not in values
+    ]
 
 
 def convert(file: Path, config: ModelConfig, stored: dict[str, Tensor]) -> tuple[ModelConfig, dict[str, Tensor]]:

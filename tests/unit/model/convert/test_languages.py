@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from model.convert.languages import find_pairs, language_code, language_tags
-from model.convert.source_files import ImportRefused, Languages
+from model.convert.source_files import ImportRefused
 
-HERE = Path("model")
+HERE, NONE = Path("model"), (None, None)
 
 
 @pytest.mark.parametrize(
@@ -38,31 +38,33 @@ def test_the_tag_with_the_lowest_id_is_used_for_a_language() -> None:
         ("opus-tatoeba-he-fr", [("he", "fr")]),
         ("opus-mt-en-jap", [("en", "ja")]),
         ("opus-mt-tc-big-cat_oci_spa-en", [("ca", "en"), ("oc", "en"), ("es", "en")]),
+        ("opus-mt-tc-big-en-pt_br", [("en", "pt-BR")]),
+        ("opus-mt-en-srp_Latn", [("en", "sr-Latn")]),
     ],
 )
 def test_pairs_are_read_from_the_model_name(name: str, pairs: list[tuple[str, str]]) -> None:
-    assert list(find_pairs(HERE, name, Languages(), {})[0]) == pairs
+    assert list(find_pairs(HERE, name, NONE, (), {})[0]) == pairs
 
 
 def test_a_language_group_is_replaced_by_the_languages_of_the_card() -> None:
-    card = Languages(listed=("it", "es", "en", "roa"))
-    assert find_pairs(HERE, "opus-mt-ROMANCE-en", card, {})[0] == (("it", "en"), ("es", "en"))
+    card = ("it", "es", "en", "roa")
+    assert find_pairs(HERE, "opus-mt-ROMANCE-en", NONE, card, {})[0] == (("it", "en"), ("es", "en"))
     tags = {"it": ">>ita<<", "es": ">>spa<<"}
-    assert find_pairs(HERE, "opus-mt-en-ROMANCE", card, tags) == ((("en", "it"), ("en", "es")), tags)
+    assert find_pairs(HERE, "opus-mt-en-ROMANCE", NONE, card, tags) == ((("en", "it"), ("en", "es")), tags)
 
 
 def test_between_two_groups_every_language_is_on_both_sides() -> None:
     tags = {"da": ">>da<<", "sv": ">>sv<<", "nb": ">>nb<<"}
-    card = Languages(listed=("da", "sv", "nb", "scandinavia"))
-    pairs, used = find_pairs(HERE, "opus-mt-SCANDINAVIA-SCANDINAVIA", card, tags)
+    card = ("da", "sv", "nb", "scandinavia")
+    pairs, used = find_pairs(HERE, "opus-mt-SCANDINAVIA-SCANDINAVIA", NONE, card, tags)
     assert set(pairs) == {(source, target) for source in tags for target in tags if source != target}
     assert used == tags
 
 
 def test_files_override_the_name_and_arguments_override_both() -> None:
-    stated = Languages(source="eng", target="fra")
-    assert find_pairs(HERE, "opus-mt-en-de", stated, {})[0] == (("en", "fr"),)
-    assert find_pairs(HERE, "opus-mt-en-de", stated, {}, ["it"], ["nl"])[0] == (("it", "nl"),)
+    stated = ("eng", "fra")
+    assert find_pairs(HERE, "opus-mt-en-de", stated, (), {})[0] == (("en", "fr"),)
+    assert find_pairs(HERE, "opus-mt-en-de", stated, (), {}, ["it"], ["nl"])[0] == (("it", "nl"),)
 
 
 @pytest.mark.parametrize(
@@ -81,4 +83,4 @@ def test_unknown_languages_are_refused(
     name: str, sources: list[str], targets: list[str], tags: dict[str, str], reason: str
 ) -> None:
     with pytest.raises(ImportRefused, match=reason):
-        find_pairs(HERE, name, Languages(), tags, sources, targets)
+        find_pairs(HERE, name, NONE, (), tags, sources, targets)

@@ -14,7 +14,7 @@ import torch
 
 from model.checkpoint import load_model
 from model.convert.huggingface.export import export_huggingface
-from model.convert.importer import ImportOptions, import_model
+from model.convert.importer import import_model
 from model.convert.marian.archives import read_archive
 from model.convert.source_files import ImportRefused
 from model.model_folder import FolderError
@@ -62,26 +62,15 @@ def test_metadata_name_languages_and_licence(tmp_path: Path) -> None:
     assert (list(folder.pairs), folder.license) == ([("zh-Hant", "en")], "MPL-2.0")
 
 
-def test_the_model_file_can_be_given(tmp_path: Path) -> None:
-    random_firefox(tmp_path / "two")
-    (tmp_path / "two" / "model.fien.intgemm.alphas.bin").write_bytes((tmp_path / "two" / MODEL).read_bytes())
-    with pytest.raises(ImportRefused, match="2 models"):
-        import_model(tmp_path / "two", tmp_path / "weights")
-    options = ImportOptions(name="finnish")
-    folder = import_model(tmp_path / "two" / "model.fien.intgemm.alphas.bin", tmp_path / "weights", options)
-    assert list(folder.pairs) == [("fi", "en")]
+def test_of_two_models_none_is_chosen(tmp_path: Path) -> None:
+    random_firefox(tmp_path / "ende")
+    (tmp_path / "ende" / "model.fien.intgemm.alphas.bin").touch()
+    refused(tmp_path, "2 models")
 
 
 @pytest.mark.parametrize(
     ("options", "reason"),
-    [
-        ({"dec-cell": "gru"}, "dec-cell is 'gru'"),
-        ({"transformer-decoder-autoreg": "average-attention"}, "autoreg"),
-        ({"transformer-rnn-projection": True}, "rnn-projection"),
-        ({"layer-normalization": True}, "layer-normalization"),
-        ({"dec-depth": 3}, "decoder_l3_rnn_W is missing"),
-        ({"dim-emb": 64}, "shape"),
-    ],
+    [({"dec-depth": 3}, "decoder_l3_rnn_W is missing"), ({"dim-emb": 64}, "shape")],
 )
 def test_unsupported_options_are_refused_with_the_reason(options: dict[str, Any], reason: str, tmp_path: Path) -> None:
     transformer = random_firefox(tmp_path / "ende")

@@ -92,9 +92,9 @@ def test_complete_files_of_an_interrupted_download_are_kept(published: Published
     (published.path / f"{MODEL}.gz").unlink()
     (published.path / "vocab.ende.spm.gz").write_bytes(whole)
     (next(tmp_path.glob(".pull/*")) / "vocab.ende.spm.part").write_bytes(whole[:100])  # of a killed process
-    with download(find("en-de", published.address), tmp_path) as files:
-        assert (files.path / MODEL).read_bytes() == (published.path / "made" / MODEL).read_bytes()
-        assert not list(files.path.glob("*.part"))
+    with download(find("en-de", published.address), tmp_path) as (path, _):
+        assert (path / MODEL).read_bytes() == (published.path / "made" / MODEL).read_bytes()
+        assert not list(path.glob("*.part"))
         assert "Another process is downloading" in failure(published, tmp_path)
 
 
@@ -132,10 +132,8 @@ def test_without_a_connection_nothing_is_written(tmp_path: Path, capsys: pytest.
 
 def test_missing_pairs_files_and_lists_are_told_apart(published: PublishedModels, tmp_path: Path) -> None:
     address = published.address
-    with pytest.raises(FolderError, match="no model for en-xx; it has en-de"):
+    with pytest.raises(FolderError, match=r"no model for en-xx; http.* lists its models"):
         find("en-xx", address)
-    with pytest.raises(FolderError, match="it has 2 other pairs"):
-        find("xx-yy", address)
     with pytest.raises(FolderError, match="could not be downloaded \\(404\\)"):
         find("en-de", address.replace("models.json", "nothing.json"))
     with pytest.raises(FolderError, match="not an address"):

@@ -157,13 +157,9 @@ def test_vocab_yml_is_parsed() -> None:
     [
         ({"type": "s2s"}, "type"),
         ({"transformer-decoder-autoreg": "average-attention"}, "autoreg"),
-        ({"transformer-decoder-autoreg": "rnn", "dec-cell": "gru"}, "dec-cell"),
         ({"transformer-ffn-activation": "gelu"}, "activation"),
         ({"transformer-preprocess": "dn"}, "residual layout"),
-        ({"transformer-postprocess-emb": "nd"}, "postprocess-emb"),
         ({"right-left": True}, "right-left"),
-        ({"skip": True}, "skip"),
-        ({"layer-normalization": True}, "layer-normalization"),
         ({"dim-emb": "wide"}, "d_model"),
         ({"dim-emb": 10**9}, "d_model"),
         ({"enc-depth": 3}, "missing"),
