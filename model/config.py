@@ -9,7 +9,7 @@ from typing import Any, Literal, Self, get_args
 Norm = Literal["post", "pre"]
 Activation = Literal["relu", "swish", "gelu"]
 Recurrence = Literal["none", "ssru"]
-Positions = Literal["sinusoidal", "sinusoidal_half", "learned"]
+Positions = Literal["sinusoidal", "sinusoidal_half", "learned", "rotary", "alibi"]
 
 
 _MAX_SIZES = {
@@ -75,10 +75,12 @@ class ModelConfig:
         for name, kind in kinds.items():
             if getattr(self, name) not in get_args(kind):
                 raise ConfigError(f"{name} must be one of {', '.join(get_args(kind))}, not {getattr(self, name)!r}.")
+        if self.positions == "rotary" and self.head_dim % 2:
+            raise ConfigError(f"rotary positions need an even head width, not {self.head_dim}.")
         if self.positions.startswith("sinusoidal") and self.d_model % 2:
             raise ConfigError(f"sinusoidal positions need an even d_model, not {self.d_model}.")
-        if self.recurrence != "none" and self.window is not None:
-            raise ConfigError("recurrence needs no window.")
+        if self.recurrence != "none" and (self.positions in ("rotary", "alibi") or self.window is not None):
+            raise ConfigError("recurrence needs sinusoidal or learned positions and no window.")
         if self.source_vocab_size is not None and self.tied_embeddings:
             raise ConfigError("tied_embeddings needs one shared vocabulary: leave source_vocab_size null.")
         for name in ("pad_id", "unk_id", "bos_id", "eos_id", "decoder_start_id"):

@@ -14,6 +14,7 @@ from torch.nn import functional
 from model.attention import MultiHeadAttention
 from model.config import ModelConfig
 from model.kv_cache import KVCache
+from model.positions import rotate
 
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": functional.relu,
@@ -108,10 +109,11 @@ class EncoderLayer(nn.Module):
         self.feed_forward = FeedForward(config)
         self.attention_residual = Sublayer(config)
         self.feed_forward_residual = Sublayer(config)
+        self.rotary = config.positions == "rotary"
 
     def forward(self, x: Tensor, bias: Tensor | None, gate: Tensor | None = None) -> Tensor:
         """x (B, S, d_model), bias broadcastable to (B, H, S, S), gate (B or 1, H) -> (B, S, d_model)."""
-        query, key, value = _project(self.self_attention, self.attention_residual.enter(x))
+        query, key, value = _project(self.self_attention, self.attention_residual.enter(x), self.rotary)
         x = self.attention_residual.leave(x, self.self_attention.attend(query, key, value, bias, gate))
         return self.feed_forward_residual.leave(x, self.feed_forward(self.feed_forward_residual.enter(x)))
 
@@ -136,6 +138,7 @@ class DecoderLayer(nn.Module):
         self.self_residual = Sublayer(config)
         self.cross_residual = Sublayer(config)
         self.feed_forward_residual = Sublayer(config)
+        self.rotary = config.positions == "rotary"
 
     def forward(
         self,
@@ -148,7 +151,7 @@ class DecoderLayer(nn.Module):
         """All T positions at once: x (B, T, d_model), memory (B, S, d_model) -> (B, T, d_model)."""
         entered = self.self_residual.enter(x)
         if self.recurrence is None:
-            query, key, value = _project(self.self_attention, entered)
+            query, key, value = _project(self.self_attention, entered, self.rotary)
             attended = self.self_attention.attend(query, key, value, self_bias, gates[0])
         else:
             attended = self.recurrence(entered)
@@ -185,10 +188,18 @@ class DecoderLayer(nn.Module):
         """Self-attention of one position per row: entered (B, 1, d_model) -> (B, 1, d_model)."""
         query = self.self_attention.queries(entered)  # (B, H, 1, D)
         key, value = self.self_attention.keys_values(entered)  # (B, H, 1, D) each
+        if self.rotary:
+            positions = cache.step_positions().unsqueeze(1)  # (B, 1)
+            query, key = rotate(query, positions), rotate(key, positions)
         keys, values = cache.write_self(layer, key.squeeze(2), value.squeeze(2))  # (B, H, T, D) each
         return self.self_attention.attend(query, keys, values, bias, gate)
 
 
-def _project(attention: MultiHeadAttention, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _project(attention: MultiHeadAttention, x: Tensor, rotary: bool) -> tuple[Tensor, Tensor, Tensor]:
     """Queries, keys and values of self-attention: x (B, T, d_model) -> three of (B, H, T, D)."""
-    return attention.queries(x), *attention.keys_values(x)
+    query = attention.queries(x)
+    key, value = attention.keys_values(x)
+    if rotary:
+        positions = torch.arange(x.shape[1], device=x.device)  # (T,)
+        query, key = rotate(query, positions), rotate(key, positions)
+    return query, key, value

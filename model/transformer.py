@@ -18,7 +18,7 @@ from model.attention import MultiHeadAttention
 from model.config import ModelConfig
 from model.kv_cache import KVCache
 from model.layers import DecoderLayer, EncoderLayer
-from model.positions import sinusoidal_table
+from model.positions import alibi_bias, sinusoidal_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,19 +194,22 @@ class Transformer(nn.Module):
 
     def _self_bias(self, allowed: Tensor, queries: Tensor, keys: Tensor, dtype: torch.dtype) -> Tensor:
         """Bias of self-attention between positions `queries` (T,) or (B, T) and `keys`: that of the mask, narrowed to the
-        window.
+        window, minus the ALiBi distance.
 
-        allowed broadcastable to (B, 1, T, S) -> the same shape.
+        allowed broadcastable to (B, 1, T, S) -> the same shape, H in place of 1 for ALiBi.
         """
         if self.config.window is not None:
             distance = (queries.unsqueeze(-1) - keys.unsqueeze(-2)).abs()  # (T, S) or (B, T, S)
             distance = distance if distance.dim() == 2 else distance.unsqueeze(1)  # (B, 1, T, S)
             # Padding far from every token attends to itself: a softmax over nothing is NaN.
             allowed = (allowed & (distance <= self.config.window)) | (distance == 0)
-        return _mask_bias(allowed).to(dtype)
+        bias = _mask_bias(allowed)
+        if self.config.positions == "alibi":
+            bias = bias + alibi_bias(self.config.heads, queries, keys)
+        return bias.to(dtype)
 
     def _step_biases(self, cache: KVCache, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """Biases of one step: self (B, 1, 1, T) over cached positions, cross (B, 1, 1, S) over source tokens."""
+        """Biases of one step: self (B, 1 or H, 1, T) over cached positions, cross (B, 1, 1, S) over source tokens."""
         allowed_self, allowed_cross = cache.step_masks()  # (B, T), (B, S)
         queries = cache.step_positions().unsqueeze(1)  # (B, 1)
         keys = torch.arange(allowed_self.shape[1], device=queries.device).expand(queries.shape[0], -1)  # (B, T)

@@ -36,11 +36,13 @@ def encode(model: Transformer, ids: Sequence[int]) -> Tensor:
 
 
 def remove_positions(model: Transformer) -> None:
-    """Makes the encoder ignore the order of tokens: its positions are a learned table of zeros. A window, which depends on
-    distances, goes too."""
+    """Makes the encoder ignore the order of tokens: its positions are a learned table of zeros. Rotary embeddings, ALiBi
+    and windows, which depend on distances, go too."""
     model.config = dataclasses.replace(model.config, positions="learned", window=None)
     rows, width = model.config.max_length, model.config.d_model
     model.positions = nn.Embedding(rows, width, _weight=torch.zeros(rows, width))
+    for layer in model.encoder:
+        layer.rotary = False  # type: ignore[assignment]
 
 
 def _moved(model: Transformer, ids: Sequence[int], order: Sequence[int]) -> list[float]:

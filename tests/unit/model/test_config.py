@@ -52,6 +52,7 @@ def test_config_is_immutable_and_replace_validates() -> None:
         ({"norm": "middle"}, "norm"),
         ({"activation": "tanh"}, "activation"),
         ({"positions": "none"}, "positions"),
+        ({"positions": "rotary", "d_model": 12, "heads": 4}, "rotary"),
         ({"positions": "sinusoidal", "d_model": 9, "heads": 1}, "sinusoidal"),
         ({"window": 0}, "window"),
         ({"window": "wide"}, "window"),

@@ -155,4 +155,8 @@ const POSITIONS = {
   sinusoidal_half:
     "Every position gets a vector: the first half sines, the second half cosines of different wavelengths. The product of two of them depends on their distance only.",
   learned: "This model learned a vector for every position; they are weights, not a formula.",
+  rotary:
+    "Queries and keys are rotated by an angle that grows with the position: their product depends on the distance only.",
+  alibi:
+    "No position vectors: every head subtracts a penalty from its scores that grows with the distance, each with a slope of its own.",
 };

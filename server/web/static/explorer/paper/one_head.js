@@ -95,7 +95,7 @@ function numbers(host, c, { query, key, value }, state, queries, keys) {
   );
   const point = (k, i) =>
     (readout.textContent = `Dimension ${i} of ${keys[k]}: q ${format(q[i])} × k ${format(key[k][i])} = ${format(products[k][i])} of ${format(raw[k])}`);
-  const plain = !(c.window && state.kind !== "cross");
+  const plain = c.positions !== "alibi" && !(c.window && state.kind !== "cross");
   host.replaceChildren(
     el(
       "div",

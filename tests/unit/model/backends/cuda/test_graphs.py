@@ -29,9 +29,9 @@ SHAPES = {
     "post": {},
     "pre": {"norm": "pre", "positions": "learned"},
     "marian": {"positions": "sinusoidal_half", "zero_start_embedding": True, "output_bias": True},
-    "window": {"window": 3},
+    "rotary": {"positions": "rotary", "window": 3},
     "swish": {"activation": "swish"},
-    "untied": {"tied_embeddings": False},
+    "alibi": {"positions": "alibi", "tied_embeddings": False},
 }
 
 
@@ -156,9 +156,10 @@ def test_forced_tokens_and_masked_heads(kernels: SlotKernels | None, candidates:
         assert left.scores == pytest.approx(right.scores, abs=1e-4)
 
 
-def test_kernels_refuse_models_with_a_window() -> None:
-    with pytest.raises(ValueError, match="window"):
-        GraphedBackend(transformer(window=3), 4, capture=False, kernels=KERNELS)
+def test_kernels_refuse_models_with_attention_biases() -> None:
+    for shape in ("rotary", "alibi"):
+        with pytest.raises(ValueError, match="biases"):
+            GraphedBackend(transformer(**SHAPES[shape]), 4, capture=False, kernels=KERNELS)
 
 
 @pytest.mark.parametrize("kernels", [None, KERNELS])
