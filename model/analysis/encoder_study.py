@@ -1,38 +1,78 @@
-"""What the order of the words changes in the output of an encoder, with positions and without, by the PyTorch model.
+"""What the layers of an encoder do with a sentence and with the order of its words, by the PyTorch model.
 
 This is a process of its own, because the API process does not import torch: each line of standard input is the arguments
-of `study` in JSON, each line of standard output its result.
+of `study` in JSON, each line of standard output its result. Shapes: B sentences, S tokens of the longest, N tokens with text.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any, cast
 
 import orjson
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
 
 from model.checkpoint import load_model
+from model.layers import EncoderLayer
 from model.model_folder import read_folder
 from model.transformer import Transformer
 
+FOLDS = 4
+_RIDGE = 0.1
+"""Penalty of the regression, as a share of the mean squared length of the vectors."""
+Samples = list[tuple[list[int], list[int]]]
+
 
 @torch.inference_mode()
-def study(folder: str, ids: Sequence[int], order: Sequence[int]) -> dict[str, list[float]]:
-    """Returns how far the output of each of the tokens `ids` moves, relative to its length, if they stand in `order`."""
+def study(folder: str, ids: list[int], order: list[int], samples: Samples) -> dict[str, Any]:
+    """Returns `layers`, `order` and `position_fit` of GET /encoder for the tokens `ids`, which `order` puts in another order.
+    `samples` are other sentences: the tokens, and the places of those with text."""
     model = load_model(read_folder(Path(folder)))
-    moved = _moved(model, ids, order)
+    layers, moved, fits = layer_numbers(model, ids), _moved(model, ids, order), _position_fits(model, samples)
     remove_positions(model)
-    return {"moved": moved, "moved_without_positions": _moved(model, ids, order)}
+    fit = {"sentences": len(samples), "with_positions": fits, "without_positions": _position_fits(model, samples)}
+    order_study = {"pieces": order, "moved": moved, "moved_without_positions": _moved(model, ids, order)}
+    return {"layers": layers, "order": order_study, "position_fit": fit if samples else None}
 
 
-def encode(model: Transformer, ids: Sequence[int]) -> Tensor:
-    """Returns the output of the encoder for one sentence, (tokens, d_model)."""
-    source = torch.tensor([list(ids)])
-    return model.encode(source, torch.ones_like(source, dtype=torch.bool))[0]
+def encode(model: Transformer, sentences: list[list[int]]) -> tuple[Tensor, dict[nn.Module, tuple[Tensor, Tensor]]]:
+    """Returns the output of the encoder, (B, S, d_model), and what its modules read and returned, (B, S, ...)."""
+    passed = {}
+
+    def keep(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        passed[module] = inputs[0], output
+
+    hooks = [module.register_forward_hook(keep) for module in model.encoder.modules()]
+    source = pad_sequence([torch.tensor(ids) for ids in sentences], batch_first=True)
+    lengths = torch.tensor([len(ids) for ids in sentences])
+    memory = model.encode(source, torch.arange(source.shape[1]) < lengths[:, None])
+    for hook in hooks:
+        hook.remove()
+    return memory, passed
+
+
+def layer_numbers(model: Transformer, ids: list[int]) -> list[dict[str, list[float]]]:
+    """Returns for each layer the lengths of the vectors that its residual connections add, and the share of active units."""
+    _, passed = encode(model, [ids])
+    layers = []
+    for layer in cast("Iterable[EncoderLayer]", model.encoder):
+        entered, _ = passed[layer.feed_forward_residual.norm if model.config.norm == "pre" else layer.feed_forward]
+        vectors = {
+            "carried_past_attention": passed[layer][0],
+            "attention": passed[layer.self_attention.output][1],
+            "carried_past_feed_forward": entered,
+            "feed_forward": passed[layer.feed_forward][1],
+        }
+        active = (passed[layer.feed_forward.outer][0] > 0).float().mean(-1)
+        layers.append(
+            {name: x.norm(dim=-1)[0].tolist() for name, x in vectors.items()} | {"active": active[0].tolist()}
+        )
+    return layers
 
 
 def remove_positions(model: Transformer) -> None:
@@ -45,11 +85,36 @@ def remove_positions(model: Transformer) -> None:
         layer.rotary = False  # type: ignore[assignment]
 
 
-def _moved(model: Transformer, ids: Sequence[int], order: Sequence[int]) -> list[float]:
-    first = encode(model, ids)
-    second = encode(model, [ids[i] for i in order])[torch.tensor(order).argsort()]  # in the order of `ids` again
+def _moved(model: Transformer, ids: list[int], order: list[int]) -> list[float]:
+    (first, second), _ = encode(model, [ids, [ids[i] for i in order]])
+    second = second[torch.tensor(order).argsort()]  # in the order of `ids` again
     distances: list[float] = ((first - second).norm(dim=-1) / first.norm(dim=-1)).tolist()
     return distances
+
+
+def _position_fits(model: Transformer, samples: Samples) -> list[float]:
+    if not samples:
+        return []
+    _, passed = encode(model, [ids for ids, _ in samples])
+    states = [passed[model.encoder[0]][0], *(passed[layer][1] for layer in model.encoder)]
+    sentences = torch.tensor([i for i, (_, places) in enumerate(samples) for _ in places])
+    places = torch.tensor([place for _, places in samples for place in places])
+    return [position_fit(state[sentences, places], places, sentences % FOLDS) for state in states]
+
+
+def position_fit(x: Tensor, places: Tensor, folds: Tensor) -> float:
+    """Returns R2 of the places (N,) that a linear regression reads from the vectors x (N, d_model) of one fold after it has seen
+    the others: 1 is perfect, 0 is as good as the mean place, below 0 is worse."""
+    x, places, error = x.double(), places.double(), 0.0
+    for fold in range(FOLDS):
+        seen, unseen = folds != fold, folds == fold
+        centre, mean = x[seen].mean(0), places[seen].mean()
+        rows = x[seen] - centre
+        gram = rows @ rows.T  # the dual form: there are fewer vectors than features in wide models
+        penalty = (_RIDGE * gram.trace() / len(gram) + 1e-9) * torch.eye(len(gram))
+        weights = rows.T @ torch.linalg.solve(gram + penalty, places[seen] - mean)
+        error += float(((x[unseen] - centre) @ weights + mean - places[unseen]).square().sum())
+    return 1 - error / float((places - places.mean()).square().sum())
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Studies of an encoder on one sentence: what the order of its words changes, with positions and without.
+"""Studies of an encoder on one sentence: what its layers add and what the order of its words changes.
 
 The PyTorch model computes them in a process of its own, `model.analysis.encoder_study`, so translations do not wait.
 """
@@ -9,10 +9,10 @@ from importlib.util import find_spec
 from typing import Any
 
 from model.analysis.attention_alignment import Word, words
+from model.convert.sample_sentences import SENTENCES
 from model.model_folder import FolderError, read_folder
 from server.errors import InvalidRequest, TextTooLong, Unavailable
 from server.inspection.inspector import Inspector
-from server.translation.catalog import Leg
 from server.translation.time_limit import time_limit
 
 PARAMETERS_LIMIT = 100_000_000
@@ -22,11 +22,8 @@ PARAMETERS_LIMIT = 100_000_000
 async def study_encoder(
     inspector: Inspector, text: str, source: str, target: str, deadline: float | None
 ) -> dict[str, Any]:
-    """Returns the study of one sentence as in EncoderAnswer. Counts as an attention request.
-
-    Raises InvalidRequest for an encoder that is too large and for directions that need two models, TextTooLong,
-    Overloaded, DeadlineExceeded, Unavailable.
-    """
+    """Returns the study of one sentence as in EncoderAnswer. Counts as an attention request. Raises InvalidRequest for an
+    encoder that is too large and for directions that need two models, TextTooLong, Overloaded, DeadlineExceeded, Unavailable."""
     if find_spec("torch") is None:
         raise Unavailable("Studies of an encoder need PyTorch, which is not installed on this server.")
     subject = inspector.given(text, "", source, target)
@@ -35,33 +32,32 @@ async def study_encoder(
     limit = min(inspector.token_limit, leg.model.max_length)
     if len(encoding.ids) > limit:
         raise TextTooLong(f"The encoder is studied with at most {limit} tokens; this sentence has {len(encoding.ids)}.")
-    order = reversed_words(words(text, encoding.pieces, encoding.offsets))
+    samples = [leg.encode(sentence) for sentence in SENTENCES.get(leg.source, ())]
+    task = {
+        "folder": str(leg.model.folder),
+        "ids": encoding.ids,
+        "order": reversed_words(words(text, encoding.pieces, encoding.offsets)),
+        "samples": [(x.ids, [i for i, (start, end) in enumerate(x.offsets) if start < end]) for x in samples],
+    }
     try:
-        check_size(leg)
+        config = read_folder(leg.model.folder).model
+        weights = config.encoder_layers * config.d_model * (4 * config.d_model + 2 * config.d_ff)
+        if weights > PARAMETERS_LIMIT:
+            raise InvalidRequest(
+                f"Only encoders of at most {PARAMETERS_LIMIT // 1_000_000} million weights are studied; this one has "
+                f"{weights / 1e6:.0f} million."
+            )
         async with time_limit(deadline):
             with inspector.admission.admit(1, deadline):
-                moved = await inspector.encoders.run(
-                    {"folder": str(leg.model.folder), "ids": encoding.ids, "order": order}
-                )
+                study = await inspector.encoders.run(task)
     except (FolderError, MemoryError, TimeoutError):
         raise Unavailable("The model's weights cannot be read.") from None
     return {
         "model": leg.model.name,
         "language": {"source": leg.source, "target": leg.target},
         "source": {"text": text, "pieces": encoding.pieces, "offsets": encoding.offsets},
-        "order": {"pieces": order, **moved},
+        **study,
     }
-
-
-def check_size(leg: Leg) -> None:
-    """Raises InvalidRequest for an encoder that is too large, and FolderError."""
-    config = read_folder(leg.model.folder).model
-    weights = config.encoder_layers * config.d_model * (4 * config.d_model + 2 * config.d_ff)
-    if weights > PARAMETERS_LIMIT:
-        raise InvalidRequest(
-            f"Only encoders of at most {PARAMETERS_LIMIT // 1_000_000} million weights are studied; this one has "
-            f"{weights / 1e6:.0f} million."
-        )
 
 
 def reversed_words(sentence: tuple[Word, ...]) -> list[int]:

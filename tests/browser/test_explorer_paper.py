@@ -1,4 +1,4 @@
-"""The chapters of "How it works" about the paper: order, cost, figures 3 to 5."""
+"""The chapters of "How it works" about the paper: sublayers, order, cost, figures 3 to 5."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not 
 @pytest.fixture
 def chapters(explorer: Any) -> Any:
     explorer.click("#tab-works")
-    explorer.wait_for_selector("#panel-works .share")
+    explorer.wait_for_selector("#works-order table")
     return explorer
 
 
@@ -32,6 +32,8 @@ def test_without_positions_the_order_changes_nothing(chapters: Any) -> None:
     chapters.get_by_role("radio", name="positions off").click()
     assert max(changes()) < 0.001
     assert "a bag of words" in chapters.inner_text("#panel-works")
+    assert "R² of a piece's place" in chapters.inner_text("#works-order")
+    assert rows(chapters, "active units").count() == 2
     assert rows(chapters, "all words").count() == 7
 
 

@@ -99,14 +99,9 @@ async def model(request: Request, parameters: Annotated[ModelParameters, Query()
     return json_response({"legs": models})
 
 
-@router.get(
-    "/encoder",
-    summary="What the order of the words changes in an encoder",
-    response_model=EncoderAnswer,
-)
+@router.get("/encoder", summary="What the layers of an encoder do with a sentence", response_model=EncoderAnswer)
 async def encoder(request: Request, parameters: Annotated[EncoderParameters, Query()]) -> Response:
-    """Computed in float32 from the weights of the model: one sentence beside the same words in reverse order, with
-    positions and without."""
+    """Computed in float32 from the weights of the model, with positions and without."""
     services = services_of(request)
     check_texts((parameters.q,), services.settings)
     await enter(request, len(parameters.q), parameters.api_key)

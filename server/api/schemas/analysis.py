@@ -110,7 +110,15 @@ class EncoderAnswer(Answer):
     model: str
     language: dict[str, str] = Field(description="`source` and `target`.")
     source: TextPieces
+    layers: list[dict[str, list[float]]] = Field(
+        description="For each piece the lengths of what the residual connections carry (`carried_past_attention`, "
+        "`carried_past_feed_forward`) and of what is added (`attention`, `feed_forward`); the share of `active` units, above 0."
+    )
     order: dict[str, list[float]] = Field(
         description="The `pieces` with the words in reverse order, and how much the encoder's output for each piece of `source` "
         "then changes (`moved`, `moved_without_positions`), relative to its length."
+    )
+    position_fit: dict[str, int | list[float]] | None = Field(
+        description="R² of the place of a piece, read by a linear regression from the embedding and the output of each layer, on "
+        "`sentences` that it has not seen. Null for a language without sample sentences."
     )

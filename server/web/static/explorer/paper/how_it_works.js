@@ -3,7 +3,7 @@ import { el } from "../../common/dom.js";
 import { heat } from "../maps/heat.js";
 import { architecture } from "./architecture.js";
 import { cost } from "./cost.js";
-import { order } from "./encoder_study.js";
+import { order, sublayers } from "./encoder_study.js";
 import { figures } from "./figures.js";
 import { oneHead } from "./one_head.js";
 import { positions } from "./positions.js";
@@ -26,6 +26,7 @@ export function howItWorks(host, model, result, { vectors, study, chosen, change
     wave = el("div"),
     curve = el("div", { class: "drawing" }),
     mask = el("div"),
+    added = el("div"),
     turned = el("div", { class: "card" });
   const [head, scaled, several, ordered, costs, paper] = ["head", "scale", "several", "order", "cost", "figures"].map(
     (name) => el("div", { id: `works-${name}` }),
@@ -66,6 +67,7 @@ export function howItWorks(host, model, result, { vectors, study, chosen, change
       {},
       `Every sublayer adds to what it was given: ${c.norm === "pre" ? "x + Sublayer(LayerNorm(x))" : "LayerNorm(x + Sublayer(x))"}. So a word keeps what it was, and gradients reach the first layer. LayerNorm scales each word by itself: no word depends on others in its batch. After attention has mixed the words, a network treats each by itself: ${c.d_model} → ${c.d_ff} → ${c.d_model} numbers, with ${c.activation} between.`,
     ),
+    added,
     el("h2", {}, "Without positions, order is lost"),
     ordered,
     el("h2", {}, "Positions"),
@@ -94,7 +96,10 @@ export function howItWorks(host, model, result, { vectors, study, chosen, change
   const failed = (host) => (error) => host.replaceChildren(el("p", { class: "error" }, error.message));
   scale(scaled, result, vectors).catch(failed(scaled));
   study()
-    .then((answer) => order(ordered, answer, chosen.positions, choose("positions")))
+    .then((answer) => {
+      sublayers(added, answer);
+      order(ordered, answer, chosen.positions, choose("positions"));
+    })
     .catch(failed(ordered));
   appendix(paper, model, chosen.figures, choose("figures"));
   const read = result.decoder_input.pieces;
