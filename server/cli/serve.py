@@ -24,6 +24,7 @@ from server.config import Settings, add_flags, unknown_variables
 from server.engine.ipc.options import NO_DEVICE
 from server.errors import SettingsError
 from server.observability.logging import configure_logging
+from server.process import tune_garbage_collector
 from server.services import Services
 
 NAME = "serve"
@@ -59,13 +60,14 @@ class Server(uvicorn.Server):
         self._announcing: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Starts to listen and installs the handler of SIGHUP."""
+        """Starts to listen, tunes the garbage collector and installs the handler of SIGHUP."""
         await super().startup(sockets)
         if not self.started:
             return
         log.info("listening on %s, models are loading", self._url)
         self._announcing = asyncio.create_task(announce(self._services, self._url))
         if threading.current_thread() is threading.main_thread():
+            tune_garbage_collector()
             asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._reload)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

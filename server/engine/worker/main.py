@@ -14,6 +14,7 @@ from server.engine.ipc.transport import Pipes
 from server.engine.worker.device_config import NoDevice
 from server.engine.worker.loop import WorkerLoop
 from server.engine.worker.model_runner import ModelRunner
+from server.process import tune_garbage_collector
 
 
 def serve(arguments: Sequence[str], make_runner: Callable[[WorkerOptions, int], ModelRunner]) -> int:
@@ -35,5 +36,6 @@ def serve(arguments: Sequence[str], make_runner: Callable[[WorkerOptions, int], 
         runner = make_runner(options, int(index))
     except NoDevice:
         return NO_DEVICE_STATUS
+    tune_garbage_collector()
     WorkerLoop(pipes, runner, options).serve()
     return 0
