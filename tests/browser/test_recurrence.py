@@ -36,7 +36,7 @@ def test_the_forget_gates_stand_in_place_of_the_decoder_maps(explorer: Any) -> N
 
 def test_every_tab_works_without_decoder_maps(explorer: Any) -> None:
     explorer.get_by_role("radio", name="All heads").click()
-    for tab, ready in (("decoding", "svg .node.win"), ("heads", ".thumb"), ("works", ".share"), ("whynot", "#asked")):
+    for tab, ready in (("decoding", "svg .node.win"), ("heads", ".thumb"), ("works", ".numbers"), ("whynot", "#asked")):
         explorer.click(f"#tab-{tab}")
         sync_api.expect(explorer.locator(f"#panel-{tab} {ready}").first).to_be_visible()
     explorer.click("#tab-works")
