@@ -61,8 +61,8 @@ class OwnRecords:
 
     async def find(self, name: str, id: str, seconds: float | None = None) -> bytes | None:
         """Returns a record, or None if there is none or it has expired."""
-        self._prune()
-        return self._records.get(id, (0.0, None))[1]
+        until, value = self._records.get(id, (0.0, None))
+        return value if until > monotonic() else None
 
     async def exists(self, name: str, id: str) -> bool:
         """Returns whether `find` would return a record."""

@@ -1,4 +1,4 @@
-"""What Ray calls for autoscaling. Imports no ray."""
+"""The autoscaling policy of the replicas, which Ray calls. Imports no ray."""
 
 from __future__ import annotations
 

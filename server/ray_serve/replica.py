@@ -15,7 +15,7 @@ from server.config import Settings
 from server.engine.ipc.options import NO_DEVICE
 from server.errors import Unavailable
 from server.observability.logging import configure_logging
-from server.process import remove_one_thread
+from server.process import remove_one_thread, tune_garbage_collector
 from server.ray_serve.autoscaling import WAITING_TOKENS
 from server.services import Services
 
@@ -38,6 +38,7 @@ class Server:
         """Returns the ASGI application. Ray runs its lifespan: startup after this call, shutdown after the last
         request."""
         app: Any = create_app(self._settings, self._services)
+        tune_garbage_collector()
         if proxies := trusted_hosts(self._settings.trusted_proxies):
             app = ProxyHeadersMiddleware(app, proxies)  # the listener, which is Ray's, trusts none
         return app

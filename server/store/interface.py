@@ -1,7 +1,7 @@
 """The interface of a store: tables of permanent records, and collections of records that expire.
 
 A table maps ids to bytes. Every change gives it a new version, so that readers notice changes and a writer can make sure
-that nobody else wrote since it read. A collection is bounded; its oldest records are deleted first.
+that no other one wrote since it read. A collection is bounded; its oldest records are deleted first.
 """
 
 from __future__ import annotations

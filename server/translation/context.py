@@ -1,4 +1,4 @@
-"""What the passes over a sentence share: a frozen context, and the draft that each of them receives and returns."""
+"""The frozen context that all passes over a sentence share, and the draft that each of them receives and returns."""
 
 from __future__ import annotations
 

@@ -64,3 +64,14 @@ def test_a_full_disk_is_reported_as_unavailable_and_logged(monkeypatch, caplog):
         store.new_workspace(b"x")
     assert "No space left on device" in caplog.text
     asyncio.run(store.close())
+
+
+async def test_a_record_behind_one_that_is_kept_longer_expires(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr("server.documents.store.monotonic", lambda: now[0])
+    records = OwnRecords()
+    await records.put("jobs", "long", b"1", 100.0)
+    await records.put("servers", "short", b"2", 1.0)
+    now[0] = 2.0
+    assert await records.find("servers", "short") is None
+    assert await records.find("jobs", "long") == b"1"
