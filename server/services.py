@@ -13,7 +13,7 @@ from server.documents.jobs import FileJobs
 from server.documents.service import DocumentTranslator
 from server.documents.store import OwnRecords, open_store
 from server.engine.client.engine_client import EngineClient
-from server.engine.client.supervisor import Supervisor
+from server.engine.client.worker_pool import WorkerPool
 from server.engine.ipc.options import WorkerOptions
 from server.glossaries.glossaries import Glossaries
 from server.inspection.inspector import Inspector
@@ -35,7 +35,7 @@ class Services:
     """The parts of one server, used by the routes and by `attentive translate`. `start` and `stop` run in the event
     loop that serves.
 
-    `supervisor` and `catalog` replace the workers and the models of the settings, for tests; `admission` replaces the
+    `workers` and `catalog` replace the workers and the models of the settings, for tests; `admission` replaces the
     queue of the settings. Raises SettingsError where a setting cannot be used or the weights folder holds no usable
     model.
     """
@@ -43,7 +43,7 @@ class Services:
     def __init__(
         self,
         settings: Settings,
-        supervisor: Supervisor | None = None,
+        workers: WorkerPool | None = None,
         catalog: ModelCatalog | None = None,
         admission: Admission | None = None,
     ) -> None:
@@ -61,8 +61,8 @@ class Services:
         if catalog is None:
             models, errors = find_models(settings.weights, settings.slots)
             catalog = ModelCatalog(models)
-        supervisor = supervisor or Supervisor(worker_options(settings), self.metrics.record_step)
-        self.engine = EngineClient(supervisor, self.metrics, settings.model_bytes)
+        workers = workers or WorkerPool(worker_options(settings), self.metrics.record_step)
+        self.engine = EngineClient(workers, self.metrics, settings.model_bytes)
         kept = Bounds(settings.history_size, settings.history_bytes, settings.history_seconds)
         self.history = History(self.store, kept) if settings.history else None
         self.translator = Translator(
@@ -93,14 +93,14 @@ class Services:
 
         self.draining = False
         self._loading: asyncio.Task[None] | None = None
-        self.metrics.registry.register(StateCollector(self.engine.supervisor.status, self._counters))
+        self.metrics.registry.register(StateCollector(self.engine.workers.status, self._counters))
 
     async def start(self, *, detector: bool = True) -> None:
         """Starts the workers and loads the models in the background. `readiness` reports the progress. Without `detector`
         the statistics of the language detector, which take a second of one core, are loaded only when they are needed."""
         for store in self._stores:
             await store.start()
-        await self.engine.supervisor.start()
+        await self.engine.workers.start()
         self._loading = asyncio.create_task(self.models.load(detector=detector))
 
     async def loaded(self) -> None:
@@ -115,7 +115,7 @@ class Services:
             self._loading.cancel()
             await asyncio.gather(self._loading, return_exceptions=True)
         await self.file_jobs.close()  # their clients cannot fetch a result here any more
-        await self.engine.supervisor.stop(self.settings.grace_seconds)
+        await self.engine.workers.stop(self.settings.grace_seconds)
         await self.documents.reader.close()
         await self.inspector.encoders.close()
         await self.documents.store.close()
@@ -128,7 +128,7 @@ class Services:
         if self.draining:
             return "draining"
         loaded = self._loading is not None and self._loading.done()
-        status = self.engine.supervisor.status()
+        status = self.engine.workers.status()
         if loaded and status.ready and status.models:
             return "ready"
         return "failed" if loaded and not status.models else "starting"

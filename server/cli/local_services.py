@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 from server.access.admission import Admission
 from server.config import MAX_INT, Settings
-from server.engine.client.supervisor import Supervisor
+from server.engine.client.worker_pool import WorkerPool
 from server.errors import Unavailable
 from server.observability.logging import configure_logging
 from server.services import Services
@@ -29,11 +29,11 @@ def local_settings(arguments: argparse.Namespace) -> Settings:
 
 
 def local_services(
-    settings: Settings, supervisor: Supervisor | None = None, catalog: ModelCatalog | None = None
+    settings: Settings, workers: WorkerPool | None = None, catalog: ModelCatalog | None = None
 ) -> Services:
     """Returns the services of a command: without a history, and without a bound on the queue, so that nothing is rejected
     however long it takes."""
-    return Services(dataclasses.replace(settings, history=False), supervisor, catalog, Admission(MAX_INT))
+    return Services(dataclasses.replace(settings, history=False), workers, catalog, Admission(MAX_INT))
 
 
 @asynccontextmanager
@@ -43,7 +43,7 @@ async def running(services: Services, *, detector: bool = True) -> AsyncIterator
     await services.start(detector=detector)
     try:
         await services.loaded()
-        if services.models.errors and not services.engine.supervisor.status().models:
+        if services.models.errors and not services.engine.workers.status().models:
             raise Unavailable(" ".join(services.models.errors.values()))
         yield
     finally:

@@ -91,7 +91,7 @@ class Server(uvicorn.Server):
             for connection in list(self.server_state.connections):
                 if isinstance(connection, LimitedProtocol):
                     connection.check_time(now)
-            self.should_exit |= self._services.engine.supervisor.status().no_device
+            self.should_exit |= self._services.engine.workers.status().no_device
         self.should_exit |= time.monotonic() >= self._close_at
         return await super().on_tick(counter)
 
@@ -113,7 +113,7 @@ class Server(uvicorn.Server):
 async def announce(services: Services, url: str) -> None:
     """Logs when translations are served, or that no model could be loaded."""
     await services.loaded()
-    status = services.engine.supervisor.status()
+    status = services.engine.workers.status()
     if services.readiness == "failed":
         log.error("no model could be loaded: %s", " ".join(services.models.errors.values()))
     elif not services.draining:
@@ -147,7 +147,7 @@ def run(arguments: argparse.Namespace) -> int:
         server = Server(config, services, browser_url(settings.host, bound.getsockname()[1]))
         server.run(sockets=[bound, *(bound.dup() for _ in range(LISTENERS - 1))])
     log.info("stopped")
-    if services.engine.supervisor.status().no_device:
+    if services.engine.workers.status().no_device:
         raise SettingsError(f"--device (ATTENTIVE_DEVICE): {NO_DEVICE}")
     if server.interrupted:
         raise KeyboardInterrupt

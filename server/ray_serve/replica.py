@@ -49,7 +49,7 @@ class Server:
         Ray sends requests to a replica after the first call, and replaces a replica whose later calls raise.
         """
         await self._services.loaded()
-        if self._services.engine.supervisor.status().no_device:
+        if self._services.engine.workers.status().no_device:
             raise Unavailable(NO_DEVICE)
         if self._services.readiness == "failed":
             raise Unavailable("No model could be loaded: " + " ".join(self._services.models.errors.values()))

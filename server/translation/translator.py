@@ -83,7 +83,7 @@ class Translator:
         A text that is in the result cache needs no place in the queue. Raises UnsupportedLanguage, InvalidRequest,
         Overloaded (before any work is done), DeadlineExceeded, Unavailable or TranslationFailed.
         """
-        cache, catalog, computation = self.cache, self.catalog, self.engine.supervisor.computation
+        cache, catalog, computation = self.cache, self.catalog, self.engine.workers.computation
         if cache is None or not computation or request.storage == "none":
             return await self._translate(request, listener)
         keys = cache.keys(request, catalog, computation)
@@ -97,7 +97,7 @@ class Translator:
             current = self.catalog is catalog  # it may have been replaced while the cache was read
             texts = tuple([request.texts[number] for number in missing])
             done = await self._translate(dataclasses.replace(request, texts=texts), listener)
-            if current and self.engine.supervisor.computation == computation:
+            if current and self.engine.workers.computation == computation:
                 cache.add([keys[number] for number in missing], done)
         if not found:
             return done

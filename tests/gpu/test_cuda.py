@@ -26,7 +26,7 @@ from model.training.loop.muon import Muon
 from model.training.loop.optimizers import build_optimizers
 from model.training.recipe import TrainRecipe
 from model.transformer import Transformer
-from server.engine.client.supervisor import Supervisor
+from server.engine.client.worker_pool import WorkerPool
 from server.engine.ipc.messages import TranslateJob
 from server.engine.ipc.options import WorkerOptions
 
@@ -176,15 +176,15 @@ def test_gpu_worker_translations_equal_torch(tmp_path: Path) -> None:
     expected = translate(TorchBackend(model, 16), inputs, options, start=2, end=3, max_length=200)
 
     async def body() -> None:
-        supervisor = Supervisor(WorkerOptions(device="cuda", devices=1, dtype="float32", slots=16), lambda stats: None)
-        await supervisor.start()
+        workers = WorkerPool(WorkerOptions(device="cuda", devices=1, dtype="float32", slots=16), lambda stats: None)
+        await workers.start()
         try:
-            assert (await supervisor.load("tiny", folder.path)).error is None
-            assert supervisor.status().engine == "cuda-graphs", supervisor.status().details
+            assert (await workers.load("tiny", folder.path)).error is None
+            assert workers.status().engine == "cuda-graphs", workers.status().details
             jobs = [TranslateJob(0, "tiny", tuple(source), options) for source in inputs]
-            answers = await asyncio.gather(*map(supervisor.submit, jobs))
+            answers = await asyncio.gather(*map(workers.submit, jobs))
             assert [a.hypotheses[0].tokens for a in answers] == [found[0].tokens for found in expected]
         finally:
-            await supervisor.stop(5)
+            await workers.stop(5)
 
     asyncio.run(asyncio.wait_for(body(), 180))

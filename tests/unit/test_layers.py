@@ -27,7 +27,7 @@ API_SIDE = [
     "server.cli.serve",
     "server.services",
     "server.translation.translator",
-    "server.engine.client.supervisor",
+    "server.engine.client.worker_pool",
 ]
 
 

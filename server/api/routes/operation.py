@@ -65,7 +65,7 @@ async def health() -> Response:
 async def ready(request: Request) -> Response:
     services = services_of(request)
     readiness = services.readiness
-    status = services.engine.supervisor.status()
+    status = services.engine.workers.status()
     catalog = services.translator.catalog
     failed = {key.partition("@")[0]: error for key, error in status.errors.items() if catalog.model(key) is not None}
     body = {

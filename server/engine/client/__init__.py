@@ -1,1 +1,1 @@
-"""The API process's side: EngineClient, and the supervisor that starts and restarts the workers. No torch."""
+"""The API process's side: EngineClient, and the pool of workers with their supervisors. No torch."""

@@ -14,7 +14,7 @@ from model.search.options import DecodingOptions
 from server.engine.client.model_pool import EngineModel, ModelPool
 from server.engine.client.single_flight import SingleFlight
 from server.engine.client.status import WorkerFailure, server_error
-from server.engine.client.supervisor import Supervisor
+from server.engine.client.worker_pool import WorkerPool
 from server.engine.ipc.messages import AttentionJob, AttentionResult, TranslateJob, TranslationResult
 
 ALIGNMENTS_AT_ONCE = 4
@@ -34,15 +34,15 @@ class TranslationObserver(Protocol):
 
 
 class EngineClient(ModelPool):
-    """Loads models into the workers of one supervisor (see ModelPool), and sends sentences to them.
+    """Loads models into the workers of one pool (see ModelPool), and sends sentences to them.
 
     `model_bytes` bounds the loaded models by the size of their weight files (0: no bound). Belongs to one event loop.
     Every method that computes raises InvalidRequest, Overloaded, Unavailable or TranslationFailed where a
     worker fails, and Unavailable where the model cannot be loaded.
     """
 
-    def __init__(self, supervisor: Supervisor, observer: TranslationObserver, model_bytes: int = 0) -> None:
-        super().__init__(supervisor, model_bytes)
+    def __init__(self, workers: WorkerPool, observer: TranslationObserver, model_bytes: int = 0) -> None:
+        super().__init__(workers, model_bytes)
         self._observer = observer
         self._in_flight: SingleFlight[TranslationResult] = SingleFlight()
         self._alignments = asyncio.Semaphore(ALIGNMENTS_AT_ONCE)
@@ -71,7 +71,7 @@ class EngineClient(ModelPool):
         )
 
         def start() -> asyncio.Future[TranslationResult]:
-            future = self.supervisor.submit(job, on_progress)
+            future = self.workers.submit(job, on_progress)
             future.add_done_callback(partial(self._report, job, time.monotonic()))
             return future
 
@@ -84,7 +84,7 @@ class EngineClient(ModelPool):
         """Translates one sentence for inspection: it is neither shared nor reported to the observer."""
         async with self.holding(model):
             job = TranslateJob(0, model.key, tuple(source), options, client=client)
-            return await _answer(self.supervisor.submit(job))
+            return await _answer(self.workers.submit(job))
 
     async def attend(
         self,
@@ -110,7 +110,7 @@ class EngineClient(ModelPool):
                 words=words,
                 first_token=first_token,
             )
-            return await _answer(self.supervisor.submit(job))
+            return await _answer(self.workers.submit(job))
 
     async def align(
         self,

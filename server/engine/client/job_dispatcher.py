@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from server.engine.client.crash_history import CrashHistory, Job
 from server.engine.client.model_registry import ModelRegistry
 from server.engine.client.status import WorkerFailure
-from server.engine.client.worker_handle import WorkerExit, WorkerHandle
+from server.engine.client.worker_supervisor import WorkerExit, WorkerSupervisor
 from server.engine.ipc.messages import Answer, Cancel, Failed, FailureKind, Progress
 
 MAX_FAILURES = 5
@@ -39,7 +39,7 @@ class InFlightJob:
     job: Job
     future: asyncio.Future[Any]
     on_progress: Callable[[tuple[int, ...]], None] | None = None
-    worker: WorkerHandle | None = None
+    worker: WorkerSupervisor | None = None
     shown: int = 0
 
 
@@ -47,7 +47,7 @@ class JobDispatcher:
     """Dispatches jobs to the least loaded of `workers` that has their model; both arguments are shared with the
     owner."""
 
-    def __init__(self, workers: list[WorkerHandle], registry: ModelRegistry) -> None:
+    def __init__(self, workers: list[WorkerSupervisor], registry: ModelRegistry) -> None:
         self._workers, self._registry = workers, registry
         self._in_flight: dict[int, InFlightJob] = {}
         self._backlog: dict[int, InFlightJob] = {}
@@ -156,7 +156,7 @@ class JobDispatcher:
         else:
             self._backlog[job.id] = item
 
-    def _least_loaded(self, model: str) -> WorkerHandle | None:
+    def _least_loaded(self, model: str) -> WorkerSupervisor | None:
         """Returns the worker with the fewest jobs of those that can run a model now."""
         best = None
         for worker in self._workers:
@@ -166,7 +166,7 @@ class JobDispatcher:
                 best = worker
         return best
 
-    def _send(self, item: InFlightJob, worker: WorkerHandle) -> None:
+    def _send(self, item: InFlightJob, worker: WorkerSupervisor) -> None:
         self._backlog.pop(item.job.id, None)
         item.worker = worker
         job = item.job

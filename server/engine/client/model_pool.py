@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from server.engine.client.job_dispatcher import SHUTDOWN
-from server.engine.client.supervisor import Supervisor
+from server.engine.client.worker_pool import WorkerPool
 from server.engine.ipc.messages import ModelLoaded
 from server.errors import Unavailable
 
@@ -46,14 +46,14 @@ class _State:
 
 
 class ModelPool:
-    """Loads and unloads models on one supervisor; belongs to its event loop.
+    """Loads and unloads models on the workers of one pool; belongs to its event loop.
 
     `limit` bounds the models in memory by the size of their weight files in bytes (0: no bound). Models that are in use
     at the same time may exceed it: a request waits for a load, never for another request.
     """
 
-    def __init__(self, supervisor: Supervisor, limit: int = 0) -> None:
-        self.supervisor = supervisor
+    def __init__(self, workers: WorkerPool, limit: int = 0) -> None:
+        self.workers = workers
         self.limit = limit
         self._states: dict[str, _State] = {}
 
@@ -99,7 +99,7 @@ class ModelPool:
     async def unload(self, key: str) -> None:
         """Unloads a model that is no longer served."""
         if self._states.pop(key, None) is not None:
-            await self.supervisor.unload(key)
+            await self.workers.unload(key)
 
     def _begin(self, model: EngineModel) -> _State:
         state = self._states[model.key] = _State(model, asyncio.ensure_future(self._load(model)), used=time.monotonic())
@@ -107,7 +107,7 @@ class ModelPool:
 
     async def _load(self, model: EngineModel) -> ModelLoaded:
         await self._make_room()
-        answer = await self.supervisor.load(model.key, model.folder)
+        answer = await self.workers.load(model.key, model.folder)
         if answer.error:
             if answer.error != SHUTDOWN:
                 log.error("model %s cannot be loaded: %s", model.name, answer.error)

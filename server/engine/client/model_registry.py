@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from server.engine.client.worker_handle import WorkerHandle
+from server.engine.client.worker_supervisor import WorkerSupervisor
 from server.engine.ipc.messages import ModelLoaded
 
 _MAX_LOAD_FAILURES = 3
@@ -65,7 +65,7 @@ class ModelRegistry:
         model.resolve("The model was unloaded.")
         del self._models[model.name]
 
-    def record_load(self, answer: ModelLoaded, workers: Iterable[WorkerHandle]) -> None:
+    def record_load(self, answer: ModelLoaded, workers: Iterable[WorkerSupervisor]) -> None:
         """A worker loaded or refused a model. The load has succeeded when all `workers` have it."""
         model = self._models.get(answer.model)
         if model is None:

@@ -88,7 +88,7 @@ class FakeTokenizer:
 
 
 class FakeEngine:
-    """The supervisor's interface, answered in this process after `delay` seconds.
+    """The interface of WorkerPool, answered in this process after `delay` seconds.
 
     `submitted` holds every sentence's ids, `cancelled` counts jobs that were given up, `failures` maps a source to the
     failure it raises. Hypothesis k of a beam ends with k exclamation marks.

@@ -105,11 +105,11 @@ def test_readiness_shows_errors_of_present_models_without_folders(serve):
     services = client.app.state.services
     present = services.translator.catalog.models[0].key
     status = dataclasses.replace(
-        services.engine.supervisor.status(),
+        services.engine.workers.status(),
         errors={present: "/srv/weights/toy/config.json is not JSON.", "gone@1": "It is torn."},
         details={"reason": "It could not be written to /root/.cache/x."},
     )
-    services.engine.supervisor.status = lambda: status
+    services.engine.workers.status = lambda: status
     services.models.errors = {"other": "'weights/other/a b.json' cannot be read."}
     answer = client.get("/ready").json()
     name = present.partition("@")[0]

@@ -23,7 +23,7 @@ from model.search.driver import translate
 from model.search.options import DecodingOptions, Hypothesis
 from model.transformer import Transformer
 from server.engine.client.status import WorkerFailure
-from server.engine.client.supervisor import Supervisor
+from server.engine.client.worker_pool import WorkerPool
 from server.engine.ipc.messages import AttentionJob, TranslateJob
 from server.engine.ipc.options import WorkerOptions
 from tests.support.models.hypotheses import assert_same_up_to_ties
@@ -84,46 +84,46 @@ def test_the_worker_translates_as_search_does_alone(folder: ModelFolder) -> None
 
     async def body() -> None:
         options = WorkerOptions(device="cpu", dtype="int8", threads=1, slots=8, engine="eager")
-        supervisor = Supervisor(options, lambda stats: None)
-        await supervisor.start()
+        workers = WorkerPool(options, lambda stats: None)
+        await workers.start()
         try:
-            loaded = await supervisor.load("tiny", folder.path)
+            loaded = await workers.load("tiny", folder.path)
             assert loaded.error is None
             asked = [(text, choices[i % len(choices)]) for i, text in enumerate(texts)]
-            futures = [supervisor.submit(TranslateJob(0, "tiny", text, chosen)) for text, chosen in asked]
+            futures = [workers.submit(TranslateJob(0, "tiny", text, chosen)) for text, chosen in asked]
             for (text, chosen), answer in zip(asked, await asyncio.gather(*futures), strict=True):
                 assert_same_up_to_ties(answer.hypotheses, alone(backend, text, chosen), TOLERANCE)
             head = ("decoder", 1, 0)
-            looked = await supervisor.submit(AttentionJob(0, "tiny", texts[0], (5, 6), (head,)))
+            looked = await workers.submit(AttentionJob(0, "tiny", texts[0], (5, 6), (head,)))
             maps = attention_maps(backend.transformer, texts[0], (5, 6), (head,))
             assert looked.maps.cross.shape == maps.cross.shape
             np.testing.assert_allclose(looked.maps.cross, maps.cross, atol=1e-5, rtol=0)
             np.testing.assert_allclose(looked.maps.token_scores, maps.token_scores, atol=1e-4, rtol=0)
-            await refusals(supervisor)
-            assert (supervisor.status().engine, supervisor.status().dtype) == ("eager", "float32")
-            assert supervisor.status().details["reason"]
+            await refusals(workers)
+            assert (workers.status().engine, workers.status().dtype) == ("eager", "float32")
+            assert workers.status().details["reason"]
         finally:
-            await supervisor.stop(5)
+            await workers.stop(5)
 
     asyncio.run(asyncio.wait_for(body(), 120))
 
 
-async def refusals(supervisor: Supervisor) -> None:
+async def refusals(workers: WorkerPool) -> None:
     """Jobs that would break a device are refused with a sentence."""
     end = CONFIG.eos_id
     head = (("cross", 9, 0),)
     bad = [
-        supervisor.submit(TranslateJob(0, "tiny", (), DecodingOptions())),
-        supervisor.submit(TranslateJob(0, "tiny", (5,) * 48 + (end,), DecodingOptions())),
-        supervisor.submit(TranslateJob(0, "tiny", (64, end), DecodingOptions())),
-        supervisor.submit(TranslateJob(0, "tiny", (-1, end), DecodingOptions())),
-        supervisor.submit(TranslateJob(0, "tiny", (5, end), DecodingOptions(prefix=(64,)))),
-        supervisor.submit(TranslateJob(0, "tiny", (5, end), DecodingOptions(target=(5,) * 48))),
-        supervisor.submit(TranslateJob(0, "tiny", (5, end), DecodingOptions(beam_size=9))),
-        supervisor.submit(TranslateJob(0, "tiny", (5, end), DecodingOptions(masked_heads=head))),
-        supervisor.submit(AttentionJob(0, "tiny", (5, end), (64,))),
-        supervisor.submit(AttentionJob(0, "tiny", (5, end), (5,) * 48)),
-        supervisor.submit(AttentionJob(0, "tiny", (5, end), (5,), head)),
+        workers.submit(TranslateJob(0, "tiny", (), DecodingOptions())),
+        workers.submit(TranslateJob(0, "tiny", (5,) * 48 + (end,), DecodingOptions())),
+        workers.submit(TranslateJob(0, "tiny", (64, end), DecodingOptions())),
+        workers.submit(TranslateJob(0, "tiny", (-1, end), DecodingOptions())),
+        workers.submit(TranslateJob(0, "tiny", (5, end), DecodingOptions(prefix=(64,)))),
+        workers.submit(TranslateJob(0, "tiny", (5, end), DecodingOptions(target=(5,) * 48))),
+        workers.submit(TranslateJob(0, "tiny", (5, end), DecodingOptions(beam_size=9))),
+        workers.submit(TranslateJob(0, "tiny", (5, end), DecodingOptions(masked_heads=head))),
+        workers.submit(AttentionJob(0, "tiny", (5, end), (64,))),
+        workers.submit(AttentionJob(0, "tiny", (5, end), (5,) * 48)),
+        workers.submit(AttentionJob(0, "tiny", (5, end), (5,), head)),
     ]
     for outcome in await asyncio.gather(*bad, return_exceptions=True):
         assert isinstance(outcome, WorkerFailure) and outcome.kind == "invalid", outcome
@@ -134,14 +134,14 @@ def test_a_broken_folder_is_refused_with_a_sentence(folder: ModelFolder, tmp_pat
     (tmp_path / "model.safetensors").write_bytes((folder.path / "model.safetensors").read_bytes()[:5000])
 
     async def body() -> None:
-        supervisor = Supervisor(WorkerOptions(device="cpu", threads=1, slots=4), lambda stats: None)
-        await supervisor.start()
+        workers = WorkerPool(WorkerOptions(device="cpu", threads=1, slots=4), lambda stats: None)
+        await workers.start()
         try:
             for path in (tmp_path, tmp_path / "absent"):
-                answer = await supervisor.load("broken", path)
+                answer = await workers.load("broken", path)
                 assert answer.error is not None and "Traceback" not in answer.error
-            assert not supervisor.status().models
+            assert not workers.status().models
         finally:
-            await supervisor.stop(5)
+            await workers.stop(5)
 
     asyncio.run(asyncio.wait_for(body(), 120))

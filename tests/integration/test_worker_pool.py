@@ -18,7 +18,7 @@ import pytest
 
 from model.search.options import DecodingOptions
 from server.engine.client.status import WorkerFailure
-from server.engine.client.supervisor import Supervisor
+from server.engine.client.worker_pool import WorkerPool
 from server.engine.ipc.messages import AttentionJob, AttentionResult, StepStats, TranslateJob, TranslationResult
 from server.engine.ipc.options import WorkerOptions
 from tests.support.engine.fake_worker import COMMAND, CRASH, HANG, KILL, RAISE, REFUSED, expected
@@ -28,11 +28,11 @@ FAST, SLOW = Path("1"), Path("1-5")
 
 
 class Crew:
-    """A supervisor of fake workers, with all statistics that it reported."""
+    """A pool of fake workers, with all statistics that it reported."""
 
     def __init__(self, options: WorkerOptions, command: tuple[str, ...]) -> None:
         self.stats: list[StepStats] = []
-        self.supervisor = Supervisor(options, self.stats.append, command)
+        self.workers = WorkerPool(options, self.stats.append, command)
 
     def submit(
         self,
@@ -43,10 +43,10 @@ class Crew:
         **fields: Any,
     ) -> asyncio.Future[TranslationResult]:
         job = TranslateJob(0, model, source, options, stream=on_progress is not None, **fields)
-        return self.supervisor.submit(job, on_progress)
+        return self.workers.submit(job, on_progress)
 
     def attend(self, source: tuple[int, ...], target: tuple[int, ...]) -> asyncio.Future[AttentionResult]:
-        return self.supervisor.submit(AttentionJob(0, "m", source, target))
+        return self.workers.submit(AttentionJob(0, "m", source, target))
 
 
 @asynccontextmanager
@@ -54,13 +54,13 @@ async def crew(
     folder: Path | None = FAST, grace: float = 0.0, command: tuple[str, ...] = COMMAND, **options: object
 ) -> AsyncIterator[Crew]:
     made = Crew(WorkerOptions(**options), command)  # type: ignore[arg-type]
-    await made.supervisor.start()
+    await made.workers.start()
     try:
         if folder is not None:
-            assert (await made.supervisor.load("m", folder)).error is None
+            assert (await made.workers.load("m", folder)).error is None
         yield made
     finally:
-        await made.supervisor.stop(grace)
+        await made.workers.stop(grace)
 
 
 def sources(number: int, seed: int = 1) -> list[tuple[int, ...]]:
@@ -80,14 +80,14 @@ async def kind_of(future: asyncio.Future[TranslationResult]) -> str:
     return caught.value.kind
 
 
-async def kill(supervisor: Supervisor, index: int = 0) -> None:
-    """Kills a worker process, and waits until the supervisor has noticed."""
-    before = supervisor.status().workers[index].restarts
-    while (pid := supervisor.status().workers[index].pid) is None:  # noqa: ASYNC110
+async def kill(workers: WorkerPool, index: int = 0) -> None:
+    """Kills a worker process, and waits until the pool has noticed."""
+    before = workers.status().workers[index].restarts
+    while (pid := workers.status().workers[index].pid) is None:  # noqa: ASYNC110
         await asyncio.sleep(0.01)
     with suppress(ProcessLookupError):  # it has just ended by itself
         os.kill(pid, signal.SIGKILL)
-    while supervisor.status().workers[index].restarts == before:  # noqa: ASYNC110
+    while workers.status().workers[index].restarts == before:  # noqa: ASYNC110
         await asyncio.sleep(0.01)
 
 
@@ -100,14 +100,14 @@ async def test_every_job_is_answered_and_the_statistics_add_up() -> None:
         assert sum(s.prefill_sequences for s in made.stats) == len(texts)
         assert sum(rows for s in made.stats for rows, _ in s.steps) == sum(map(len, texts))
         assert made.stats[-1].running == made.stats[-1].waiting == made.stats[-1].slots_used == 0
-        status = made.supervisor.status()
+        status = made.workers.status()
         assert status.ready and status.models == ("m",) and status.in_flight == 0 and status.restarts == 0
 
 
 async def test_a_worker_without_its_device_is_not_restarted() -> None:
     async with crew(None, device="cuda") as made:
-        assert "no CUDA device" in ((await made.supervisor.load("m", FAST)).error or "")
-        status = made.supervisor.status()
+        assert "no CUDA device" in ((await made.workers.load("m", FAST)).error or "")
+        status = made.workers.status()
         assert status.no_device and not status.ready and status.restarts == 0
         with pytest.raises(WorkerFailure):
             await made.submit((1, 2))
@@ -124,11 +124,11 @@ async def test_kill_9_under_load_loses_and_repeats_nothing() -> None:
             futures.append(future)
         for _ in range(3):
             await asyncio.sleep(0.3)
-            await kill(made.supervisor)
+            await kill(made.workers)
         check(texts, list(await asyncio.gather(*futures, return_exceptions=True)))
         await asyncio.sleep(0)
         assert sorted(seen) == list(range(len(texts)))
-        assert made.supervisor.status().restarts == 3
+        assert made.workers.status().restarts == 3
 
 
 @pytest.mark.parametrize(("poison", "kind"), [(CRASH, "poison"), (KILL, "poison"), (RAISE, "internal")])
@@ -141,10 +141,10 @@ async def test_a_job_that_ends_the_worker_is_refused_and_the_others_are_answered
         futures += [made.submit(text) for text in texts[12:]]
         assert await kind_of(guilty) == kind
         check(texts, list(await asyncio.gather(*futures, return_exceptions=True)))
-        restarts = made.supervisor.status().restarts
+        restarts = made.workers.status().restarts
         assert restarts <= 3
         assert await kind_of(made.submit(bad)) == kind
-        assert made.supervisor.status().restarts == restarts, "a convicted text was tried again"
+        assert made.workers.status().restarts == restarts, "a convicted text was tried again"
 
 
 async def test_a_hanging_step_is_killed_and_its_job_is_refused(caplog: pytest.LogCaptureFixture) -> None:
@@ -154,7 +154,7 @@ async def test_a_hanging_step_is_killed_and_its_job_is_refused(caplog: pytest.Lo
         futures = [made.submit(text) for text in texts]
         assert await kind_of(guilty) == "poison"
         check(texts, list(await asyncio.gather(*futures, return_exceptions=True)))
-        assert made.supervisor.status().restarts == 3
+        assert made.workers.status().restarts == 3
     assert "hangs in a step" in caplog.text
     assert "_fail_on" in caplog.text, "the log has no stack of the hanging step"
 
@@ -169,19 +169,19 @@ async def test_a_hanging_job_is_refused_although_its_callers_gave_up() -> None:
             await asyncio.sleep(0.1)
             futures[0].cancel()
             assert (await futures[1]).hypotheses[0].tokens == expected((1, 2))
-            restarts = made.supervisor.status().restarts
+            restarts = made.workers.status().restarts
         assert await kind_of(made.submit(bad)) == "poison"
 
 
 async def test_a_worker_that_dies_without_a_cause_blames_no_job() -> None:
     """The worker answers no job: waiting callers get an error that no worker is available, and no job is refused."""
     async with crew(Path("dying")) as made:
-        for worker in made.supervisor._workers:
+        for worker in made.workers._workers:
             worker._pause = lambda: 0.0  # type: ignore[method-assign]
         futures = [made.submit(text) for text in sources(5)]
         assert {await kind_of(future) for future in futures} == {"unavailable"}
-        await made.supervisor.unload("m")
-        assert (await made.supervisor.load("m", FAST)).error is None
+        await made.workers.unload("m")
+        assert (await made.workers.load("m", FAST)).error is None
         check(sources(5), [await made.submit(text) for text in sources(5)])
 
 
@@ -205,7 +205,7 @@ async def test_cancelling_frees_the_slot() -> None:
             future.cancel()
         answer = await made.submit((1, 2, 3))
         assert answer.hypotheses[0].tokens == expected((1, 2, 3))
-        assert made.supervisor.status().in_flight == 0
+        assert made.workers.status().in_flight == 0
 
 
 async def test_progress_grows_to_the_translation() -> None:
@@ -222,49 +222,49 @@ async def test_exceptions_of_a_progress_callback_do_not_affect_answers() -> None
     def refuse(news: object) -> None:
         raise ValueError("no thanks")
 
-    supervisor = Supervisor(WorkerOptions(), refuse, COMMAND)
-    await supervisor.start()
-    assert (await supervisor.load("m", Path("1-20"))).error is None
+    workers = WorkerPool(WorkerOptions(), refuse, COMMAND)
+    await workers.start()
+    assert (await workers.load("m", Path("1-20"))).error is None
     text = tuple(range(30))
-    answer = await supervisor.submit(TranslateJob(0, "m", text, GREEDY, stream=True), refuse)
+    answer = await workers.submit(TranslateJob(0, "m", text, GREEDY, stream=True), refuse)
     assert answer.hypotheses[0].tokens == expected(text)
-    await supervisor.stop(0)
+    await workers.stop(0)
 
 
 async def test_an_unload_ends_a_waiting_load() -> None:
     async with crew(None) as made:
-        loading = asyncio.ensure_future(made.supervisor.load("m", FAST))
+        loading = asyncio.ensure_future(made.workers.load("m", FAST))
         await asyncio.sleep(0)
         waiting = made.submit((1,))
-        unloading = asyncio.ensure_future(made.supervisor.unload("m"))
+        unloading = asyncio.ensure_future(made.workers.unload("m"))
         await loading
         assert (await waiting).hypotheses[0].tokens == (2,)
         await unloading
-        assert not made.supervisor.status().ready
+        assert not made.workers.status().ready
 
 
 async def test_a_model_that_was_unloaded_during_its_load_does_not_stay_in_the_worker() -> None:
     async with crew() as made:
-        absent = asyncio.ensure_future(made.supervisor.load("n", FAST))
+        absent = asyncio.ensure_future(made.workers.load("n", FAST))
         await asyncio.sleep(0)
-        await made.supervisor.unload("n")
+        await made.workers.unload("n")
         assert (await absent).error == "The model was unloaded."
         # The worker loads one model after the other, so it has answered for "n" before it loads "o".
-        assert (await made.supervisor.load("o", FAST)).error is None
-        assert made.supervisor.status().models == ("m", "o")
+        assert (await made.workers.load("o", FAST)).error is None
+        assert made.workers.status().models == ("m", "o")
 
 
 def test_workers_do_not_outlive_the_api_process() -> None:
     program = (
         "import asyncio, sys; sys.path[:0] = sys.argv[1:]\n"
         "from tests.support.engine.fake_worker import COMMAND\n"
-        "from server.engine.client.supervisor import Supervisor\n"
+        "from server.engine.client.worker_pool import WorkerPool\n"
         "from server.engine.ipc.options import WorkerOptions\n"
         "async def main():\n"
-        "    supervisor = Supervisor(WorkerOptions(), lambda stats: None, COMMAND)\n"
-        "    await supervisor.start()\n"
-        "    await supervisor.load('m', '1')\n"
-        "    print(supervisor.status().workers[0].pid, flush=True)\n"
+        "    workers = WorkerPool(WorkerOptions(), lambda stats: None, COMMAND)\n"
+        "    await workers.start()\n"
+        "    await workers.load('m', '1')\n"
+        "    print(workers.status().workers[0].pid, flush=True)\n"
         "    await asyncio.sleep(60)\n"
         "asyncio.run(main())\n"
     )
@@ -291,9 +291,9 @@ async def test_a_model_that_is_loaded_again_while_it_is_unloaded_stays() -> None
     async with crew(SLOW) as made:
         texts = sources(30)
         futures = [made.submit(text) for text in texts]
-        unloading = asyncio.ensure_future(made.supervisor.unload("m"))
+        unloading = asyncio.ensure_future(made.workers.unload("m"))
         await asyncio.sleep(0)
-        assert (await made.supervisor.load("m", SLOW)).error is None
+        assert (await made.workers.load("m", SLOW)).error is None
         check(texts, list(await asyncio.gather(*futures, return_exceptions=True)))
         await unloading
         assert (await made.submit((1,))).hypotheses[0].tokens == (2,)
@@ -301,38 +301,38 @@ async def test_a_model_that_is_loaded_again_while_it_is_unloaded_stays() -> None
 
 async def test_a_model_that_cannot_be_loaded_gives_an_error_and_the_others_serve() -> None:
     async with crew() as made:
-        assert made.supervisor.status().ready
-        assert (await made.supervisor.load("n", Path("absent"))).error == "There is no such folder."
-        assert (await made.supervisor.load("n", Path("crash"))).error is not None
+        assert made.workers.status().ready
+        assert (await made.workers.load("n", Path("absent"))).error == "There is no such folder."
+        assert (await made.workers.load("n", Path("crash"))).error is not None
         assert (await made.submit((1,))).hypotheses[0].tokens == (2,)
         assert await kind_of(made.submit(model="n", source=(1,))) == "unknown_model"
-        assert set(made.supervisor.status().errors) == {"n"}
-        assert made.supervisor.status().ready
+        assert set(made.workers.status().errors) == {"n"}
+        assert made.workers.status().ready
 
 
 async def test_unloading_waits_for_accepted_jobs() -> None:
     async with crew(SLOW) as made:
         texts = sources(30)
         futures = [made.submit(text) for text in texts]
-        unloading = asyncio.ensure_future(made.supervisor.unload("m"))
+        unloading = asyncio.ensure_future(made.workers.unload("m"))
         await asyncio.sleep(0)
         assert await kind_of(made.submit((1,))) == "unknown_model"
         check(texts, list(await asyncio.gather(*futures, return_exceptions=True)))
         await unloading
-        assert made.supervisor.status().models == ()
+        assert made.workers.status().models == ()
 
 
 async def test_several_devices_share_jobs_and_crash_history() -> None:
     async with crew(SLOW, devices=3) as made:
-        while sum(worker.up for worker in made.supervisor.status().workers) < 3:  # noqa: ASYNC110
+        while sum(worker.up for worker in made.workers.status().workers) < 3:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
-        await made.supervisor.load("n", SLOW)
+        await made.workers.load("n", SLOW)
         texts = sources(90)
         futures = [made.submit(model="n", source=text) for text in texts]
-        workers = made.supervisor.status().workers
+        workers = made.workers.status().workers
         assert len(workers) == 3 and all(worker.jobs for worker in workers)
         await asyncio.sleep(0.1)
-        await kill(made.supervisor, index=1)
+        await kill(made.workers, index=1)
         check(texts, list(await asyncio.gather(*futures, return_exceptions=True)))
 
 
@@ -357,17 +357,17 @@ def open_files() -> int:
 @pytest.mark.parametrize("command", [(sys.executable, "-c", "raise SystemExit(3)"), ("/no/such/program",)])
 async def test_a_worker_that_never_starts_leaves_no_caller_waiting(command: tuple[str, ...]) -> None:
     before = open_files()
-    supervisor = Supervisor(WorkerOptions(), lambda stats: None, command)
-    await supervisor.start()
-    for worker in supervisor._workers:
+    workers = WorkerPool(WorkerOptions(), lambda stats: None, command)
+    await workers.start()
+    for worker in workers._workers:
         worker._pause = lambda: 0.0  # type: ignore[method-assign]
-    loading = asyncio.ensure_future(supervisor.load("m", FAST))
+    loading = asyncio.ensure_future(workers.load("m", FAST))
     await asyncio.sleep(0)
-    future = supervisor.submit(TranslateJob(0, "m", (1,), GREEDY))
+    future = workers.submit(TranslateJob(0, "m", (1,), GREEDY))
     assert (await loading).error is not None
     assert await kind_of(future) == "unavailable"
-    assert not supervisor.status().ready
-    await supervisor.stop(0)
+    assert not workers.status().ready
+    await workers.stop(0)
     while open_files() > before:  # noqa: ASYNC110  transports close their pipes in the next iterations of the loop
         await asyncio.sleep(0.01)
 
@@ -378,7 +378,7 @@ async def test_every_future_resolves_in_random_failures() -> None:
 
     answered = [0]
 
-    async def client(supervisor: Supervisor, number: int) -> list[str]:
+    async def client(workers: WorkerPool, number: int) -> list[str]:
         rng = random.Random(number)
         outcomes: list[str] = []
         for _ in range(40):
@@ -387,7 +387,7 @@ async def test_every_future_resolves_in_random_failures() -> None:
             if bad:
                 text = (*text, rng.choice((CRASH, RAISE)), 5)
             options = DecodingOptions(beam_size=rng.choice((1, 1, 4)))
-            future = supervisor.submit(TranslateJob(0, "m", text, options, number % 2, str(number)))
+            future = workers.submit(TranslateJob(0, "m", text, options, number % 2, str(number)))
             if rng.random() < 0.05:
                 await asyncio.sleep(0.02)
                 future.cancel()
@@ -404,20 +404,20 @@ async def test_every_future_resolves_in_random_failures() -> None:
                 outcomes.append("translated")
         return outcomes
 
-    async def fate(supervisor: Supervisor) -> None:
+    async def fate(workers: WorkerPool) -> None:
         rng = random.Random(3)
         while True:
             before = answered[0]
             while answered[0] < before + 50:  # noqa: ASYNC110  fate strikes those who get somewhere
                 await asyncio.sleep(0.01)
-            await supervisor.load("n", Path(rng.choice(("1-1", "absent"))))
-            await kill(supervisor)
-            await supervisor.unload("n")
+            await workers.load("n", Path(rng.choice(("1-1", "absent"))))
+            await kill(workers)
+            await workers.unload("n")
 
     async with crew(Path("1-1")) as made:
-        misfortune = asyncio.ensure_future(fate(made.supervisor))
-        outcomes = await asyncio.gather(*(client(made.supervisor, number) for number in range(12)))
+        misfortune = asyncio.ensure_future(fate(made.workers))
+        outcomes = await asyncio.gather(*(client(made.workers, number) for number in range(12)))
         misfortune.cancel()
         assert sum(map(len, outcomes)) == 12 * 40
-        status = made.supervisor.status()
+        status = made.workers.status()
         assert status.in_flight == 0 and status.restarts > 0

@@ -1,4 +1,4 @@
-"""Starts and supervises one worker process per device, loads models into them, and accepts jobs as futures. No
+"""The workers, one for each device: starts and stops them, loads models into them, and accepts jobs as futures. No
 torch."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from server.engine.client.crash_history import Job
 from server.engine.client.job_dispatcher import NO_WORKER, SHUTDOWN, JobDispatcher, notify
 from server.engine.client.model_registry import ModelRegistry
 from server.engine.client.status import DeviceStatus, WorkerStatus
-from server.engine.client.worker_handle import COMMAND, WorkerExit, WorkerHandle
+from server.engine.client.worker_supervisor import COMMAND, WorkerExit, WorkerSupervisor
 from server.engine.ipc.messages import (
     Answer,
     ModelLoaded,
@@ -31,7 +31,7 @@ _EXIT_SECONDS, _KILL_SECONDS = 2.0, 10.0
 _log = logging.getLogger("attentive.worker")
 
 
-class Supervisor:
+class WorkerPool:
     """Runs the worker processes; every method belongs to one event loop.
 
     `on_stats` is called with every StepStats of a worker. Every future that `submit` returns resolves, with an answer or
@@ -42,7 +42,7 @@ class Supervisor:
         self, options: WorkerOptions, on_stats: Callable[[StepStats], None], command: Sequence[str] = COMMAND
     ) -> None:
         self._options, self._on_stats, self._command = options, on_stats, command
-        self._workers: list[WorkerHandle] = []
+        self._workers: list[WorkerSupervisor] = []
         self._registry = ModelRegistry()
         self._jobs = JobDispatcher(self._workers, self._registry)
         self._watchdog: asyncio.Task[None] | None = None
@@ -75,7 +75,7 @@ class Supervisor:
             self._watchdog.cancel()
 
     def _add_worker(self) -> None:
-        worker = WorkerHandle(len(self._workers), self._options, self._command, self)
+        worker = WorkerSupervisor(len(self._workers), self._options, self._command, self)
         self._workers.append(worker)
         worker.start()
 
@@ -118,7 +118,7 @@ class Supervisor:
             if model in worker.loaded:
                 worker.unload(model)
 
-    def _load_next(self, worker: WorkerHandle) -> None:
+    def _load_next(self, worker: WorkerSupervisor) -> None:
         """Loads the next model that a worker does not have, one at a time."""
         if worker.ready is None or worker.loading is not None or self._closed:
             return
@@ -166,7 +166,7 @@ class Supervisor:
 
     # -- events of the workers -----------------------------------------------------------------------------------------
 
-    def on_ready(self, worker: WorkerHandle) -> None:
+    def on_ready(self, worker: WorkerSupervisor) -> None:
         """Loads the models into a worker that has started. The first one reports how many devices there are."""
         devices = 1 if worker.ready is None else worker.ready.device_count
         limit = min(devices, self._options.devices or devices)
@@ -180,7 +180,7 @@ class Supervisor:
     def on_progress(self, progress: Progress) -> None:
         self._jobs.on_progress(progress)
 
-    def on_loaded(self, worker: WorkerHandle, loaded: ModelLoaded) -> None:
+    def on_loaded(self, worker: WorkerSupervisor, loaded: ModelLoaded) -> None:
         """Records a load, sends the jobs that waited for it, and loads the next model. A model that was unloaded in the
         meantime is unloaded from this worker too."""
         if self._registry.get(loaded.model) is None and loaded.model in worker.loaded:
@@ -193,7 +193,7 @@ class Supervisor:
     def on_stats(self, stats: StepStats) -> None:
         notify(self._on_stats, stats)
 
-    def on_exit(self, worker: WorkerHandle, ended: WorkerExit) -> None:
+    def on_exit(self, worker: WorkerSupervisor, ended: WorkerExit) -> None:
         """Sends the jobs of an ended worker again, and counts its exit against the model that it was loading."""
         if ended.loading is not None:
             self._registry.record_exit(ended.loading)
