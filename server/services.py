@@ -25,8 +25,9 @@ from server.store.setting import open_keys, open_own, open_shared
 from server.store.usage import Usage
 from server.text.language_id import LanguageDetector
 from server.translation.catalog import ModelCatalog
+from server.translation.hot_reload import ServedModels
+from server.translation.model_discovery import find_models
 from server.translation.result_cache import ResultCache
-from server.translation.served_models import ServedModels, find_models
 from server.translation.translator import Translator
 from server.version import server_version
 

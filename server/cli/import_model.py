@@ -11,7 +11,7 @@ from model.model_folder import FolderError, ModelFolder
 from server.cli.models import shortened
 from server.config import Settings, add_flags
 from server.errors import AttentiveError
-from server.translation.served_models import read_confidence
+from server.translation.model_discovery import read_confidence
 
 if TYPE_CHECKING:
     from model.convert.importer import ImportOptions

@@ -10,7 +10,7 @@ from itertools import islice
 from server.cli.terminal import print_json, print_table
 from server.config import Settings, add_flags
 from server.translation.catalog import ServedModel
-from server.translation.served_models import find_models
+from server.translation.model_discovery import find_models
 
 NAME = "models"
 HELP = "List the models in the weights folder with language pairs, size and licence."

@@ -10,7 +10,8 @@ import numpy as np
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictStr
 
 from model.analysis.attention_alignment import Weights, to_words
-from model.analysis.head_statistics import Kind, Rollout, rollout
+from model.analysis.head_statistics import Kind
+from model.analysis.rollout import Rollout, rollout
 from server.errors import InvalidRequest, NotFound
 from server.inspection.pictures.themes import ThemeName
 from server.inspection.types import InspectionResult, out_of_range

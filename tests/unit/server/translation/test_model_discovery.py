@@ -11,7 +11,7 @@ import pytest
 from model.analysis.attention_alignment import AlignmentChoice, AlignmentHead
 from model.model_folder import FolderError
 from server.errors import SettingsError
-from server.translation.served_models import find_models, fingerprint, read_model
+from server.translation.model_discovery import find_models, fingerprint, read_model
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from server.translation.catalog import Leg
+from server.translation.model_discovery import read_model
 from server.translation.passes.masked_names import masked_retry
 from server.translation.preparation import segment_text
-from server.translation.served_models import read_model
 from tests.support.engine.fake_engine import fake_model
 
 PIECES = [

@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 
 from server.inspection import encoder_study
 from server.translation.catalog import ModelCatalog
-from server.translation.served_models import read_model
+from server.translation.model_discovery import read_model
 from tests.support.servers.live import tiny_model
 
 pytestmark = pytest.mark.slow

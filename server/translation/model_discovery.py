@@ -1,11 +1,9 @@
-"""Finds model folders, reads everything but their weights, and loads and replaces models while the server runs."""
+"""Finds the model folders under --weights and reads everything but their weights."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from pathlib import Path
-from typing import Any
 
 from model.analysis.attention_alignment import AlignmentChoice
 from model.analysis.confidence import FILE, Confidence
@@ -13,88 +11,14 @@ from model.atomic_write import PART_SUFFIX
 from model.model_folder import MAX_BEAM, FolderError, find_folders, read_folder
 from model.symbols import FORMAL, INFORMAL
 from model.weight_files import hash_of_files, weight_bytes
-from server.engine.client.engine_client import EngineClient
 from server.errors import SettingsError
-from server.text.language_id import LanguageDetector
-from server.translation.catalog import ModelCatalog, ServedModel
-from server.translation.translator import Translator
+from server.translation.catalog import ServedModel
 
 log = logging.getLogger(__name__)
 ENDS_BYTES, STEP_BYTES = 1_000_000, 131_072
 """Number of bytes at each end of a file that its folder's fingerprint covers, and distance of the samples between them.
 A matrix of weights that has changed contains several samples."""
 SETTING = "--weights (ATTENTIVE_WEIGHTS)"
-
-
-class ServedModels:
-    """The models of one translator. `errors` maps the names of unusable models to a sentence with the reason."""
-
-    def __init__(
-        self, weights: Path, engine: EngineClient, translator: Translator, errors: dict[str, str], slots: int = 0
-    ) -> None:
-        self.errors = errors
-        self._weights, self._slots = weights, slots
-        self._engine = engine
-        self._translator = translator
-        self._reloading = asyncio.Lock()
-
-    async def load(self, *, detector: bool = True) -> None:
-        """Loads the models of the catalog into the workers, and the language detector, which without `detector` the first
-        detection loads."""
-        async with asyncio.TaskGroup() as group:
-            if detector:
-                group.create_task(asyncio.to_thread(self._translator.detector.load))
-            errors = await self._engine.preload(self._translator.catalog.models)
-        self.errors |= errors
-
-    async def reload(self) -> dict[str, Any]:
-        """Reads the weights folder again and serves the models that are there now.
-
-        Requests in progress finish with the models they started with. A model that cannot be loaded leaves its
-        predecessor in service. Returns the names of the models that were added, replaced, removed or failed, and the
-        reasons of the failures as `errors`. Raises SettingsError where no folder can be used; nothing changes then.
-        """
-        async with self._reloading:
-            models, errors = await asyncio.to_thread(find_models, self._weights, self._slots)
-            old = self._translator.catalog
-            before = {model.name: model for model in old.models}
-            after = await self._load_changed(models, before, errors)
-            catalog = ModelCatalog(after.values())
-            if catalog.sources != old.sources:
-                detector = LanguageDetector(catalog.sources)
-                await asyncio.to_thread(detector.load)
-                self._translator.detector = detector
-            self._translator.catalog = catalog
-            self.errors = errors
-            await self._translator.released(old)
-            for model in old.models:
-                if catalog.model(model.key) is None:
-                    await self._engine.unload(model.key)
-            return {
-                "added": sorted(set(after) - set(before)),
-                "replaced": sorted(name for name in set(after) & set(before) if after[name].key != before[name].key),
-                "removed": sorted(set(before) - set(after)),
-                "failed": sorted(errors),
-                "errors": errors,
-            }
-
-    async def _load_changed(
-        self, models: list[ServedModel], before: dict[str, ServedModel], errors: dict[str, str]
-    ) -> dict[str, ServedModel]:
-        """Loads new and changed models and returns the models to serve, by name. Adds failures to `errors`. A model
-        whose folder cannot be used now, by `errors`, stays."""
-        after = {model.name: model for model in before.values() if model.folder.name in errors}
-        for model in models:
-            current = before.get(model.name)
-            if current is not None and current.key == model.key:
-                after[model.name] = current
-            elif error := (await self._engine.load(model)).error:
-                errors[model.name] = error
-                if current is not None:
-                    after[model.name] = current
-            else:
-                after[model.name] = model
-        return after
 
 
 def find_models(weights: Path, slots: int = 0) -> tuple[list[ServedModel], dict[str, str]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from server.config import Settings
 from server.engine.ipc.messages import ModelLoaded
 from server.services import Services
-from server.translation import served_models
+from server.translation import hot_reload
 from server.translation.catalog import ModelCatalog, ServedModel
 from server.translation.types import TranslationRequest
 from tests.support.engine.fake_engine import FakeEngine, fake_model
@@ -28,7 +28,7 @@ def test_models_are_added_replaced_and_removed_while_requests_run(monkeypatch):
     async def scenario() -> None:
         engine = FakeEngine(delay=0.01)
         services = Services(Settings(), engine, ModelCatalog(folder))
-        monkeypatch.setattr(served_models, "find_models", lambda weights, slots: (list(folder), {}))
+        monkeypatch.setattr(hot_reload, "find_models", lambda weights, slots: (list(folder), {}))
         await services.start()
         await services.loaded()
         done = 0
@@ -74,7 +74,7 @@ def test_a_replacement_that_cannot_be_loaded_leaves_the_old_model_in_service(mon
             return ModelLoaded(model, error="The file is torn.")
 
         engine.load = fails
-        monkeypatch.setattr(served_models, "find_models", lambda weights, slots: ([sized("one", 1, version="2")], {}))
+        monkeypatch.setattr(hot_reload, "find_models", lambda weights, slots: ([sized("one", 1, version="2")], {}))
         changed = await services.models.reload()
         assert changed == UNCHANGED | {"failed": ["one"], "errors": {"one": "The file is torn."}}
         assert services.translator.catalog.model("one@1") is not None
@@ -91,7 +91,7 @@ def test_a_model_whose_folder_cannot_be_read_stays_in_service(monkeypatch):
         await services.start()
         await services.loaded()
         errors = {"first": "config.json is not JSON."}
-        monkeypatch.setattr(served_models, "find_models", lambda weights, slots: ([old[1]], errors))
+        monkeypatch.setattr(hot_reload, "find_models", lambda weights, slots: ([old[1]], errors))
         changed = await services.models.reload()
         assert (changed["removed"], changed["errors"]) == ([], errors)
         assert {model.name for model in services.translator.catalog.models} == {"one", "two"}
@@ -118,7 +118,7 @@ def test_readiness_shows_errors_of_present_models_without_folders(serve):
 
 
 def test_reloading_requires_the_admin_key(serve, monkeypatch):
-    monkeypatch.setattr(served_models, "find_models", lambda weights, slots: ([fake_model()], {}))
+    monkeypatch.setattr(hot_reload, "find_models", lambda weights, slots: ([fake_model()], {}))
     assert serve().post("/admin/reload").status_code == 403
     client = serve(admin_key="s3cret")
     assert client.post("/admin/reload", headers={"Authorization": "Bearer wrong"}).status_code == 403
