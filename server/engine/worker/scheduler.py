@@ -1,4 +1,4 @@
-"""Decides which jobs run next: admission by free slots and padded tokens, and when attention requests run. Pure Python.
+"""Decides which jobs run next: which sequences join the running batch, and when attention requests run. Pure Python.
 
 output = scheduler.schedule(now)   # which sequences to prefill, which queues to decode, which attention request to run
 scheduler.finish(id)               # answered: the slots are free for the next call
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from server.engine.ipc.messages import AttentionJob, TranslateJob
 from server.engine.worker.device_time import DeviceTime
-from server.engine.worker.model_queue import ModelQueue
+from server.engine.worker.fair_queue import FairQueue
 from server.engine.worker.sequence import AttentionRequest, Sequence
 
 _TRANSLATION_SHARE = 3.0
@@ -24,8 +24,8 @@ class SchedulerOutput:
     """The jobs to run now. The sequences of `prefill` are already among the running ones of their queue, and decode in
     the same step."""
 
-    prefill: list[tuple[ModelQueue, list[Sequence]]] = field(default_factory=list)
-    decode: list[tuple[ModelQueue, list[Sequence]]] = field(default_factory=list)
+    prefill: list[tuple[FairQueue, list[Sequence]]] = field(default_factory=list)
+    decode: list[tuple[FairQueue, list[Sequence]]] = field(default_factory=list)
     attention: AttentionRequest | None = None
 
 
@@ -33,7 +33,7 @@ class Scheduler:
     """Schedules all models of one worker. `max_batch_tokens` bounds the padded source tokens of a prefill."""
 
     def __init__(self, max_batch_tokens: int) -> None:
-        self._queues: dict[str, ModelQueue] = {}
+        self._queues: dict[str, FairQueue] = {}
         self._jobs: dict[int, Sequence | AttentionRequest] = {}
         self._attention: deque[AttentionRequest] = deque()
         self._alone: deque[Sequence | AttentionRequest] = deque()
@@ -46,13 +46,13 @@ class Scheduler:
 
     def open(self, model: str, slots: int) -> None:
         """Opens the queue of a model that was loaded."""
-        self._queues[model] = ModelQueue(model, slots)
+        self._queues[model] = FairQueue(model, slots)
 
     def close(self, model: str) -> None:
         """Removes the queue of a model whose jobs are all answered."""
         del self._queues[model]
 
-    def queue(self, model: str) -> ModelQueue | None:
+    def queue(self, model: str) -> FairQueue | None:
         """Returns the queue of `model`."""
         return self._queues.get(model)
 
@@ -147,11 +147,28 @@ class Scheduler:
         return output
 
     def _admit(self, output: SchedulerOutput) -> None:
+        """Moves waiting sequences into the running batches. Interactive ones and documents are prefilled apart."""
         due = self.time.documents_due or not self._interactive
         for queue in self._queues.values():
             if queue.free and queue.waiting:
-                groups = queue.admit(self.time.prefill_tokens(), due)
-                output.prefill += [(queue, group) for group in groups]
+                joining = self._joining(queue, due)
+                for sequence in joining:
+                    queue.start(sequence)
+                groups = ([sequence for sequence in joining if sequence.document is kind] for kind in (False, True))
+                output.prefill += [(queue, group) for group in groups if group]
+
+    def _joining(self, queue: FairQueue, due: bool) -> list[Sequence]:
+        """Returns the waiting sequences that join the running batch: in fair order as many as have slots and at most as
+        many padded source tokens as a prefill may have (a single sequence may have more); documents only if `due`."""
+        chosen: list[Sequence] = []
+        longest, free, max_tokens = 0, len(queue.free), self.time.prefill_tokens()
+        for sequence in queue.ordered(due):
+            longest = max(longest, sequence.length)
+            if sequence.width > free or (chosen and longest * (len(chosen) + 1) > max_tokens):
+                break
+            chosen.append(sequence)
+            free -= sequence.width
+        return chosen
 
     def _isolate(self, output: SchedulerOutput) -> None:
         self._isolated = job = self._alone.popleft()

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections import Counter
 
 from model.search.options import DecodingOptions
 from server.engine.ipc.messages import TranslateJob
-from server.engine.worker.model_queue import ModelQueue
+from server.engine.worker.fair_queue import FairQueue
 from server.engine.worker.sequence import Sequence
 
 LONGEST = 40
 WEIGHTS = {"light": 1.0, "heavy": 2.0}
 
 
-def waiting(slots: int, priority: int = 0, shortest: int = 1) -> ModelQueue:
+def waiting(slots: int, priority: int = 0, shortest: int = 1) -> FairQueue:
     """Returns a queue in which each client has 400 sequences with `shortest` to LONGEST tokens."""
-    queue, draw = ModelQueue("m", slots), random.Random(7)
+    queue, draw = FairQueue("m", slots), random.Random(7)
     for id in range(800):
         client = "light" if id < 400 else "heavy"
         source = (4,) * draw.randint(shortest, LONGEST)
@@ -25,9 +26,10 @@ def waiting(slots: int, priority: int = 0, shortest: int = 1) -> ModelQueue:
     return queue
 
 
-def next_of(queue: ModelQueue) -> Sequence:
+def next_of(queue: FairQueue) -> Sequence:
     """Runs the next sequence of a queue with one slot to its end."""
-    [[sequence]] = queue.admit(10_000, due=True)
+    sequence = next(queue.ordered(due=True))
+    queue.start(sequence)
     queue.vacate(sequence)
     return sequence
 
@@ -42,7 +44,7 @@ def test_a_client_of_weight_2_gets_twice_the_tokens_at_any_time() -> None:
 
 
 def test_weights_hold_within_one_batch_too() -> None:
-    [taken] = waiting(30, shortest=LONGEST).admit(10_000, due=True)
+    taken = itertools.islice(waiting(30, shortest=LONGEST).ordered(due=True), 30)
     assert Counter(sequence.job.client for sequence in taken) == {"heavy": 20, "light": 10}
 
 

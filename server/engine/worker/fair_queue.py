@@ -1,4 +1,4 @@
-"""The jobs of one loaded model: which wait and in which order they run, which run, and which slots are free."""
+"""The jobs of one loaded model: those that wait, in the order in which they are due, and those that have slots."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _DOCUMENTS: _Flow = (True, "")
 """Documents of all clients share their part of the slots."""
 
 
-class ModelQueue:
-    """One loaded model with `slots` slots. `running` maps job ids to sequences.
+class FairQueue:
+    """The waiting and running sequences of one loaded model with `slots` slots. `running` maps job ids to sequences.
 
     The order is start-time fair queueing between clients: the one with the fewest tokens served, divided by its weight,
     is next (Goyal et al. 1996). Documents come first as long as they have the time of the device and their slots.
@@ -76,26 +76,32 @@ class ModelQueue:
                 past = self._virtual_time
                 self._served = {f: s for f, s in self._served.items() if s > past[f[0]] or f in self._waiting}
 
-    def admit(self, max_tokens: int, due: bool) -> list[list[Sequence]]:
-        """Moves waiting sequences to the running ones, as many as have slots and at most `max_tokens` padded source tokens
-        (a single sequence may have more); documents only if they are `due`. Returns the interactive ones and the
-        documents among them."""
-        chosen: list[Sequence] = []
-        longest, free = 0, len(self.free)
-        for sequence in self._ordered(due):
-            longest = max(longest, sequence.length)
-            if sequence.width > free or (chosen and longest * (len(chosen) + 1) > max_tokens):
-                break
-            chosen.append(sequence)
-            free -= sequence.width
-        for sequence in chosen:
-            flow, document = _flow(sequence), sequence.document
-            self._virtual_time[document] = max(self._virtual_time[document], self._served[flow])
-            self._served[flow] += _cost(sequence)
-            self.drop(sequence)
-            self.occupy(sequence)
-        groups = ([sequence for sequence in chosen if sequence.document is kind] for kind in (False, True))
-        return [group for group in groups if group]
+    def ordered(self, due: bool) -> Iterator[Sequence]:
+        """Yields the waiting sequences in fair order, as if each were charged when it is yielded, without those that would
+        take more slots than they may; a sequence may always take those it needs where no other of its kind runs."""
+        used, limits = self._used.copy(), {holder: self._most_slots(holder) for holder in self._needed}
+        queues = {flow: iter(queue) for flow, queue in self._waiting.items() if due or not flow[0]}
+        heap = [(not flow[0], self._served[flow], self._waiting[flow][0].id, flow) for flow in queues]
+        heapq.heapify(heap)
+        while heap:
+            interactive, served, _, flow = heapq.heappop(heap)
+            sequence = next(queues[flow], None)
+            if sequence is None:
+                continue
+            holder = _holder(sequence)
+            if used[holder] and used[holder] + sequence.width > limits[holder]:
+                continue
+            used[holder] += sequence.width
+            heapq.heappush(heap, (interactive, served + _cost(sequence), sequence.id, flow))
+            yield sequence
+
+    def start(self, sequence: Sequence) -> None:
+        """Moves a waiting sequence to the running ones, and charges its client."""
+        flow, document = _flow(sequence), sequence.document
+        self._virtual_time[document] = max(self._virtual_time[document], self._served[flow])
+        self._served[flow] += _cost(sequence)
+        self.drop(sequence)
+        self.occupy(sequence)
 
     def next_batch(self, due: bool) -> list[Sequence]:
         """Returns the running sequences that decode next: documents if these are `due` and some run, else the others."""
@@ -124,25 +130,6 @@ class ModelQueue:
         self._needed[holder] -= sequence.width
         if not self._needed[holder]:
             del self._used[holder], self._needed[holder]
-
-    def _ordered(self, due: bool) -> Iterator[Sequence]:
-        """Yields the waiting sequences in fair order, as if each were charged when it is yielded, without those that would
-        take more slots than they may; a sequence may always take those it needs where no other of its kind runs."""
-        used, limits = self._used.copy(), {holder: self._most_slots(holder) for holder in self._needed}
-        queues = {flow: iter(queue) for flow, queue in self._waiting.items() if due or not flow[0]}
-        heap = [(not flow[0], self._served[flow], self._waiting[flow][0].id, flow) for flow in queues]
-        heapq.heapify(heap)
-        while heap:
-            interactive, served, _, flow = heapq.heappop(heap)
-            sequence = next(queues[flow], None)
-            if sequence is None:
-                continue
-            holder = _holder(sequence)
-            if used[holder] and used[holder] + sequence.width > limits[holder]:
-                continue
-            used[holder] += sequence.width
-            heapq.heappush(heap, (interactive, served + _cost(sequence), sequence.id, flow))
-            yield sequence
 
     def _most_slots(self, holder: _Flow) -> float:
         if holder == _DOCUMENTS:
