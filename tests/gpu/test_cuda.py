@@ -16,7 +16,6 @@ from model.backends.cuda.self_check import disagreement
 from model.backends.torch.backend import TorchBackend
 from model.checkpoint import save_model
 from model.config import ModelConfig
-from model.model_folder import ModelFolder, TokenizerFiles
 from model.search.driver import translate
 from model.search.options import DecodingOptions
 from model.training.data.batches import Batch
@@ -34,6 +33,7 @@ if not torch.cuda.is_available():
     pytest.skip("needs a CUDA device", allow_module_level=True)
 
 from model.backends.cuda.kernels import KERNELS
+from tests.support.models.folders import new_folder
 
 CONFIG = ModelConfig(
     vocab_size=500, d_model=128, heads=4, d_ff=256, encoder_layers=2, decoder_layers=2, max_length=200, dropout=0.0
@@ -165,10 +165,7 @@ def test_multi_step_equals_single_steps() -> None:
 
 
 def test_gpu_worker_translations_equal_torch(tmp_path: Path) -> None:
-    folder = ModelFolder(
-        path=tmp_path / "tiny", name="tiny", model=CONFIG, pairs=(("en", "de"),), tags={}, license="CC0-1.0",
-        origin="random weights", tokenizer=TokenizerFiles(),
-    )  # fmt: skip
+    folder = new_folder(tmp_path / "tiny", CONFIG)
     model = transformer()
     save_model(folder, model)
     inputs = sources(40)

@@ -3,6 +3,7 @@ fake."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 import socket
@@ -55,6 +56,16 @@ def test_a_disconnected_client_cancels_its_jobs():
         metrics = httpx.get(url + "/metrics", timeout=60).text
     assert "attentive_requests_cancelled_total 3.0" in metrics
     assert 'status="499"' in metrics
+
+
+def test_no_task_remains_after_a_response():
+    with running(FakeEngine()) as (url, server), httpx.Client(base_url=url, timeout=60) as client:
+        assert client.post("/translate", json=BODY).status_code == 200
+        loop = server.servers[0].get_loop()
+        before = len(asyncio.all_tasks(loop))
+        for _ in range(4):
+            assert client.post("/translate", json=BODY).status_code == 200
+        wait_for(lambda: len(asyncio.all_tasks(loop)) <= before)
 
 
 def test_identical_requests_in_flight_are_computed_once():

@@ -24,6 +24,7 @@ from model.search.driver import translate
 from model.search.options import DecodingOptions
 from model.shortlist import Shortlist
 from model.transformer import Transformer
+from tests.support.models import random_models
 
 try:
     LIBRARY, REASON = build(), ""
@@ -33,24 +34,19 @@ except CpuBackendUnavailable as unavailable:
 needs_cpu_backend = pytest.mark.skipif(LIBRARY is None, reason=REASON)
 PRECISIONS: tuple[Precision, ...] = ("float32", "int8")
 
+
+def supported(changes: dict[str, Any]) -> bool:
+    return unsupported(ModelConfig(vocab_size=200, **{**SHAPE, **changes})) is None
+
+
 SHAPE = {"d_model": 64, "heads": 2, "d_ff": 96, "encoder_layers": 2, "decoder_layers": 2, "max_length": 64}
 VARIANTS: dict[str, dict[str, Any]] = {
-    "post-norm": {},
-    "pre-norm": {"norm": "pre"},
-    "marian": {
-        "activation": "swish",
-        "positions": "sinusoidal_half",
-        "zero_start_embedding": True,
-        "output_bias": True,
-    },
-    "gelu and learned positions": {"activation": "gelu", "positions": "learned", "scale_embeddings": False},
-    "two vocabularies": {"tied_embeddings": False, "source_vocab_size": 130, "vocab_size": 77},
+    **{name: changes for name, changes in random_models.VARIANTS.items() if supported(changes)},
     "odd vocabulary": {"vocab_size": 67, "output_bias": True},
     "many narrow heads": {"heads": 4, "d_ff": 16},
     "one wide head": {"heads": 1, "d_model": 128, "encoder_layers": 1},
     "heads of 96": {"heads": 2, "d_model": 192, "decoder_layers": 1},
-    "recurrence": {"recurrence": "ssru", "positions": "learned", "zero_start_embedding": True, "output_bias": True},
-    "recurrence, pre-norm, heads of 48": {"recurrence": "ssru", "norm": "pre", "d_model": 96, "decoder_layers": 4},
+    "deep recurrence with heads of 48": {"recurrence": "ssru", "norm": "pre", "d_model": 96, "decoder_layers": 4},
     "large epsilon, deep decoder": {"norm_epsilon": 1e-3, "decoder_layers": 4},
 }
 

@@ -1,17 +1,25 @@
-"""Translations of a model folder by our search, as token ids and as pieces, for comparisons with other libraries."""
+"""Model folders, and their translations by our search, as token ids and as pieces, for comparisons with other libraries."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from model.backends.torch.backend import TorchBackend
 from model.checkpoint import load_model
+from model.config import ModelConfig
 from model.convert.vocabulary import folder_pieces
-from model.model_folder import ModelFolder
+from model.model_folder import ModelFolder, TokenizerFiles
 from model.search.base import Backend
 from model.search.driver import translate
 from model.search.options import DecodingOptions, Hypothesis
+
+
+def new_folder(path: Path, config: ModelConfig, **fields: Any) -> ModelFolder:
+    """Returns a folder for a model from English to German. `fields` are other values of its config.json."""
+    described = {"name": "tiny", "pairs": (("en", "de"),), "tags": {}, "license": "MIT", "origin": "random weights"}
+    return ModelFolder(path=path, model=config, **{"tokenizer": TokenizerFiles(), **described, **fields})
 
 
 def hypotheses(

@@ -55,24 +55,16 @@ def tiny_model(folder: Path, seed: int = 0, **changes: Any) -> Path:
 
     from model.checkpoint import save_model
     from model.config import small
-    from model.model_folder import ModelFolder, TokenizerFiles
     from model.transformer import Transformer
+    from tests.support.models.folders import new_folder
 
     folder.mkdir(parents=True)
     torch.manual_seed(seed)
     (folder / "tokenizer.model").write_bytes(_tokenizer())
     size = sentencepiece.SentencePieceProcessor(model_file=str(folder / "tokenizer.model")).get_piece_size()
     config = small(size, d_model=64, heads=4, d_ff=64, encoder_layers=2, decoder_layers=2, **changes)
-    description = ModelFolder(
-        path=folder,
-        name=folder.name,
-        model=config,
-        pairs=(("en", "de"), ("en", "fr")),
-        tags={"de": ">>de<<", "fr": ">>fr<<"},
-        license="MIT",
-        origin="random weights of a test",
-        tokenizer=TokenizerFiles(),
-    )
+    pairs, tags = (("en", "de"), ("en", "fr")), {"de": ">>de<<", "fr": ">>fr<<"}
+    description = new_folder(folder, config, name=folder.name, pairs=pairs, tags=tags)
     save_model(description, Transformer(config))
     return folder
 

@@ -29,26 +29,6 @@ def inputs() -> tuple[Tensor, Tensor, Tensor]:
     return torch.randn(B, H, T, D), torch.randn(B, H, S, D), torch.randn(B, H, S, D)
 
 
-def bias() -> Tensor:
-    return torch.zeros(B, 1, 1, S).masked_fill(torch.arange(S) >= torch.tensor([[[[5]]], [[[7]]]]), -math.inf)
-
-
-@pytest.mark.parametrize("masked", [False, True])
-@pytest.mark.parametrize("gated", [False, True])
-def test_fused_equals_weights_path(attention: MultiHeadAttention, masked: bool, gated: bool) -> None:
-    query, key, value = inputs()
-    mask = bias() if masked else None
-    gate = torch.rand(B, H) if gated else None
-    with torch.inference_mode():
-        fused = attention.attend(query, key, value, mask, gate)
-        attention.recorded = []
-        explained = attention.attend(query, key, value, mask, gate)
-    [weights] = attention.recorded
-    assert fused.shape == (B, T, H * D)
-    assert torch.allclose(fused, explained, atol=1e-5)
-    assert weights.shape == (B, H, T, S)
-
-
 def test_weights_equal_the_equation_of_the_paper() -> None:
     query, key, _ = inputs()
     weights = attention_weights(query, key, None)

@@ -13,24 +13,16 @@ from safetensors.torch import load_file, save_file
 
 from model.backends.cpu.tensors import SafetensorFiles
 from model.checkpoint import load_model, save_model
-from model.model_folder import FolderError, ModelFolder, TokenizerFiles
+from model.model_folder import FolderError, ModelFolder
 from model.transformer import Transformer
 from model.weight_files import weight_files
+from tests.support.models.folders import new_folder
 from tests.support.models.hypotheses import assert_same_up_to_ties
 from tests.support.models.random_models import VARIANTS, best, decode, random_ids, random_model
 
 
 def saved(path: Path, transformer: Transformer, **options: Any) -> ModelFolder:
-    folder = ModelFolder(
-        path=path,
-        name="tiny",
-        model=transformer.config,
-        pairs=(("en", "de"),),
-        tags={},
-        license="MIT",
-        origin="a test",
-        tokenizer=TokenizerFiles(),
-    )
+    folder = new_folder(path, transformer.config)
     save_model(folder, transformer, **options)
     return folder
 

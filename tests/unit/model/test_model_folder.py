@@ -20,21 +20,13 @@ from model.model_folder import (
     read_folder,
     targets_by_source,
 )
+from tests.support.models.folders import new_folder
 from tests.support.models.marian_models import train_sentencepiece
 
 
 def folder(path: Path, **changes: Any) -> ModelFolder:
-    fields: dict[str, Any] = {
-        "path": path,
-        "name": "tiny",
-        "model": ModelConfig(vocab_size=300),
-        "pairs": (("en", "de"), ("en", "fr")),
-        "tags": {"de": ">>de<<", "fr": ">>fr<<"},
-        "license": "MIT",
-        "origin": "a test",
-        "tokenizer": TokenizerFiles(),
-    }
-    return ModelFolder(**{**fields, **changes})
+    fields = {"pairs": (("en", "de"), ("en", "fr")), "tags": {"de": ">>de<<", "fr": ">>fr<<"}}
+    return new_folder(path, changes.pop("model", ModelConfig(vocab_size=300)), **{**fields, **changes})
 
 
 def write(path: Path, **changes: Any) -> None:

@@ -13,13 +13,14 @@ from safetensors.numpy import save_file
 
 from model.backends.cpu.bindings import CpuBackendError
 from model.backends.torch.backend import TorchBackend
-from model.model_folder import FolderError, ModelFolder, TokenizerFiles
+from model.model_folder import FolderError, ModelFolder
 from model.search.base import Backend
 from model.search.driver import translate
 from model.search.options import DecodingOptions
 from model.shortlist import SHORTLIST, Shortlist, read_shortlist
 from model.transformer import Transformer
 from tests.support.models.cpu_models import VARIANTS, cpu_backend, needs_cpu_backend, sentences, tiny
+from tests.support.models.folders import new_folder
 from tests.support.models.shortlists import random_lists
 
 END = 0
@@ -115,16 +116,7 @@ def test_invalid_numbers_are_refused(changes: dict[str, Any]) -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> ModelFolder:
-    return ModelFolder(
-        path=tmp_path,
-        name="x",
-        model=tiny().config,
-        pairs=(),
-        tags={},
-        license="",
-        origin="",
-        tokenizer=TokenizerFiles(),
-    )
+    return new_folder(tmp_path, tiny().config)
 
 
 def test_a_folder_keeps_its_shortlist(folder: ModelFolder, tmp_path: Path) -> None:
@@ -177,7 +169,7 @@ def test_the_engine_refuses_lists_that_overlap() -> None:
 
 
 @pytest.mark.parametrize("kind", BACKENDS)
-@pytest.mark.parametrize("variant", ["post-norm", "two vocabularies", "recurrence", "tags"])
+@pytest.mark.parametrize("variant", ["the paper's", "two vocabularies", "recurrence", "tags"])
 def test_scores_are_those_of_the_allowed_tokens_alone(kind: str, variant: str) -> None:
     transformer = tiny(**VARIANTS.get(variant, {}))
     config = transformer.config

@@ -48,6 +48,31 @@ def test_cached_equals_uncached(variant: str) -> None:
             assert torch.allclose(logits, expected[:, t], atol=TOLERANCE), t
 
 
+def test_rows_begin_and_end_at_any_step() -> None:
+    """Rows of different lengths share a step, a slot is used again, and the storage grows with targets and sources."""
+    transformer = random_model()
+    sources = [[5, 9, 11], [7] * 45 + [11], [8, 11]]
+    target = torch.randint(4, 50, (60,), generator=torch.Generator().manual_seed(2))
+    with torch.inference_mode():
+        expected = [
+            transformer(torch.tensor([source]), torch.ones(1, len(source), dtype=torch.bool), target[None])[0]
+            for source in sources
+        ]
+    backend, begins = TorchBackend(transformer, 3), {0: (2, 0), 20: (0, 1), 40: (2, 2)}
+    rows: dict[int, tuple[int, int]] = {}  # slot -> number and first step of its source
+    for step in range(len(target)):
+        if step in begins:
+            slot, number = begins[step]
+            backend.free([slot])
+            backend.prefill([sources[number]], [slot])
+            rows[slot] = (number, step)
+        tokens = [int(target[step - first]) for _, first in rows.values()]
+        output = backend.step(list(rows), tokens, transformer.config.vocab_size, [-1] * len(rows))
+        for ids, scores, (number, first) in zip(output.ids, output.scores, rows.values(), strict=True):
+            reference = torch.log_softmax(expected[number][step - first], -1)[torch.from_numpy(ids)]
+            assert torch.allclose(torch.from_numpy(scores), reference, atol=TOLERANCE)
+
+
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_fused_equals_weights_path(variant: str) -> None:
     transformer = random_model(variant)

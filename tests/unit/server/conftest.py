@@ -19,6 +19,7 @@ from server.documents.reader_process import perform
 from server.services import Services
 from server.task_process import TaskProcess
 from tests.support.engine.fake_engine import FakeEngine, fake_catalog
+from tests.support.servers.keys import KeyFile
 from tests.support.servers.ports import free_port
 
 
@@ -55,6 +56,12 @@ def serve(engine: FakeEngine) -> Iterator[Callable[..., TestClient]]:
 @pytest.fixture
 def client(serve: Callable[..., TestClient]) -> TestClient:
     return serve()
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> KeyFile:
+    """The API keys in the temporary folder."""
+    return KeyFile(tmp_path)
 
 
 @contextmanager

@@ -21,9 +21,9 @@ from model.convert.ctranslate2.export import export_ctranslate2
 from model.convert.huggingface.export import export_huggingface
 from model.convert.importer import ImportOptions, import_model
 from model.convert.vocabulary import folder_pieces
-from model.model_folder import FolderError, ModelFolder, TokenizerFiles, read_folder
+from model.model_folder import FolderError, ModelFolder, read_folder
 from model.transformer import Transformer
-from tests.support.models.folders import target_pieces
+from tests.support.models.folders import new_folder, target_pieces
 from tests.support.models.marian_models import made_up_text, random_huggingface, random_marian, train_sentencepiece
 
 pytestmark = pytest.mark.numeric
@@ -80,15 +80,12 @@ def random_folder(path: Path, **changes: Any) -> ModelFolder:
                 parameter.mul_(2.5)
             elif parameter.dim() == 1 and "norm.weight" not in name:
                 parameter.normal_(std=0.2)
-    folder = ModelFolder(
-        path=path,
+    folder = new_folder(
+        path,
+        config,
         name="own",
-        model=config,
         pairs=(("en", "de"), ("en", "fr")),
         tags={"de": ">>de<<", "fr": ">>fr<<"},
-        license="MIT",
-        origin="trained here",
-        tokenizer=TokenizerFiles(),
         formality=("de",),
         segment_length=50,
     )

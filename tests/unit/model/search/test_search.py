@@ -63,18 +63,27 @@ def test_beam_1_equals_a_greedy_loop_over_the_transformer(variant: str) -> None:
         assert tokens == tuple(token for token in written[1:] if token != config.eos_id)
 
 
-def marian_beam(table: Table, beam: int, limit: int) -> list[tuple[tuple[int, ...], float]]:
+Prefix = tuple[tuple[int, ...], float]
+"""Tokens and their log-probability."""
+
+
+def continuations(table: Table, live: list[Prefix]) -> list[Prefix]:
+    """Returns the prefixes with one more token, the most probable first."""
+    continued = [
+        ((*tokens, token), total + float(table.log_probabilities((2, 3, START, *tokens))[token]))
+        for tokens, total in live
+        for token in range(table.size)
+    ]
+    return sorted(continued, key=lambda item: -item[1])
+
+
+def marian_beam(table: Table, beam: int, limit: int) -> list[Prefix]:
     """Returns the finished targets of Marian's beam search, best first: the `beam` minus the finished ones best
     continuations live on or end, until all have ended or the limit is reached."""
-    live: list[tuple[tuple[int, ...], float]] = [((), 0.0)]
-    finished: list[tuple[tuple[int, ...], float]] = []
+    live: list[Prefix] = [((), 0.0)]
+    finished: list[Prefix] = []
     while live:
-        continued = [
-            ((*tokens, token), total + float(table.log_probabilities((2, 3, START, *tokens))[token]))
-            for tokens, total in live
-            for token in range(table.size)
-        ]
-        kept = sorted(continued, key=lambda item: -item[1])[: beam - len(finished)]
+        kept = continuations(table, live)[: beam - len(finished)]
         ends = [item[0][-1] == END or len(item[0]) == limit for item in kept]
         finished += [item for item, end in zip(kept, ends, strict=True) if end]
         live = [item for item, end in zip(kept, ends, strict=True) if not end]
@@ -90,18 +99,13 @@ def test_a_shrinking_beam_is_that_of_marian(seed: int) -> None:
     assert [hypothesis.score for hypothesis in found] == pytest.approx([score for _, score in expected], abs=1e-5)
 
 
-def pruned_beam(table: Table, beam: int, limit: int, threshold: float) -> tuple[tuple[int, ...], float]:
+def pruned_beam(table: Table, beam: int, limit: int, threshold: float) -> Prefix:
     """Returns the best target of a beam search without length normalization, and its log-probability. At every step
     only prefixes survive that are at most `threshold` worse than the best prefix."""
-    live: list[tuple[tuple[int, ...], float]] = [((), 0.0)]
-    finished: list[tuple[tuple[int, ...], float]] = []
+    live: list[Prefix] = [((), 0.0)]
+    finished: list[Prefix] = []
     while live and len(live[0][0]) < limit:
-        continued = [
-            ((*tokens, token), total + float(table.log_probabilities((2, 3, START, *tokens))[token]))
-            for tokens, total in live
-            for token in range(table.size)
-        ]
-        continued.sort(key=lambda item: -item[1])
+        continued = continuations(table, live)
         finished += [item for item in continued[:beam] if item[0][-1] == END or len(item[0]) == limit]
         live = [item for item in continued if item[0][-1] != END][:beam]
         live = [item for item in live if item[1] >= live[0][1] - threshold]

@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 
 from model.backends.torch.backend import TorchBackend
 from model.checkpoint import load_model
-from model.model_folder import Generation, ModelFolder, TokenizerFiles, read_folder
+from model.model_folder import Generation, read_folder
 from model.search.driver import translate
 from model.search.options import DecodingOptions
 from model.shortlist import read_shortlist
@@ -21,6 +21,7 @@ from model.training import commands, shortlist
 from model.training.loop.trainer import Trainer, model_config
 from model.training.package import average, mix, package, rounded
 from model.training.recipe import RecipeError
+from tests.support.models.folders import new_folder
 from tests.support.models.tiny_training import ENGLISH, GERMAN, run_folder, tiny_recipe
 
 
@@ -83,9 +84,7 @@ def test_the_shortlist_has_the_translations_of_each_word(
     config = model_config(
         recipe, processor := sentencepiece.SentencePieceProcessor(model_file=str(run / "tokenizer.model"))
     )
-    folder = ModelFolder(
-        path=tmp_path, name="x", model=config, pairs=(), tags={}, license="", origin="", tokenizer=TokenizerFiles()
-    )
+    folder = new_folder(tmp_path, config)
     found = read_shortlist(folder, "auto")
     assert found is not None
     assert found.tags == tuple(processor.piece_to_id([">>en<<", ">>de<<"]))

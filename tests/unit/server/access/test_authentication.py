@@ -7,18 +7,12 @@ import json
 import pytest
 
 from server.access.admission import Admission
-from server.access.authentication import Authenticator, network
+from server.access.authentication import Authenticator
 from server.config import Settings
 from server.errors import SettingsError
 from tests.support.servers.in_process import wait_for
-from tests.support.servers.keys import KeyFile
 
 HELLO = {"q": "Hello", "source": "en", "target": "de"}
-
-
-@pytest.fixture
-def keys(tmp_path) -> KeyFile:
-    return KeyFile(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -90,18 +84,3 @@ def test_the_weight_of_a_key_reaches_admission_and_worker(serve, engine, keys, m
 def test_required_keys_need_a_data_folder():
     with pytest.raises(SettingsError):
         Authenticator(Settings(key_required=True), None)
-
-
-@pytest.mark.parametrize(
-    ("address", "counted"),
-    [
-        ("192.0.2.7", "192.0.2.7"),
-        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
-        ("::ffff:192.0.2.7", "192.0.2.7"),
-        ("fe80::1%eth0", "fe80::/64"),
-        ("testclient", "testclient"),
-        ("", ""),
-    ],
-)
-def test_an_ipv6_network_counts_as_one_caller(address, counted):
-    assert network(address) == counted

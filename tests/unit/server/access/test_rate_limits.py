@@ -13,14 +13,8 @@ from server.errors import Overloaded
 from server.store.redis import RedisStore
 from server.store.redis_connection import connect
 from server.store.usage import Usage
-from tests.support.servers.keys import KeyFile
 
 HELLO = {"q": "Hello", "source": "en", "target": "de"}
-
-
-@pytest.fixture
-def keys(tmp_path) -> KeyFile:
-    return KeyFile(tmp_path)
 
 
 def test_requests_are_limited_and_admitted_after_retry_after(serve, monkeypatch):

@@ -108,11 +108,6 @@ def test_a_damaged_entry_is_no_key(any_store):
 # -- the data folder ---------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def keys(tmp_path) -> KeyFile:
-    return KeyFile(tmp_path)
-
-
 def test_keys_are_in_the_data_folder_while_the_rest_is_in_memory(serve, keys):
     secret, _ = keys.create("Ann")
     client = serve(data=keys.folder, state="memory")

@@ -1,4 +1,4 @@
-"""Tests of the AMX products, with emulated tile instructions: exact sums, instruction counts, checked configurations."""
+"""Tests of the AMX products, with emulated tile instructions: exact sums and checked configurations."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def product(
     scales: NDArray[Any],
     bias: NDArray[Any],
     together: int,
-) -> tuple[NDArray[Any], list[int]]:
-    """Returns the product (rows, outputs) and the numbers of loads, stores and products of tiles."""
+) -> NDArray[Any]:
+    """Returns the product (rows, outputs)."""
     (rows, k), outputs = activations.shape, len(weights)
     out = np.full((rows, (outputs + 63) // 64 * 64), np.nan, np.float32)
-    counts = np.zeros(3, np.int64)
+    counts = np.zeros(3, np.int64)  # of instructions
     arrays = (activations, scales, weights, bias, out, counts)
     library.emulated_product(rows, outputs, k, together, *(ctypes.c_void_p(array.ctypes.data) for array in arrays))
-    return out[:, :outputs], counts.tolist()
+    return out[:, :outputs]
 
 
 def operands(rows: int, outputs: int, k: int) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -64,17 +64,8 @@ def operands(rows: int, outputs: int, k: int) -> tuple[NDArray[Any], NDArray[Any
 def test_sums_are_exact(library: ctypes.CDLL, rows: int, outputs: int, k: int) -> None:
     activations, weights = operands(rows, outputs, k)
     ones, zeros = np.ones(rows, np.float32), np.zeros(outputs, np.float32)
-    found, _ = product(library, activations, weights, ones, zeros, rows)
+    found = product(library, activations, weights, ones, zeros, rows)
     assert np.array_equal(found, activations.astype(np.int64) @ weights.T.astype(np.int64))
-
-
-def test_extreme_values_do_not_saturate(library: ctypes.CDLL) -> None:
-    activations = np.repeat(np.array([[127], [-127]], np.int8), 16, axis=0) * np.ones((1, 2048), np.int8)
-    weights = np.full((64, 2048), 127.0, np.float32)
-    weights[1::2, 1:] = -127.0
-    ones, zeros = np.ones(32, np.float32), np.zeros(64, np.float32)
-    found, _ = product(library, activations, weights, ones, zeros, 32)
-    assert np.array_equal(found, (activations.astype(np.int64) @ weights.T.astype(np.int64)).astype(np.float32))
 
 
 def test_the_instructions_compile(tmp_path: Path) -> None:

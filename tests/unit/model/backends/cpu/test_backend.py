@@ -20,7 +20,7 @@ from model.backends.cpu.tensors import SafetensorFiles, position_table
 from model.backends.cpu.weights import unsupported
 from model.checkpoint import save_model
 from model.config import ModelConfig
-from model.model_folder import FolderError, ModelFolder, TokenizerFiles
+from model.model_folder import FolderError
 from model.search.base import StepOutput
 from model.weight_files import weight_files
 from tests.support.models.cpu_models import (
@@ -33,6 +33,7 @@ from tests.support.models.cpu_models import (
     tiny,
     torch_backend,
 )
+from tests.support.models.folders import new_folder
 
 pytestmark = pytest.mark.numeric
 
@@ -174,19 +175,12 @@ def test_unsupported_shapes_are_named() -> None:
         assert word in reason
 
 
-def _folder(path: Path, config: ModelConfig) -> ModelFolder:
-    return ModelFolder(
-        path=path, name="tiny", model=config, pairs=(("en", "de"),), tags={}, license="", origin="",
-        tokenizer=TokenizerFiles(),
-    )  # fmt: skip
-
-
 @needs_cpu_backend
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 def test_a_folder_opened_without_torch_gives_the_same_scores(tmp_path: Path, dtype: torch.dtype) -> None:
     assert LIBRARY is not None
     transformer = tiny(norm="pre").to(dtype).float()
-    folder = _folder(tmp_path, transformer.config)
+    folder = new_folder(tmp_path, transformer.config)
     save_model(folder, transformer, dtype=dtype)
     opened = open_backend(folder, LIBRARY, slots=16, threads=1, precision="float32")
     sources, targets = sentences(transformer.config, (9, 4)), sentences(transformer.config, (5, 5))
@@ -202,14 +196,14 @@ def test_a_folder_opened_without_torch_gives_the_same_scores(tmp_path: Path, dty
 def test_broken_folders_are_refused(tmp_path: Path) -> None:
     assert LIBRARY is not None
     transformer = tiny()
-    folder = _folder(tmp_path, transformer.config)
+    folder = new_folder(tmp_path, transformer.config)
     with pytest.raises(FolderError, match="holds no"):
         open_backend(folder, LIBRARY, slots=1, threads=1, precision="int8")
     save_file({"embedding.weight": torch.zeros(200, 64)}, tmp_path / "model.safetensors")
     with pytest.raises(FolderError, match="lack the tensor"):
         open_backend(folder, LIBRARY, slots=1, threads=1, precision="int8")
     with pytest.raises(CpuBackendUnavailable, match="alibi"):
-        alibi = _folder(tmp_path, transformer.config.replace(positions="alibi"))
+        alibi = new_folder(tmp_path, transformer.config.replace(positions="alibi"))
         open_backend(alibi, LIBRARY, slots=1, threads=1, precision="int8")
     state = {name: tensor.clone() for name, tensor in transformer.state_dict().items()}
     state["encoder.0.feed_forward.inner.weight"] = torch.zeros(96, 32)

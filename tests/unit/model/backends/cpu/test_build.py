@@ -16,7 +16,7 @@ from model.backends.cpu import isa as processor
 from model.backends.cpu.__main__ import main
 from model.backends.cpu.build import build, build_ahead, build_trial, library_name
 from model.backends.cpu.isa import INSTRUCTION_SETS, CpuBackendUnavailable, available, check_cpu
-from tests.support.models.cpu_models import LIBRARY, needs_cpu_backend
+from tests.support.models.cpu_models import needs_cpu_backend
 
 AMX, BEST, _, LEAST = X86 = [each for each in INSTRUCTION_SETS if each.machine == "x86_64"]
 ARM = [each for each in INSTRUCTION_SETS if each.machine == "aarch64"]
@@ -216,25 +216,17 @@ def test_the_best_instruction_set_of_an_arm_processor_comes_first(
     assert [each.name for each in available("neon-dotprod")] == ["neon-dotprod"]
 
 
-def test_arm_processors_without_dot_products_are_refused(arm: dict[int, int]) -> None:
+def test_arm_processors_without_dot_products_and_instruction_sets_of_x86_are_refused(
+    arm: dict[int, int], sources: Path, tmp_path: Path
+) -> None:
     with pytest.raises(CpuBackendUnavailable, match="needs a processor with asimddp; here PyTorch decodes"):
         check_cpu()
     arm[16] = 1 << 20
     with pytest.raises(CpuBackendUnavailable, match="needs a processor with i8mm; here PyTorch decodes"):
         check_cpu("neon-i8mm")
-
-
-def test_instruction_sets_of_x86_are_refused_on_arm(arm: dict[int, int], sources: Path, tmp_path: Path) -> None:
-    sentence = "avx2 needs a processor with x86-64 and this one has ARM64; here PyTorch decodes"
-    with pytest.raises(CpuBackendUnavailable, match=sentence):
-        check_cpu("avx2")
-    with pytest.raises(CpuBackendUnavailable, match=sentence):
-        build_ahead(tmp_path, "avx2")
-
-
-def test_instruction_sets_of_arm_are_refused_on_x86(cpu: Path, sources: Path, tmp_path: Path) -> None:
-    with pytest.raises(CpuBackendUnavailable, match="neon-i8mm needs a processor with ARM64 and this one has x86-64"):
-        build(tmp_path, "neon-i8mm")
+    for refused in (lambda: check_cpu("avx2"), lambda: build_ahead(tmp_path, "avx2")):
+        with pytest.raises(CpuBackendUnavailable, match="x86-64 and this one has ARM64; here PyTorch decodes"):
+            refused()
 
 
 def test_every_instruction_set_of_arm_is_built_ahead(
@@ -247,7 +239,11 @@ def test_every_instruction_set_of_arm_is_built_ahead(
     assert build(tmp_path / "target") == built[1]
 
 
-def test_unsupported_processors_are_refused(cpu: Path, sources: Path) -> None:
+def test_unsupported_processors_and_instruction_sets_of_arm_are_refused(
+    cpu: Path, sources: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(CpuBackendUnavailable, match="neon-i8mm needs a processor with ARM64 and this one has x86-64"):
+        build(tmp_path, "neon-i8mm")
     cpu.write_text(FLAGS.format("sse4_2 avx"))
     with pytest.raises(CpuBackendUnavailable, match=r"needs a processor with avx2, fma; here PyTorch decodes"):
         check_cpu()
@@ -328,9 +324,3 @@ def test_an_unwritable_folder_is_reported(cpu: Path, sources: Path, compiler: Pa
     (tmp_path / "file").write_text("")
     with pytest.raises(CpuBackendUnavailable, match="could not be written"):
         build(tmp_path / "file" / "below")
-
-
-@needs_cpu_backend
-def test_an_existing_library_is_found_and_not_rebuilt(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "COMPILERS", ())
-    assert build() == LIBRARY

@@ -22,23 +22,20 @@ from model.search.base import StepOutput
 from model.search.driver import translate
 from model.search.options import DecodingOptions
 from model.transformer import Transformer
+from tests.support.models.random_models import VARIANTS
 
 pytestmark = pytest.mark.numeric
 
-SHAPES = {
-    "post": {},
-    "pre": {"norm": "pre", "positions": "learned"},
-    "marian": {"positions": "sinusoidal_half", "zero_start_embedding": True, "output_bias": True},
-    "rotary": {"positions": "rotary", "window": 3},
-    "swish": {"activation": "swish"},
-    "alibi": {"positions": "alibi", "tied_embeddings": False},
-}
+SHAPES = [
+    *("the paper's", "pre-norm", "swish, half-and-half, bias, zero start", "gelu, learned, unscaled"),
+    *("window, rotary, pre-norm", "ALiBi", "untied"),
+]
 
 
-def transformer(**changes: object) -> Transformer:
+def transformer(variant: str = "the paper's") -> Transformer:
     torch.manual_seed(3)
     shape = {"d_model": 32, "heads": 2, "d_ff": 64, "encoder_layers": 2, "decoder_layers": 2, "max_length": 150}
-    return Transformer(ModelConfig(vocab_size=97, **{**shape, **changes})).eval()  # type: ignore[arg-type]
+    return Transformer(ModelConfig(vocab_size=97, **shape, **VARIANTS[variant])).eval()
 
 
 def sources(number: int, longest: int = 40) -> list[list[int]]:
@@ -50,7 +47,7 @@ def sources(number: int, longest: int = 40) -> list[list[int]]:
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("beam", [1, 3])
 def test_fixed_shapes_give_the_same_translations(shape: str, beam: int) -> None:
-    model = transformer(**SHAPES[shape])
+    model = transformer(shape)
     options = DecodingOptions(beam_size=beam, hypotheses=beam, max_length=45)
     inputs = sources(11)
     found = [
@@ -128,10 +125,10 @@ KERNELS = SlotKernels(attend_self, attend, add_norm, choose)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("shape", ["post", "pre", "marian", "swish"])
+@pytest.mark.parametrize("shape", SHAPES[:4])
 @pytest.mark.parametrize("beam", [1, 3])
 def test_fused_steps_give_the_same_translations(shape: str, beam: int) -> None:
-    model = transformer(**SHAPES[shape])
+    model = transformer(shape)
     options = DecodingOptions(beam_size=beam, max_length=40)
     plain, fused = (
         translate(backend, sources(9), options, start=2, end=3, max_length=150)
@@ -157,9 +154,9 @@ def test_forced_tokens_and_masked_heads(kernels: SlotKernels | None, candidates:
 
 
 def test_kernels_refuse_models_with_attention_biases() -> None:
-    for shape in ("rotary", "alibi"):
+    for shape in SHAPES[4:6]:
         with pytest.raises(ValueError, match="biases"):
-            GraphedBackend(transformer(**SHAPES[shape]), 4, capture=False, kernels=KERNELS)
+            GraphedBackend(transformer(shape), 4, capture=False, kernels=KERNELS)
 
 
 @pytest.mark.parametrize("kernels", [None, KERNELS])

@@ -15,35 +15,18 @@ import torch
 from model.attention import MultiHeadAttention, attention_weights
 from model.backends.torch.attention_maps import attention_maps
 from model.backends.torch.backend import TorchBackend
-from model.config import ModelConfig, Norm, Positions
 from model.search.driver import translate
 from model.search.options import DecodingOptions, Hypothesis
 from model.transformer import Transformer
+from tests.support.models.random_models import random_model
 
 pytestmark = pytest.mark.numeric
 
 SOURCE = (11, 5, 29, 17, 8, 3)
 
 
-def build(positions: Positions = "sinusoidal", norm: Norm = "post", window: int | None = None) -> Transformer:
-    torch.manual_seed(7)
-    config = ModelConfig(
-        vocab_size=40,
-        d_model=32,
-        heads=4,
-        d_ff=64,
-        encoder_layers=2,
-        decoder_layers=3,
-        positions=positions,
-        norm=norm,
-        window=window,
-        max_length=64,
-    )
-    transformer = Transformer(config).eval()
-    with torch.no_grad():  # larger parameters give sharper weights, so that errors are easier to detect
-        for parameter in transformer.parameters():
-            parameter.mul_(1.5)
-    return transformer
+def build(variant: str = "the paper's") -> Transformer:
+    return random_model(variant, vocab_size=40, decoder_layers=3)
 
 
 class RecordedWeights:
@@ -79,18 +62,15 @@ def decode(transformer: Transformer, options: DecodingOptions) -> Hypothesis:
 @pytest.mark.parametrize("beam_size", [1, 4])
 @pytest.mark.parametrize("masked", [(), (("cross", 1, 2), ("encoder", 0, 0), ("decoder", 2, 3))])
 @pytest.mark.parametrize(
-    ("positions", "norm", "window"),
-    [("sinusoidal", "post", None), ("rotary", "pre", None), ("alibi", "post", None), ("learned", "post", 2)],
+    "variant", ["the paper's", "window, rotary, pre-norm", "ALiBi", "gelu, learned, unscaled", "two vocabularies"]
 )
 def test_maps_equal_the_incremental_decode(
     recorded: RecordedWeights,
-    positions: Positions,
-    norm: Norm,
-    window: int | None,
+    variant: str,
     masked: tuple[tuple[str, int, int], ...],
     beam_size: int,
 ) -> None:
-    transformer = build(positions, norm, window)
+    transformer = build(variant)
     found = decode(transformer, DecodingOptions(beam_size=beam_size, max_length=12, masked_heads=masked))
     maps = attention_maps(transformer, SOURCE, found.tokens, masked)
 
@@ -147,11 +127,11 @@ def test_invalid_ids_lengths_and_heads_are_refused(
         attention_maps(build(), source, target, masked)
 
 
-@pytest.mark.parametrize("positions", ["sinusoidal", "rotary"])
+@pytest.mark.parametrize("variant", ["the paper's", "rotary"])
 @pytest.mark.parametrize("head", [("cross", 2, 1), ("encoder", 1, 3), ("decoder", 0, 2)])
-def test_head_vectors_reproduce_the_attention_weights(positions: Positions, head: tuple[str, int, int]) -> None:
+def test_head_vectors_reproduce_the_attention_weights(variant: str, head: tuple[str, int, int]) -> None:
     kind, layer, number = head
-    maps = attention_maps(build(positions), SOURCE, (5, 9, 30), vectors_of=head)
+    maps = attention_maps(build(variant), SOURCE, (5, 9, 30), vectors_of=head)
     assert maps.vectors is not None
     scores = maps.vectors.query @ maps.vectors.key.T / np.sqrt(maps.vectors.query.shape[-1])
     if kind == "decoder":

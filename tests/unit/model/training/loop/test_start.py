@@ -9,10 +9,11 @@ import torch
 
 from model.checkpoint import save_model
 from model.config import PRESETS
-from model.model_folder import ModelFolder, TokenizerFiles
+from model.model_folder import ModelFolder
 from model.training.loop.checkpoint import start_from
 from model.training.recipe import RecipeError
 from model.transformer import Transformer
+from tests.support.models.folders import new_folder
 
 _SHAPE = {"d_model": 16, "heads": 2, "d_ff": 32, "encoder_layers": 1, "decoder_layers": 1}
 
@@ -24,10 +25,7 @@ def _model(**changes: int) -> Transformer:
 @pytest.fixture
 def finished(tmp_path: Path) -> tuple[ModelFolder, Transformer]:
     model = _model()
-    folder = ModelFolder(
-        path=tmp_path / "old", name="old", model=model.config, pairs=(("en", "de"),), tags={}, license="CC0-1.0",
-        origin="test", tokenizer=TokenizerFiles(),
-    )  # fmt: skip
+    folder = new_folder(tmp_path / "old", model.config)
     save_model(folder, model)
     (folder.path / "tokenizer.model").write_bytes(b"pieces")
     return folder, model

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-
-from server.api.compat.xml_tags import TagRules, mask
 
 HELLO = {"text": ["Hello world"], "source_lang": "EN", "target_lang": "DE"}
 
@@ -122,16 +118,3 @@ def test_usage_counts_the_characters_of_a_key(serve, tmp_path):
     assert client.get("/v2/usage", headers=key).json()["character_count"] == 11
     assert client.get("/v2/usage", params={"auth_key": secret}).json()["character_count"] == 11
     assert client.get("/v2/usage", headers={"Authorization": "DeepL-Auth-Key x"}).status_code == 403
-
-
-pieces = st.sampled_from(
-    ["<x>", "</x>", "<x/>", "<y a='1'>", "</y>", "<z/>", "<", ">", "&amp;", "<!-- c -->", "word ", "ü"]
-)
-documents = st.lists(pieces, max_size=20).map("".join)
-
-
-@given(documents, st.booleans())
-def test_restoring_a_masked_document_returns_the_document(document, xml):
-    rules = TagRules(xml, frozenset({"x"}), frozenset({"z"}))
-    masked = mask(document, rules)
-    assert masked.restore(masked.text, xml) == document

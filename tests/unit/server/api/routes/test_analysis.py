@@ -9,9 +9,9 @@ import pytest
 
 from model.analysis.head_roles import HeadRole, HeadRoles, weights_hash
 from model.config import small
-from model.model_folder import ModelFolder, TokenizerFiles
 from server.translation.catalog import ModelCatalog
 from tests.support.engine.fake_engine import fake_model
+from tests.support.models.folders import new_folder
 
 ASK = {"q": "Hello", "source": "en", "target": "de"}
 
@@ -55,16 +55,7 @@ def test_a_trace_has_every_step(client, engine):
 def test_the_shape_of_the_model(serve, tmp_path: Path):
     config = small(100)
     pairs = (("en", "de"), ("de", "en"))
-    folder = ModelFolder(
-        path=tmp_path,
-        name="toy",
-        model=config,
-        pairs=pairs,
-        tags={},
-        license="MIT",
-        origin="",
-        tokenizer=TokenizerFiles(),
-    )
+    folder = new_folder(tmp_path, config, pairs=pairs)
     (tmp_path / "config.json").write_text(folder.to_json())
     client = serve(ModelCatalog([dataclasses.replace(fake_model(pairs=pairs), folder=tmp_path)]))
     [leg] = client.get("/model", params={"source": "en", "target": "de"}).json()["legs"]

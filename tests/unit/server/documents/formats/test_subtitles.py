@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from server.documents.reader_process import read_document
 from tests.support.texts.document_files import SRT, VTT, change, unchanged
@@ -23,19 +21,6 @@ def test_a_cue_keeps_its_number_of_lines():
     made = document.write(["one two three four five six", "Ja", "Nein"]).decode()
     assert "one two three\r\nfour five six\r\n\r\n2" in made
     assert "\r\n- Ja\r\n- {\\an8}Nein\r\n" in made
-
-
-@given(
-    st.lists(
-        st.sampled_from(["1\n", "00:01 --> 00:02\n", "word\n", "- <i>a\n", "\n", "x & y</i>\n", "  \n", "-->\n"]),
-        max_size=15,
-    )
-)
-def test_unchanged_subtitles_keep_their_text(lines):
-    text = "".join(lines)
-    made = unchanged("a.srt", text.encode()).decode()
-    assert made.split() == text.split()
-    assert made.count("\n") <= text.count("\n")
 
 
 @pytest.mark.parametrize("dash", "-–—")

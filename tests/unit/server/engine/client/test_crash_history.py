@@ -23,6 +23,13 @@ def test_the_end_of_a_worker_isolates_a_job_and_two_further_ones_reject_it() -> 
     assert history.is_rejected(JOB)
 
 
+def test_crashes_of_a_batch_reject_no_job() -> None:
+    history = CrashHistory()
+    for _ in range(10):
+        history.record_exit(JOB)
+    assert history.must_run_alone(JOB) and not history.is_rejected(JOB)
+
+
 def test_an_answer_deletes_the_record_and_clear_deletes_all() -> None:
     history = CrashHistory()
     other = AttentionJob(3, "m", (1, 2, 3), (4,))

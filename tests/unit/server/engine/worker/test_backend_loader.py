@@ -19,7 +19,7 @@ from model.backends.cpu.isa import CpuBackendUnavailable, Isa
 from model.backends.torch.backend import TorchBackend
 from model.checkpoint import load_model, save_model
 from model.config import ModelConfig
-from model.model_folder import FolderError, ModelFolder, TokenizerFiles
+from model.model_folder import FolderError, ModelFolder
 from model.search.driver import translate
 from model.search.options import DecodingOptions
 from model.shortlist import Shortlist
@@ -31,6 +31,7 @@ from server.engine.worker.backend_loader import cpu_backend_refusal, open_model
 from server.engine.worker.device_config import DeviceConfig, available_cores, find_device
 from server.engine.worker.model_runner import ModelRunner
 from server.engine.worker.torch_loader import gpu_backend, open_on_cpu, open_on_gpu
+from tests.support.models.folders import new_folder
 
 CONFIG = ModelConfig(
     vocab_size=64, d_model=32, heads=2, d_ff=64, encoder_layers=2, decoder_layers=2, max_length=48, dropout=0.0
@@ -40,10 +41,7 @@ OPTIONS = WorkerOptions(device="cpu", dtype="float32", threads=1, slots=4)
 
 def save(path: Path, config: ModelConfig = CONFIG) -> ModelFolder:
     torch.manual_seed(1)
-    folder = ModelFolder(
-        path=path, name="tiny", model=config, pairs=(("en", "de"),), tags={}, license="CC0-1.0", origin="random weights",
-        tokenizer=TokenizerFiles(),
-    )  # fmt: skip
+    folder = new_folder(path, config)
     save_model(folder, Transformer(config))
     return folder
 
@@ -129,6 +127,15 @@ def test_on_another_processor_pytorch_decodes_and_the_reason_is_reported(
     assert (ready.engine, ready.dtype) == ("eager", "float32")
     assert "isa" not in ready.details
     assert ready.details["reason"].endswith("riscv64 PyTorch decodes, slower.")
+
+
+def test_the_requested_instruction_set_is_used(tmp_path: Path) -> None:
+    try:
+        build(isa="avx2")
+    except CpuBackendUnavailable as unavailable:
+        pytest.skip(str(unavailable))
+    options = dataclasses.replace(OPTIONS, isa="avx2")
+    assert ready_after_loading(save(tmp_path / "tiny"), options).details["isa"] == "avx2"
 
 
 def test_a_gpu_that_cannot_capture_graphs_falls_back_to_eager_steps(capsys: pytest.CaptureFixture[str]) -> None:

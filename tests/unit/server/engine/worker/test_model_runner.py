@@ -18,7 +18,7 @@ from model.backends.torch.attention_maps import attention_maps
 from model.backends.torch.backend import TorchBackend
 from model.checkpoint import load_model, save_model
 from model.config import ModelConfig
-from model.model_folder import ModelFolder, TokenizerFiles
+from model.model_folder import ModelFolder
 from model.search.driver import translate
 from model.search.options import DecodingOptions, Hypothesis
 from model.transformer import Transformer
@@ -26,6 +26,7 @@ from server.engine.client.status import WorkerFailure
 from server.engine.client.worker_pool import WorkerPool
 from server.engine.ipc.messages import AttentionJob, TranslateJob
 from server.engine.ipc.options import WorkerOptions
+from tests.support.models.folders import new_folder
 from tests.support.models.hypotheses import assert_same_up_to_ties
 
 pytestmark = pytest.mark.numeric
@@ -40,16 +41,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModelFolder]:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # several would wait in loops for cores that the worker uses
     torch.manual_seed(1)
-    made = ModelFolder(
-        path=tmp_path_factory.mktemp("weights") / "tiny",
-        name="tiny",
-        model=CONFIG,
-        pairs=(("en", "de"),),
-        tags={},
-        license="CC0-1.0",
-        origin="random weights",
-        tokenizer=TokenizerFiles(),
-    )
+    made = new_folder(tmp_path_factory.mktemp("weights") / "tiny", CONFIG)
     save_model(made, Transformer(CONFIG))
     yield made
     torch.set_num_threads(threads)

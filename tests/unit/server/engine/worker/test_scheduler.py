@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from model.search.options import DecodingOptions
 from server.engine.ipc.messages import AttentionJob, TranslateJob
 from server.engine.worker.scheduler import Scheduler, SchedulerOutput
-from server.engine.worker.sequence import AttentionRequest, Sequence
+from server.engine.worker.sequence import AttentionRequest
 
 SLOTS, TOKENS = 8, 64
 
@@ -28,23 +28,19 @@ def scheduler(slots: int = SLOTS, tokens: int = TOKENS) -> Scheduler:
     return made
 
 
-def running(made: Scheduler) -> list[Sequence]:
-    return made.running
-
-
 def check(made: Scheduler, output: SchedulerOutput) -> None:
     """Invariants of every output."""
-    held = [slot for sequence in running(made) for slot in sequence.slots]
+    held = [slot for sequence in made.running for slot in sequence.slots]
     assert len(held) == len(set(held)) == made.slots[0] <= made.slots[1]
-    assert all(len(sequence.slots) == sequence.width for sequence in running(made))
+    assert all(len(sequence.slots) == sequence.width for sequence in made.running)
     for queue, newcomers in output.prefill:
         padded = len(newcomers) * max(sequence.length for sequence in newcomers)
         assert padded <= TOKENS or len(newcomers) == 1
         assert all(sequence.id in queue.running for sequence in newcomers)
-    isolated = [sequence for sequence in running(made) if sequence.alone]
-    assert not isolated or len(running(made)) == 1
+    isolated = [sequence for sequence in made.running if sequence.alone]
+    assert not isolated or len(made.running) == 1
     if output.attention is not None and output.attention.alone:
-        assert not running(made)
+        assert not made.running
 
 
 jobs = st.builds(
@@ -89,7 +85,7 @@ def test_every_job_is_answered_once_and_slots_are_never_shared(
             assert made.finish(output.attention.id) is not None
             made.record_attention(now, 0.5)
             over.append(output.attention.id)
-        for sequence in list(running(made)):
+        for sequence in list(made.running):
             left.setdefault(sequence.id, sequence.length % 7 + 1)
             left[sequence.id] -= 1
             if not left[sequence.id]:
@@ -116,6 +112,21 @@ def test_a_target_that_is_only_scored_is_the_next_of_its_client() -> None:
         made.finish(sequence.id)
         served.append(sequence.id)
     assert served == [9, 10, 1]
+
+
+def test_a_wide_beam_gets_its_slots_eventually() -> None:
+    made = scheduler()
+    for id in range(SLOTS):
+        made.add(job(id, client=str(id)), 0.0)
+    made.schedule(0.0)
+    made.add(job(100, beam=SLOTS), 0.0)
+    for id in range(SLOTS, 5 * SLOTS):  # a narrow one comes in every step
+        made.add(job(id, client=str(id)), float(id))
+        made.finish(made.running[0].id)
+        made.schedule(float(id))
+        if 100 in [sequence.id for sequence in made.running]:
+            return
+    raise AssertionError("The wide beam still waits.")
 
 
 def test_a_cancelled_sequence_frees_its_slots_at_once() -> None:
@@ -183,9 +194,9 @@ def test_interactive_sentences_have_three_quarters_of_the_slots_and_documents_th
     while queue.interactive_needed > queue.interactive_slots:
         output = made.schedule(0.0)
         documents |= {sequence.id for _, group in output.prefill for sequence in group if sequence.document}
-        assert sum(sequence.width for sequence in running(made) if sequence.document) <= SLOTS // 4
-        for sequence in [sequence for sequence in running(made) if not sequence.document][:2]:
+        assert sum(sequence.width for sequence in made.running if sequence.document) <= SLOTS // 4
+        for sequence in [sequence for sequence in made.running if not sequence.document][:2]:
             made.finish(sequence.id)
     assert documents, "no document ran"
     made.schedule(0.0)
-    assert sum(sequence.width for sequence in running(made) if sequence.document) > SLOTS // 4
+    assert sum(sequence.width for sequence in made.running if sequence.document) > SLOTS // 4
