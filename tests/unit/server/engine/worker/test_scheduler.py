@@ -119,12 +119,12 @@ def test_a_wide_beam_gets_its_slots_eventually() -> None:
     for id in range(SLOTS):
         made.add(job(id, client=str(id)), 0.0)
     made.schedule(0.0)
-    made.add(job(100, beam=SLOTS), 0.0)
-    for id in range(SLOTS, 5 * SLOTS):  # a narrow one comes in every step
+    made.add(job(SLOTS, beam=SLOTS), 0.0)
+    for id in range(SLOTS + 1, 5 * SLOTS):  # a narrow one comes in every step
         made.add(job(id, client=str(id)), float(id))
         made.finish(made.running[0].id)
         made.schedule(float(id))
-        if 100 in [sequence.id for sequence in made.running]:
+        if SLOTS in [sequence.id for sequence in made.running]:
             return
     raise AssertionError("The wide beam still waits.")
 
