@@ -51,9 +51,9 @@ def run(arguments: argparse.Namespace) -> int:
     settings = local_settings(arguments)
     services = local_services(settings)
     catalog = services.translator.catalog
-    target = catalog.target(arguments.target)  # an unknown language fails before the model is loaded
+    catalog.target(arguments.target)  # an unknown language fails before the model is loaded
     if arguments.source.lower() != AUTO:
-        catalog.route(catalog.source(arguments.source), target)
+        catalog.route(arguments.source, arguments.target)
     if "-" not in (arguments.file, arguments.output) and is_same_file(arguments.file, arguments.output):
         raise InvalidRequest("--output must not be the file that is read.")
     with open_text(arguments.file, "r") as lines, open_text(arguments.output, "w") as output:

@@ -62,8 +62,7 @@ class Inspector:
 
     def single_leg(self, source: str, target: str, needed_by: str) -> Leg:
         """Returns the one model of a direction. Raises InvalidRequest where it needs two models."""
-        catalog = self.translator.catalog
-        route = catalog.route(catalog.source(source), catalog.target(target))
+        route = self.translator.catalog.route(source, target)
         if len(route) != 1:
             raise InvalidRequest(f"{needed_by} needs a model for exactly this direction.")
         return route[0]

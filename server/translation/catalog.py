@@ -13,11 +13,16 @@ from model.analysis.attention_alignment import AlignmentChoice
 from model.analysis.confidence import Confidence, DirectionLimits
 from model.model_folder import MAX_BEAM, Pairs, targets_by_source
 from model.search.options import DecodingOptions
+from model.symbols import FORMAL, INFORMAL
 from model.tokenizer import Encoding, Tokenizer
-from server.errors import UnsupportedLanguage
+from server.errors import InvalidRequest, UnsupportedLanguage
 from server.text.language_id import resolve_language_code
+from server.translation.types import Formality
 
 AUTO = "auto"
+NO_FORMALITY = (
+    "'formality' is not supported for given 'target_lang'; prefer_more and prefer_less pass without an effect."
+)
 INVISIBLE = re.compile("[\u00ad\u061c\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]")
 """Soft hyphens, joiners and marks of the direction. A vocabulary spells them in bytes, which a model turns into letters."""
 _READ_AS = str.maketrans("\u2010\u2011\u00b4\u02bc\u201a\u2039\u203a", "--''„«»")
@@ -171,12 +176,27 @@ class ModelCatalog:
         """Returns the served target language for a caller's code. Raises UnsupportedLanguage."""
         return _served(code, self.languages, "target")
 
-    def route(self, source: str, target: str) -> tuple[Leg, ...]:
-        """Returns the legs from one served language to another: none for the same language, one, or two through a
-        pivot.
+    def route(
+        self, source: str, target: str, formality: Formality | None = None, required: bool = False
+    ) -> tuple[Leg, ...]:
+        """Returns the legs from one language to another, by a caller's codes: none for the same language, one, or two through
+        a pivot. The last has the form of address `formality`, if its model knows it.
 
-        Raises UnsupportedLanguage if there is no route.
+        Raises UnsupportedLanguage if there is no route, and InvalidRequest without a form of address that is `required`.
         """
+        target, source = self.target(target), self.source(source)
+        legs = self._legs(source, target)
+        if formality is None or not legs:
+            return legs
+        if target in legs[-1].model.formality:
+            symbol = FORMAL if formality == "formal" else INFORMAL
+            return (*legs[:-1], dataclasses.replace(legs[-1], symbol=symbol))
+        if required:
+            raise InvalidRequest(NO_FORMALITY)
+        return legs
+
+    def _legs(self, source: str, target: str) -> tuple[Leg, ...]:
+        """Returns the legs between two served languages without a form of address."""
         if source == target:
             return ()
         if model := self._direct(source, target):
@@ -189,16 +209,13 @@ class ModelCatalog:
         raise UnsupportedLanguage(f"There is no model for {source} to {target}; {source} goes to {goals}.")
 
     def searched(self, source: str, target: str, options: DecodingOptions) -> DecodingOptions:
-        """Returns the options with the beam width and the reranking of the model between two codes. If the codes need to
-        be resolved or detected first, or need two models, the beam is the widest of all models."""
+        """Returns the options for the model between two codes. If the codes need to be resolved or detected first, or
+        need two models, the beam is the widest of all models."""
         if model := self._direct(source, target):
-            resolved = Leg(model, source, target).decoding_options(options)
-            if (resolved.beam_size, resolved.rerank) == (options.beam_size, options.rerank):
-                return options
-            return dataclasses.replace(options, beam_size=resolved.beam_size, rerank=resolved.rerank)
+            return Leg(model, source, target).decoding_options(options)
         stated = [model.reranked_beam if options.rerank else model.beam_size for model in self.models]
-        beam = options.beam_size or max([options.hypotheses, *stated])
-        return dataclasses.replace(options, beam_size=beam, rerank=options.rerank and beam > 1)
+        widest = options.with_defaults(max(stated, default=1))
+        return dataclasses.replace(widest, rerank=False) if widest.beam_size == 1 and options.rerank else widest
 
     def knows_formality(self, target: str) -> bool:
         """Returns whether a model knows the forms of address of a target language."""

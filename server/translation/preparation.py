@@ -3,48 +3,35 @@ one model: sentences, or parts of sentences that are too long for it."""
 
 from __future__ import annotations
 
-import re
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
-from model.symbols import FORMAL, INFORMAL
 from server.errors import InvalidRequest
 from server.text.language_id import DetectedLanguage, LanguageDetector
-from server.text.languages import is_translatable
 from server.text.markup.passages import Passage, parse_passages
-from server.text.offsets import OffsetMap, edited
+from server.text.offsets import edited
 from server.text.protection.copied import byte_fallback_spans, without_overlaps
-from server.text.protection.find import NUMBER_SIGN, ProtectedSpan, parts_within, read_message
+from server.text.protection.find import NUMBER_SIGN, ProtectedSpan, read_message
 from server.text.protection.glossary import TermIndex, TermMatch
-from server.text.protection.mask import Masked, is_all_caps, mask, to_sentence_case, widened
-from server.text.protection.stand_ins import stand_ins_of
-from server.text.protection.terms import find_parts
-from server.text.segmentation import Span, Split, split_long_sentence, split_sentences
+from server.text.protection.mask import Masked, mask_sentence
+from server.text.protection.sentences import ProtectedSentence, protected_sentences
+from server.text.segmentation import Span, Split
 from server.translation.catalog import AUTO, Leg, ModelCatalog
 from server.translation.types import TranslationRequest
-
-LINE_ENDS = re.compile(r"[\t-\r\x85]")
-NO_FORMALITY = (
-    "'formality' is not supported for given 'target_lang'; prefer_more and prefer_less pass without an effect."
-)
 
 
 @dataclass(slots=True)
 class Segment:
     """One sentence, or a part of one that is too long for the model. A segment without ids is copied.
 
-    `masked` is what the model reads, encoded as `ids`: the segment's text in sentence case if `capitals`, with a small
-    first letter if `small_first`, without its protected `spans`. `messages` are the ICU messages among them. `terms` are
-    those of the glossary.
+    `masked` is what the model reads, encoded as `ids`: the segment's text without its protected `spans`, with a small
+    first letter if `small_first`. `messages` are the ICU messages among the spans. `terms` are those of the glossary.
     """
 
     span: Span
     text: str
     ids: tuple[int, ...] = ()
-    masked: Masked = Masked("")
-    capitals: bool = False
+    masked: Masked = Masked()
     spans: tuple[ProtectedSpan, ...] = ()
     messages: tuple[SegmentedText, ...] = ()
     terms: tuple[TermMatch, ...] = ()
@@ -85,38 +72,20 @@ class PreparedText:
 
 def prepare(request: TranslationRequest, catalog: ModelCatalog, detector: LanguageDetector) -> list[PreparedText]:
     """Prepares the texts of a request. Raises UnsupportedLanguage, or InvalidRequest if a language is not detected."""
-    target = catalog.target(request.target)
-    source = None if request.source.strip().lower() == AUTO else catalog.source(request.source)
-    parsed: list[tuple[Passage, ...]] = []
-    guesses: Sequence[Sequence[DetectedLanguage]] = ()
-    if source is None:
-        parsed = [parse_passages(text, request.format) for text in request.texts]
-        samples = [" ".join([passage.text for passage in passages]) for passages in parsed]
-        guesses = detector.detect_all(samples, target, request.accepted)
+    parsed = [parse_passages(text, request.format) for text in request.texts]
+    if request.source.strip().lower() == AUTO:
+        languages = _detected(parsed, request, catalog, detector)
+    else:
+        languages = [(None, request.source)] * len(parsed)
     prepared = []
-    for number, text in enumerate(request.texts):
-        detected, language = (None, source) if source is not None else _source(guesses[number], catalog, target)
-        route = addressed(catalog.route(language, target), request)
-        passages: tuple[Passage, ...] = ()
-        segmented: tuple[SegmentedText, ...] = ()
-        if route:
-            passages = parsed[number] if parsed else parse_passages(text, request.format)
-            segmented = segment_passages(passages, route[0], request)
-        prepared.append(PreparedText(number, text, detected, route, passages, segmented))
+    for number, (detected, source) in enumerate(languages):
+        route: tuple[Leg, ...] = ()
+        if source is not None:
+            route = catalog.route(source, request.target, request.formality, request.formality_required)
+        passages = parsed[number] if route else ()
+        segmented = segment_passages(passages, route[0], request) if route else ()
+        prepared.append(PreparedText(number, request.texts[number], detected, route, passages, segmented))
     return prepared
-
-
-def addressed(route: tuple[Leg, ...], request: TranslationRequest) -> tuple[Leg, ...]:
-    """Returns the route with the form of address of the request in its last leg. Raises InvalidRequest if it is required
-    and the model does not know it."""
-    if request.formality is None or not route:
-        return route
-    *before, last = route
-    if last.target not in last.model.formality:
-        if request.formality_required:
-            raise InvalidRequest(NO_FORMALITY)
-        return route
-    return (*before, replace(last, symbol=FORMAL if request.formality == "formal" else INFORMAL))
 
 
 def segment_passages(
@@ -130,14 +99,19 @@ def segment_passages(
     return tuple([segment_text(passage.text, leg, split, kept, glossary) for passage in passages])
 
 
-def _source(guesses: Sequence[DetectedLanguage], catalog: ModelCatalog, target: str) -> tuple[DetectedLanguage, str]:
-    """Returns the detected language and the served source language for it. A text that is in no served language, or has
-    no letters, is copied: its source is the target."""
-    if not guesses:
+def _detected(
+    parsed: Sequence[Sequence[Passage]], request: TranslationRequest, catalog: ModelCatalog, detector: LanguageDetector
+) -> list[tuple[DetectedLanguage | None, str | None]]:
+    """Returns the detected language of each text, and the one that it is translated from. A text that is in no served
+    language, or has no letters, is copied."""
+    target = catalog.target(request.target)
+    samples = [" ".join([passage.text for passage in passages]) for passages in parsed]
+    best = [guesses[0] for guesses in detector.detect_all(samples, target, request.accepted) if guesses]
+    if len(best) < len(parsed):
         raise InvalidRequest("The language cannot be detected here; name it in source.")
-    if guesses[0].confidence == 0 or guesses[0].language not in catalog.sources:
-        return guesses[0], target
-    return guesses[0], catalog.source(guesses[0].language)
+    return [
+        (guess, guess.language if guess.confidence and guess.language in catalog.sources else None) for guess in best
+    ]
 
 
 def segment_text(
@@ -149,59 +123,14 @@ def segment_text(
 ) -> SegmentedText:
     """Cuts a text into segments that the leg's model can read, and encodes them. The words of `kept` are not translated,
     in addition to the spans that are always protected."""
-    spans, terms = find_parts(text, kept, glossary, split == "all", partial(_is_writable, leg))
-    cutter = _Cutter(leg, split, kept, glossary)
+    model, cutter = leg.model, _Cutter(leg, split, kept, glossary)
     segments: list[Segment] = []
-    for start, end in _sentences(text, leg.source, split, spans, terms):
-        inside = parts_within(spans, start, end)
-        if inside and inside[0].role == "icu" and (inside[0].start, inside[0].end) == (0, end - start):
-            segments += cutter.message(text[start:end], start).segments
+    for sentence in protected_sentences(text, leg.source, split, kept, glossary, model.tokenizer):
+        if sentence.is_message:
+            segments += cutter.message(sentence.text, sentence.start).segments
         else:
-            inner = parts_within(terms, start, end)
-            segments += cutter.segments(text[start:end], start, inside, inner, leg.model.segment_length)
+            segments += cutter.segments(sentence, model.segment_length)
     return SegmentedText(text, leg, tuple(segments))
-
-
-def _is_writable(leg: Leg, text: str) -> bool:
-    """Returns whether the leg's model can write a text character by character."""
-    tokenizer = leg.model.tokenizer
-    return tokenizer.decode(tokenizer.encode_target(text)) == text
-
-
-def _sentences(
-    text: str, language: str, split: Split, spans: Sequence[ProtectedSpan], terms: Sequence[TermMatch]
-) -> list[Span]:
-    """Returns the sentences of a text. A sentence does not begin or end within a protected span or a term, or contain a
-    break."""
-    if not spans and not terms:
-        return split_sentences(text, language, split)
-    breaks = [(span.start, span.end) for span in spans if span.role == "break"]
-    sentences: list[Span] = []
-    done = 0
-    for start, end in (*breaks, (len(text), len(text))):
-        sentences += [(first + done, last + done) for first, last in split_sentences(text[done:start], language, split)]
-        done = end
-    return _joined_within(sentences, [*[span for span in spans if span.role != "break"], *terms])
-
-
-def _joined_within(sentences: Sequence[Span], parts: Sequence[ProtectedSpan | TermMatch]) -> list[Span]:
-    """Returns the sentences, which are in order, joined where one ends within a span or a term."""
-    spans = sorted([(part.start, part.end) for part in parts])
-    starts = [span[0] for span in spans]
-
-    def around(position: int) -> Span:
-        """Returns the span that contains a position, or the empty span there."""
-        i = bisect_left(starts, position) - 1
-        return spans[i] if i >= 0 and position < spans[i][1] else (position, position)
-
-    joined: list[Span] = []
-    for first, last in sentences:
-        start, end = around(first)[0], around(last)[1]
-        if joined and start < joined[-1][1]:
-            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
-        else:
-            joined.append((start, end))
-    return joined
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,40 +142,27 @@ class _Cutter:
     kept: tuple[str, ...]
     glossary: TermIndex | None
 
-    def segments(
-        self, content: str, start: int, spans: Sequence[ProtectedSpan], terms: Sequence[TermMatch], limit: int
-    ) -> list[Segment]:
-        """Returns a sentence, which is at `start` of its text, as one segment, or as several of at most `limit` tokens
-        if it is too long for the model."""
-        leg = self.leg
-        messages = [self.message(content[span.start : span.end]) for span in spans if span.role == "icu"]
-        whole = Segment((start, start + len(content)), content, messages=tuple(messages), terms=tuple(terms))
-        segment = _encoded(whole, spans, leg)
+    def segments(self, sentence: ProtectedSentence, limit: int) -> list[Segment]:
+        """Returns a sentence as one segment, or as several of at most `limit` tokens if it is too long for the model."""
+        leg, text, spans = self.leg, sentence.text, sentence.spans
+        messages = tuple([self.message(text[span.start : span.end]) for span in spans if span.role == "icu"])
+        place = sentence.start, sentence.start + len(text)
+        segment = _encoded(Segment(place, text, messages=messages, terms=tuple(sentence.terms)), spans, leg)
         if len(segment.ids) <= leg.model.segment_length:
             if not leg.model.tokenizer.may_spell(segment.ids):
                 return [segment]
-            return [with_spans(segment, byte_fallback_spans(content, leg.source, leg.encode(content)), leg) or segment]
-        encoding = leg.encode(content if spans else segment.read)
+            return [with_spans(segment, byte_fallback_spans(text, leg.source, leg.encode(text)), leg) or segment]
+        encoding = leg.encode(text if spans else segment.read)
         # The language tag and the end of sentence have empty offsets. They are part of every segment and reduce its
         # limit.
         starts = [offset[0] for offset in encoding.offsets if offset[1] > offset[0]]
         room = limit - (len(encoding.ids) - len(starts))
-        if room < 1 or len(content) == 1:
-            return [replace(whole, messages=())]
-        parts = _joined_within(split_long_sentence(content, starts, room), (*spans, *terms))
+        if room < 1 or len(text) == 1:
+            return [Segment(place, text, terms=tuple(sentence.terms))]
+        parts = sentence.cut(starts, room)
         # A part can have more tokens on its own than within its sentence. It is then cut again with half the limit.
         finer = limit if len(parts) > 1 else limit // 2
-        return [
-            segment
-            for first, last in parts
-            for segment in self.segments(
-                content[first:last],
-                start + first,
-                parts_within(spans, first, last),
-                parts_within(terms, first, last),
-                finer,
-            )
-        ]
+        return [segment for part in parts for segment in self.segments(part, finer)]
 
     def message(self, text: str, offset: int = 0) -> SegmentedText:
         """Returns an ICU message with its arms as segments, `offset` characters after their place in the message."""
@@ -273,31 +189,6 @@ def with_spans(segment: Segment, further: Sequence[ProtectedSpan], leg: Leg) -> 
 def _encoded(segment: Segment, spans: Sequence[ProtectedSpan], leg: Leg) -> Segment:
     """Returns the segment as the model reads it, with these spans masked. It is copied if nothing else is left to
     translate."""
-    text = segment.text
-    stand_ins = stand_ins_of(leg.model.tokenizer) if spans else None
-    spans = widened(text, spans) if stand_ins and not stand_ins.symbols else spans
-    masked = mask(text, spans)
-    plain = masked.read
-    if segment.terms:
-        places = OffsetMap(masked.runs or ((0, 0, len(text)),))
-        terms = [places.span((term.start, term.end)) for term in segment.terms]
-        plain = edited(plain, [(*term, " ") for term in terms])[0]
-    if not is_translatable(plain, leg.source):
-        return Segment(segment.span, text, spans=tuple(spans), messages=segment.messages, terms=segment.terms)
-    capitals = is_all_caps(masked.read)
-    read = text_to_read(text, spans, capitals)
-    if stand_ins:
-        masked = mask(read, spans, stand_ins.choose(text, spans))
-    elif read != masked.read:
-        masked = Masked(read)
-    ids = leg.encode_ids(masked.read)
-    return Segment(segment.span, text, ids, masked, capitals, tuple(spans), segment.messages, segment.terms)
-
-
-def text_to_read(text: str, spans: Sequence[ProtectedSpan], capitals: bool) -> str:
-    """Returns a text in sentence case if `capitals`, and without line ends. The spans are not changed."""
-    read = to_sentence_case(text) if capitals else text
-    read = LINE_ENDS.sub(" ", read if len(read) == len(text) or not spans else text)
-    for span in spans:
-        read = read[: span.start] + text[span.start : span.end] + read[span.end :]
-    return read
+    masked, spans = mask_sentence(segment.text, spans, segment.terms, leg.model.tokenizer, leg.source)
+    ids = leg.encode_ids(masked.read) if masked.read else ()
+    return Segment(segment.span, segment.text, ids, masked, tuple(spans), segment.messages, segment.terms)

@@ -16,7 +16,6 @@ from server.api.routes.files import DOWNLOADED, file_response
 from server.api.schemas.deepl import DocumentKey, DocumentParameters
 from server.errors import InvalidRequest, Unavailable
 from server.translation.catalog import AUTO
-from server.translation.preparation import addressed
 
 router = APIRouter(prefix="/v2/document", tags=["DeepL"], route_class=ParameterRoute)
 Id = Annotated[str, Path(description="From the answer to the upload.")]
@@ -48,9 +47,7 @@ async def send(request: Request, parameters: Annotated[DocumentParameters, File(
             formality_required=parameters.formality in ("more", "less"),
         )
         if parameters.source_lang:  # rejects an unsupported pair now instead of in the status
-            catalog = services.translator.catalog
-            route = catalog.route(catalog.source(parameters.source_lang), catalog.target(parameters.target_lang))
-            addressed(route, work)
+            services.translator.catalog.route(work.source, work.target, work.formality, work.formality_required)
         id, key = await services.file_jobs.start(document, work)
         stack.pop_all()  # the job closes the document
     return json_response({"document_id": id, "document_key": key})

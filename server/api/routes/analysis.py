@@ -86,8 +86,7 @@ async def traced(request: Request, parameters: TraceParameters) -> Response:
 )
 async def model(request: Request, parameters: Annotated[ModelParameters, Query()]) -> Response:
     await enter(request, 0, parameters.api_key)
-    catalog = services_of(request).translator.catalog
-    route = catalog.route(catalog.source(parameters.source), catalog.target(parameters.target))
+    route = services_of(request).translator.catalog.route(parameters.source, parameters.target)
     if not route:
         raise NotFound("Source and target language are the same; no model is needed.")
     try:

@@ -6,15 +6,12 @@ Names, numbers, dates and versions, which models usually copy, are compared afte
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TypeVar
 
 from server.text.languages import ADDRESS, may_hold_address
-from server.text.protection.glossary import TermMatch
 from server.text.protection.patterns import INLINE_TAGS, KIND, MAY_HOLD, PATH, ROLES, Role
 from server.text.segmentation import Span
 
@@ -44,9 +41,6 @@ class ProtectedSpan:
     role: Role
     name: str = ""
     written: str = ""
-
-
-Part = TypeVar("Part", ProtectedSpan, TermMatch)
 
 
 def find_protected_spans(text: str, kept: tuple[str, ...] = ()) -> list[ProtectedSpan]:
@@ -83,15 +77,6 @@ def kept_pattern(kept: tuple[str, ...]) -> re.Pattern[str]:
         for term in terms
     ]
     return re.compile("|".join(parts) or "(?!)")
-
-
-def parts_within(parts: Sequence[Part], start: int, end: int) -> list[Part]:
-    """Returns the spans or terms that begin in [start, end), with positions counted from `start`. `parts` are in order."""
-    if not parts:
-        return []
-    first = bisect_left(parts, start, key=lambda part: part.start)
-    last = bisect_left(parts, end, lo=first, key=lambda part: part.start)
-    return [replace(part, start=part.start - start, end=part.end - start) for part in parts[first:last]]
 
 
 def _words(text: str, kept: tuple[str, ...]) -> list[Span]:

@@ -12,15 +12,19 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from model.tokenizer import Tokenizer
+from server.text.languages import is_translatable
 from server.text.markup.marks import Mark
 from server.text.markup.projection import SYMBOL
-from server.text.offsets import Run
+from server.text.offsets import OffsetMap, Run, edited
 from server.text.protection.find import ProtectedSpan, partners_of
-from server.text.protection.stand_ins import stand_in_pattern
+from server.text.protection.glossary import TermMatch
+from server.text.protection.stand_ins import stand_in_pattern, stand_ins_of
 from server.text.segmentation import Span
 
 WORDS = frozenset({"word", "number", "icu"})
 """Roles of spans that stand for a word of the sentence."""
+LINE_ENDS = re.compile(r"[\t-\r\x85]")
 CAPITALS = re.compile(r"\w*[^\W\d_]{2}\w*")
 _WORDS_AT_END = re.compile(r"[\w-]*$")
 _WORDS_AT_START = re.compile(r"[\w-]*")
@@ -37,9 +41,11 @@ class StandIn:
 
 @dataclass(frozen=True, slots=True)
 class Masked:
-    """The text `read` that a model reads instead of a text, and what is restored in its translation."""
+    """The text `read` that a model reads instead of a text, in sentence case if `capitals`, and what is restored in its
+    translation. `read` is empty where nothing is left to translate."""
 
-    read: str
+    read: str = ""
+    capitals: bool = False
     marks: tuple[Mark, ...] = ()
     stand_ins: tuple[StandIn, ...] = ()
     runs: tuple[Run, ...] = ()
@@ -96,11 +102,34 @@ class Masked:
         return Counter(self.pattern().findall(target))
 
 
-def mask(text: str, spans: Sequence[ProtectedSpan], words: Mapping[str, str] | None = None) -> Masked:
+def mask_sentence(
+    text: str, spans: Sequence[ProtectedSpan], terms: Sequence[TermMatch], tokenizer: Tokenizer, language: str
+) -> tuple[Masked, Sequence[ProtectedSpan]]:
+    """Returns the sentence as a model with this vocabulary reads it, and the spans that are masked: as given, or with the
+    letters that are joined to them."""
+    stand_ins = stand_ins_of(tokenizer) if spans else None
+    spans = _widened(text, spans) if stand_ins and not stand_ins.symbols else spans
+    masked = mask(text, spans)
+    plain = masked.read
+    if terms:
+        places = OffsetMap(masked.runs or ((0, 0, len(text)),))
+        plain = edited(plain, [(*places.span((term.start, term.end)), " ") for term in terms])[0]
+    if not is_translatable(plain, language):
+        return Masked(), spans
+    capitals = is_all_caps(masked.read)
+    read = text_to_read(text, spans, capitals)
+    if stand_ins:
+        return mask(read, spans, stand_ins.choose(text, spans), capitals), spans
+    return Masked(read, capitals), spans
+
+
+def mask(
+    text: str, spans: Sequence[ProtectedSpan], words: Mapping[str, str] | None = None, capitals: bool = False
+) -> Masked:
     """Masks the spans, which are in order and do not overlap. `words` maps spans, as written, to their stand-ins; other
     spans are taken out, with the white space before them, or after them at the beginning of the text."""
     if not spans:
-        return Masked(text)
+        return Masked(text, capitals)
     reading, partners = _Reading(text), partners_of(spans)
     marks: list[Mark] = []
     stand_ins: list[StandIn] = []
@@ -133,7 +162,8 @@ def mask(text: str, spans: Sequence[ProtectedSpan], words: Mapping[str, str] | N
                 marks[opened[partner]] = replace(mark, closing=original, span=(mark.span[0], start), end_order=number)
         reading.done = end
     reading.copy(len(text))
-    return Masked("".join(reading.parts), tuple(marks), tuple(stand_ins), tuple(reading.runs), frozenset(taken_out))
+    runs = tuple(reading.runs)
+    return Masked("".join(reading.parts), capitals, tuple(marks), tuple(stand_ins), runs, frozenset(taken_out))
 
 
 class _Reading:
@@ -157,7 +187,7 @@ class _Reading:
         self.length += len(part)
 
 
-def widened(text: str, spans: Sequence[ProtectedSpan]) -> list[ProtectedSpan]:
+def _widened(text: str, spans: Sequence[ProtectedSpan]) -> list[ProtectedSpan]:
     """Returns the spans with the letters that are joined to words among them: a name stands for `{count}px` as a whole,
     since "Tompx" is not copied. An s after a span stays."""
     result: list[ProtectedSpan] = []
@@ -179,6 +209,11 @@ def is_all_caps(text: str) -> bool:
     return text.isupper() and len(CAPITALS.findall(text)) >= 2 and sum(map(len, CAPITALS.findall(text))) >= 6
 
 
-def to_sentence_case(text: str) -> str:
-    """Returns a phrase in capitals with only the first letter, and the English word I, in capitals."""
-    return re.sub(r"\bi\b", "I", text[:1] + text[1:].lower())
+def text_to_read(text: str, spans: Sequence[ProtectedSpan], capitals: bool) -> str:
+    """Returns a text without line ends, and if `capitals` with only the first letter, and the English word I, in
+    capitals. The spans are not changed."""
+    read = re.sub(r"\bi\b", "I", text[:1] + text[1:].lower()) if capitals else text
+    read = LINE_ENDS.sub(" ", read if len(read) == len(text) or not spans else text)
+    for span in spans:
+        read = read[: span.start] + text[span.start : span.end] + read[span.end :]
+    return read

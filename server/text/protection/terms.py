@@ -1,15 +1,14 @@
-"""The terms of a glossary in a text and in its translation: which are translated by the model and which are kept, the forms
-in which a translation may contain them, and their case."""
+"""The terms of a glossary in a translation: the forms in which it may contain them, and their case."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from server.text.offsets import edited
-from server.text.protection.find import ProtectedSpan, find_protected_spans
+from server.text.protection.find import ProtectedSpan
 from server.text.protection.glossary import Entry, TermIndex, TermMatch, term_key
 
 Edit = tuple[int, int, str]
@@ -22,42 +21,11 @@ _ENDING = 3
 """Longest ending that an inflected word may add to a term."""
 
 
-def find_parts(
-    text: str, kept: tuple[str, ...], glossary: TermIndex | None, lines: bool, writable: Callable[[str], bool]
-) -> tuple[list[ProtectedSpan], list[TermMatch]]:
-    """Returns the protected spans and the terms of a text, both in order and without overlaps. With `lines` no term
-    contains a line end.
-
-    A term with protected spans inside becomes a protected span itself, if its translation has the same ones; so does a
-    term whose translation is not `writable` by the model.
-    """
-    spans = find_protected_spans(text, kept)
-    if glossary is None:
-        return spans, []
-    terms: list[TermMatch] = []
-    replaced: list[ProtectedSpan] = []
-    for match in glossary.find(text, [(span.start, span.end) for span in spans], lines):
-        inside = [span for span in spans if match.start <= span.start and span.end <= match.end]
-        if not inside and writable(match.entry.target):
-            terms.append(match)
-        elif all(_is_kept(span, text, match) for span in inside):
-            written = form(match, text, is_start(text, match.start))
-            replaced.append(ProtectedSpan(match.start, match.end, "word", written=written))
-    outer = [span for span in spans if not any(term.start <= span.start < term.end for term in replaced)]
-    return sorted([*outer, *replaced], key=lambda span: span.start), terms
-
-
 def with_translated_terms(text: str, terms: Sequence[TermMatch], spans: Sequence[ProtectedSpan]) -> str:
     """Returns a text that is copied, with its terms translated."""
     edits = [(term.start, term.end, form(term, text, is_start(text, term.start))) for term in terms]
     edits += [(span.start, span.end, span.written) for span in spans if span.written]
     return edited(text, sorted(edits))[0] if edits else text
-
-
-def _is_kept(span: ProtectedSpan, text: str, match: TermMatch) -> bool:
-    """Returns whether the translation of a term has a span that is within the term."""
-    written = text[span.start : span.end]
-    return span.role in ("word", "number") and match.entry.target.count(written) == match.entry.source.count(written)
 
 
 def lacking(terms: Sequence[TermMatch], translation: str) -> list[TermMatch]:

@@ -16,14 +16,7 @@ from model.search.repetition import longest_loop
 from server.engine.client.engine_client import EngineClient
 from server.text.frequent_words import is_evidently_in
 from server.text.languages import LATIN, scripts_of
-from server.text.translation_checks import (
-    ends_early,
-    is_copied,
-    may_be_copied,
-    may_repeat,
-    ordinary_words,
-    repeats,
-)
+from server.text.translation_checks import ends_early, is_copied, may_repeat, ordinary_words, repeats
 from server.translation.alignment import sentence_attention
 from server.translation.catalog import Leg
 from server.translation.context import Draft, SentenceContext
@@ -80,7 +73,7 @@ def _wrong_language(context: SentenceContext, source: str, target: str) -> Flag 
     """Returns the flag of a target that is its source, or that is certainly in another language than the leg's."""
     language = context.leg.target
     latin = scripts_of(language) == LATIN
-    copied = may_be_copied(source, target) and is_copied(source, target)
+    copied = is_copied(source, target)
     if not copied:
         if len(target) < LEAST_LETTERS or is_evidently_in(target, language):
             return None

@@ -21,9 +21,9 @@ MARGIN, MOST = 0.6, 4
 MARGIN below the best. Others hardly ever win."""
 
 
-def rows(_: TranslationRequest, options: DecodingOptions) -> int:
+def rows(request: TranslationRequest, options: DecodingOptions) -> int:
     """The rows that score the hypotheses. A beam of 1 is not reranked."""
-    return max(MOST, options.hypotheses) if options.rerank and options.beam_size > 1 else 0
+    return max(MOST, request.options.hypotheses) if options.rerank and options.beam_size > 1 else 0
 
 
 async def apply(context: SentenceContext, draft: Draft) -> Draft:

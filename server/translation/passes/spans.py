@@ -12,7 +12,7 @@ from itertools import islice
 
 from model.symbols import PLACEHOLDERS
 from server.text.markup.projection import SYMBOL, Link
-from server.text.protection.mask import WORDS, Masked, StandIn, mask
+from server.text.protection.mask import WORDS, Masked, StandIn, mask, text_to_read
 from server.text.protection.restore import aligned_place, repaired, restore
 from server.text.protection.stand_ins import stand_ins_of
 from server.text.protection.terms import with_translated_terms
@@ -21,7 +21,7 @@ from server.translation.alignment import WORD, links_by_position, sentence_links
 from server.translation.catalog import Leg
 from server.translation.context import COPIED, Draft, SentenceContext, gather_or_cancel
 from server.translation.passes import reranking, terms
-from server.translation.preparation import Segment, text_to_read
+from server.translation.preparation import Segment
 
 _FORCED = 2
 """Most translations of a segment in which a stand-in that the model dropped is forced."""
@@ -34,7 +34,8 @@ async def apply(context: SentenceContext, draft: Draft) -> Draft:
     segment, decode = draft.segment, context.leg.model.tokenizer.decode
     if not segment.spans and segment.masked.is_complete(draft.text):
         others = [decode(hypothesis.tokens) for hypothesis in draft.answer.hypotheses[1:]]
-        return replace(draft, targets=tuple([_written(segment, text) for text in (draft.text, *others)]))
+        targets = tuple([_written(segment, text) for text in (draft.text, *others)])
+        return Draft(segment, draft.answer, draft.text, targets)
     messages = await _messages(context, segment)
     if segment.masked.missing(draft.text):
         draft = await _forced(context, draft)
@@ -50,7 +51,7 @@ async def apply(context: SentenceContext, draft: Draft) -> Draft:
         links = links_by_position(masked.read, best) if masked.marks else ()
     else:
         links = await sentence_links(context.engine, context.leg, masked.read, segment.ids, draft.tokens)
-    write = str.upper if segment.capitals else str
+    write = str.upper if masked.capitals else str
     if not complete:
         best, links = repaired(masked, best, links)
     restored = restore(masked, best, links, write)
@@ -58,9 +59,11 @@ async def apply(context: SentenceContext, draft: Draft) -> Draft:
     for other in others:
         fixed, links = repaired(masked, other, links_by_position(masked.read, other))
         texts.append(restore(masked, fixed, links, write).text)
-    return replace(
-        draft,
-        targets=tuple(texts),
+    return Draft(
+        segment,
+        draft.answer,
+        draft.text,
+        tuple(texts),
         to_read=masked.runs,
         to_target=restored.runs if complete else (),
         flags=frozenset({"placeholder_restored"} if inserted else ()),
@@ -75,7 +78,7 @@ async def _copied(context: SentenceContext, draft: Draft) -> Draft:
     for message, translation in (await _messages(context, segment)).items():
         text = text.replace(message, translation)
     flagged = not draft.copied and ordinary_words(segment.text)
-    bare = replace(segment, ids=(), masked=Masked(""))
+    bare = replace(segment, ids=(), masked=Masked())
     return Draft(bare, COPIED, targets=(text,), flags=frozenset({"copied"} if flagged else ()))
 
 
@@ -91,7 +94,7 @@ async def _messages(context: SentenceContext, segment: Segment) -> dict[str, str
 
 def _written(segment: Segment, text: str) -> str:
     """Returns a translation with the capitals of its source."""
-    if segment.capitals:
+    if segment.masked.capitals:
         return text.upper()
     return with_capital_first_letter(text) if segment.small_first else text
 
@@ -112,7 +115,8 @@ async def _forced(context: SentenceContext, draft: Draft) -> Draft:
     leg, segment = context.leg, draft.segment
     masked = segment.masked
     if not stand_ins_of(leg.model.tokenizer).symbols:
-        bare = mask(text_to_read(segment.text, segment.spans, segment.capitals), segment.spans)
+        read = text_to_read(segment.text, segment.spans, masked.capitals)
+        bare = mask(read, segment.spans, capitals=masked.capitals)
         segment = replace(segment, masked=bare, ids=leg.encode_ids(bare.read))
         return await terms.apply(context, await reranking.apply(context, await context.decode(segment)), forced=0)
     for _ in range(_FORCED):

@@ -33,7 +33,7 @@ async def apply(context: SentenceContext, draft: Draft, forced: int = _FORCED) -
     if not segment.terms or draft.copied:
         return draft
     terms = segment.terms
-    if segment.capitals:  # the model reads it in sentence case
+    if segment.masked.capitals:  # the model reads it in sentence case
         terms = tuple([replace(term, case="written") for term in terms])
     missing = lacking(terms, draft.text)
     failed: set[int] = set()

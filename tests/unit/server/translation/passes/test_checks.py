@@ -195,7 +195,7 @@ def test_source_through_a_pivot_is_the_whole_source():
 ])  # fmt: skip
 def test_admission_counts_what_a_retry_and_reranking_may_cost(beam, hypotheses, rerank, on_flag, expected):
     options = DecodingOptions(beam_size=beam, hypotheses=hypotheses, rerank=rerank)
-    request = TranslationRequest(texts=(), source="", target="", on_flag=on_flag)
+    request = TranslationRequest(texts=(), source="", target="", options=options, on_flag=on_flag)
     assert rows(request, options) == expected == rows(dataclasses.replace(request, thorough=True), options) - 1
 
 
