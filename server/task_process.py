@@ -15,6 +15,8 @@ from server.errors import Unavailable
 from server.process import end_first
 
 log = logging.getLogger(__name__)
+TASK_SECONDS = 120.0
+"""Longest time of a task: to study an encoder, to read or to write a document."""
 IDLE_SECONDS = 60.0
 """The process ends after this time without a task."""
 STOP_SECONDS = 5.0
@@ -31,9 +33,8 @@ class TaskProcess:
     The process ends after a task that took more than `kept_bytes` of memory, if its result has `peak_bytes`.
     """
 
-    def __init__(self, module: str, seconds: float, kept_bytes: int = 0) -> None:
+    def __init__(self, module: str, kept_bytes: int = 0) -> None:
         self._module = module
-        self._seconds = seconds
         self._kept_bytes = kept_bytes
         self._free = asyncio.Lock()
         self._process: asyncio.subprocess.Process | None = None
@@ -65,7 +66,7 @@ class TaskProcess:
             process = self._process or await self._start()
             if process.stdin is None or process.stdout is None:
                 raise RuntimeError("The process has pipes.")
-            async with asyncio.timeout(self._seconds):
+            async with asyncio.timeout(TASK_SECONDS):
                 process.stdin.write(line)
                 await process.stdin.drain()
                 answer = await process.stdout.readline()

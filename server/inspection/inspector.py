@@ -20,9 +20,6 @@ from server.translation.time_limit import time_limit
 from server.translation.translator import Translator, history_record
 from server.translation.types import TranslationRequest
 
-STUDY_SECONDS = 120.0
-"""Longest time to study an encoder."""
-
 
 class Inspector:
     """Answers attention requests with the workers of the translator.
@@ -36,7 +33,7 @@ class Inspector:
         self.translator = translator
         self.admission = admission
         self.token_limit = token_limit
-        self.encoders = TaskProcess("model.analysis.encoder_study", STUDY_SECONDS)
+        self.encoders = TaskProcess("model.analysis.encoder_study")
 
     async def find(self, id: str, *, sentence: int = 0, leg: int = 0) -> InspectedSentence:
         """Returns a sentence of a served translation. Raises UnknownTranslation, ExpiredTranslation, NotFound,

@@ -43,7 +43,7 @@ def serve(engine: FakeEngine) -> Iterator[Callable[..., TestClient]]:
     def start(catalog=None, **settings) -> TestClient:
         chosen = Settings(**settings)
         services = Services(chosen, engine, catalog or fake_catalog())
-        services.documents.reader = InlineReader("", 0.0)
+        services.documents.reader = InlineReader("")
         client = TestClient(create_app(chosen, services))
         clients.append(client)
         return client.__enter__()

@@ -18,7 +18,7 @@ def test_results_may_be_longer_than_the_buffer_of_a_pipe(tmp_path, monkeypatch):
     task = {"text": "x" * 1_000_000}
 
     async def run() -> dict[str, Any]:
-        process = TaskProcess("echo_tasks", 60)
+        process = TaskProcess("echo_tasks")
         try:
             return await process.run(task)
         finally:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from server import task_process
 from server.access.admission import Admission
 from server.documents import service
 from server.documents.document import Workspace, add_lines, read_lines
@@ -90,7 +91,7 @@ def test_a_process_that_ends_during_a_task_is_replaced(workspace):
 
 def test_a_document_that_takes_too_long_is_refused(workspace, monkeypatch):
     workspace.upload.write_bytes(b"x")
-    monkeypatch.setattr(service, "TASK_SECONDS", 0.0)
+    monkeypatch.setattr(task_process, "TASK_SECONDS", 0.0)
     assert isinstance(run(workspace, "a.txt")[0], PayloadTooLarge)
 
 
