@@ -15,7 +15,6 @@ from typing import Any, cast
 import orjson
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pad_sequence
 
 from model.checkpoint import load_model
 from model.layers import EncoderLayer
@@ -48,9 +47,8 @@ def encode(model: Transformer, sentences: list[list[int]]) -> tuple[Tensor, dict
         passed[module] = inputs[0], output
 
     hooks = [module.register_forward_hook(keep) for module in model.encoder.modules()]
-    source = pad_sequence([torch.tensor(ids) for ids in sentences], batch_first=True)
-    lengths = torch.tensor([len(ids) for ids in sentences])
-    memory = model.encode(source, torch.arange(source.shape[1]) < lengths[:, None])
+    source = nn.utils.rnn.pad_sequence([torch.tensor(ids) for ids in sentences], batch_first=True, padding_value=-1)
+    memory = model.encode(source.clamp(min=0), source >= 0)
     for hook in hooks:
         hook.remove()
     return memory, passed
