@@ -19,7 +19,6 @@ TASK_SECONDS = 120.0
 """Longest time of a task: to study an encoder, to read or to write a document."""
 IDLE_SECONDS = 60.0
 """The process ends after this time without a task."""
-STOP_SECONDS = 5.0
 RESULT_BYTES = 64_000_000
 """Limit on the result of a task. A study of an encoder has some 100 bytes for each piece and layer."""
 NICENESS = 10
@@ -28,18 +27,13 @@ NICENESS = 10
 
 class TaskProcess:
     """Runs the tasks of one Python module one at a time. The module reads a task in JSON from each line of its standard
-    input and writes its result to a line of its standard output. Belongs to one event loop.
+    input and writes its result to a line of its standard output. Belongs to one event loop."""
 
-    The process ends after a task that took more than `kept_bytes` of memory, if its result has `peak_bytes`.
-    """
-
-    def __init__(self, module: str, kept_bytes: int = 0) -> None:
+    def __init__(self, module: str) -> None:
         self._module = module
-        self._kept_bytes = kept_bytes
         self._free = asyncio.Lock()
         self._process: asyncio.subprocess.Process | None = None
-        self._idle: asyncio.TimerHandle | None = None
-        self._ending: set[asyncio.Task[None]] = set()
+        self._idle: asyncio.Task[None] | None = None
 
     async def run(self, task: dict[str, Any]) -> dict[str, Any]:
         """Returns the result of a task. Raises TimeoutError, MemoryError if the process ends during the task, or
@@ -48,37 +42,33 @@ class TaskProcess:
             if self._idle is not None:
                 self._idle.cancel()
             result = await self._run(orjson.dumps(task) + b"\n")
-            if result.pop("peak_bytes", 0) > self._kept_bytes:
-                self._end()
-            self._idle = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._end)
+            self._idle = asyncio.create_task(self._end_when_idle())
         return result
 
     async def close(self) -> None:
         """Ends the process."""
         if self._idle is not None:
             self._idle.cancel()
-        self._end()
-        await asyncio.gather(*self._ending)
+        await self._end()
 
     async def _run(self, line: bytes) -> dict[str, Any]:
         answer = b""
+        process = self._process or await self._start()
+        if process.stdin is None or process.stdout is None:
+            raise RuntimeError("The process has pipes.")
         try:
-            process = self._process or await self._start()
-            if process.stdin is None or process.stdout is None:
-                raise RuntimeError("The process has pipes.")
             async with asyncio.timeout(TASK_SECONDS):
                 process.stdin.write(line)
                 await process.stdin.drain()
                 answer = await process.stdout.readline()
         except (TimeoutError, asyncio.CancelledError):
-            self._end(kill=True)
+            await self._end()
             raise
         except OSError:
             pass  # the process has ended
         if not answer:
-            code = self._process.returncode if self._process else None
-            log.warning("the process of %s has ended", self._module, extra={"returncode": code})
-            self._end(kill=True)
+            await self._end()
+            log.warning("the process of %s has ended", self._module, extra={"returncode": process.returncode})
             raise MemoryError
         result: dict[str, Any] = orjson.loads(answer)
         return result
@@ -99,22 +89,14 @@ class TaskProcess:
             raise Unavailable(f"The process of {self._module} cannot be started.", 5) from error
         return self._process
 
-    def _end(self, kill: bool = False) -> None:
-        """Ends the process in the background. The next task starts another one."""
+    async def _end_when_idle(self) -> None:
+        await asyncio.sleep(IDLE_SECONDS)
+        await self._end()
+
+    async def _end(self) -> None:
+        """Kills the process. The next task starts another one."""
         process, self._process = self._process, None
         if process is not None:
-            task = asyncio.ensure_future(end_process(process, kill))
-            self._ending.add(task)
-            task.add_done_callback(self._ending.discard)
-
-
-async def end_process(process: asyncio.subprocess.Process, kill: bool) -> None:
-    """Closes the input of a process, which ends it, and kills it if it has not ended in time or if `kill`."""
-    if process.stdin is not None:
-        process.stdin.close()
-    with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(process.wait(), 0 if kill else STOP_SECONDS)
-    if process.returncode is None:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()

@@ -13,7 +13,6 @@ import traceback
 from collections.abc import Callable
 from importlib import import_module
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import orjson
@@ -40,9 +39,7 @@ def main() -> None:
     for kind, limit in ((resource.RLIMIT_DATA, DATA_BYTES), (resource.RLIMIT_FSIZE, FILE_BYTES)):
         resource.setrlimit(kind, (limit, limit))
     for line in sys.stdin.buffer:
-        answer = perform(**orjson.loads(line))
-        answer["peak_bytes"] = peak_bytes()
-        sys.stdout.buffer.write(orjson.dumps(answer) + b"\n")
+        sys.stdout.buffer.write(orjson.dumps(perform(**orjson.loads(line))) + b"\n")
         sys.stdout.buffer.flush()
 
 
@@ -89,12 +86,6 @@ def read_document(name: str, content: bytes, target: str) -> Document:
     format = format_of(name)
     read: Reader = getattr(import_module(f"server.documents.formats.{format.reader}"), format.function)
     return read(content, target)
-
-
-def peak_bytes() -> int:
-    """Returns the largest memory that the process has used. (`getrusage` includes the parent's, before exec.)"""
-    status = Path("/proc/self/status").read_text(encoding="ascii")
-    return 1024 * int(status.partition("VmHWM:")[2].split()[0])
 
 
 def failure(error: AttentiveError) -> dict[str, Any]:

@@ -25,8 +25,6 @@ from server.translation.translator import Translator
 from server.translation.types import Format, TranslationRequest
 
 log = logging.getLogger(__name__)
-KEPT_BYTES = 80_000_000
-"""The process that reads documents ends after a task if it has used more memory than this."""
 BATCH_CHARACTERS = 10_000
 BATCH_TEXTS = 64
 """Limits of one request to the translator: enough to fill a batch, and small enough that other requests are served
@@ -70,7 +68,7 @@ class DocumentTranslator:
     ) -> None:
         self.store = store
         self.characters = characters
-        self.reader = TaskProcess("server.documents.reader_process", KEPT_BYTES)
+        self.reader = TaskProcess("server.documents.reader_process")
         self._translator = translator
         self._admission = admission
         self._reading = FairSlots(1)

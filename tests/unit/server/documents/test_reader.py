@@ -11,7 +11,6 @@ import pytest
 
 from server import task_process
 from server.access.admission import Admission
-from server.documents import service
 from server.documents.document import Workspace, add_lines, read_lines
 from server.documents.formats import format_of
 from server.documents.service import DocumentTranslator
@@ -93,12 +92,6 @@ def test_a_document_that_takes_too_long_is_refused(workspace, monkeypatch):
     workspace.upload.write_bytes(b"x")
     monkeypatch.setattr(task_process, "TASK_SECONDS", 0.0)
     assert isinstance(run(workspace, "a.txt")[0], PayloadTooLarge)
-
-
-def test_memory_is_given_back(workspace, monkeypatch):
-    workspace.upload.write_bytes(b"x")
-    monkeypatch.setattr(service, "KEPT_BYTES", 1)
-    assert run(workspace, "a.txt", after=lambda reader: reader._process and pytest.fail())
 
 
 def test_memory_is_bounded(workspace):
