@@ -21,8 +21,12 @@ from model.tokenizer import Tokenizer
 from tests.support.servers.in_process import wait_for
 from tests.support.servers.live import ROOT, LiveServer, live_server, tiny_model
 
-TEXTS = [f"the {thing} sleeps {place} the {other}" for thing in ("dog", "cat", "train") for place in ("in", "on", "under")
-         for other in ("house", "station", "water")]  # fmt: skip
+TEXTS = [
+    f"the {thing} sleeps {place} the {other}"
+    for thing in ("dog", "cat", "train")
+    for place in ("in", "on", "under")
+    for other in ("house", "station", "water")
+]
 
 
 def translate(server: LiveServer, text: str | list[str], **options) -> dict:

@@ -64,7 +64,7 @@ def _attend(  # type: ignore[no-untyped-def]
 @triton.jit  # type: ignore[untyped-decorator, unused-ignore]
 def _add_norm(  # type: ignore[no-untyped-def]
     x, added, weight, bias, total, normed, epsilon, width: tl.constexpr, padded: tl.constexpr
-):  # fmt: skip
+):
     row = tl.program_id(0).to(tl.int64)
     feature = tl.arange(0, padded)
     inside = feature < width
@@ -83,7 +83,7 @@ def _add_norm(  # type: ignore[no-untyped-def]
 @triton.jit  # type: ignore[untyped-decorator, unused-ignore]
 def _choose(  # type: ignore[no-untyped-def]
     logits, forced, ids, best, wanted, vocabulary, block: tl.constexpr
-):  # fmt: skip
+):
     row = tl.program_id(0).to(tl.int64)
     at = logits + row * vocabulary
     lane = tl.arange(0, block)

@@ -155,7 +155,11 @@ class FaultyEngine(FakeEngine):
         cross[0, 0, -1, -1] = 1.0
         empty = np.zeros((1, 1, 1, 1), dtype=np.float32)
         maps = AttentionMaps(
-            cross=cross, encoder=empty, decoder=empty, token_scores=np.zeros(1, dtype=np.float32),
-            candidate_ids=np.zeros((1, 1), dtype=np.int64), candidate_scores=np.zeros((1, 1), dtype=np.float32),
-        )  # fmt: skip
+            cross=cross,
+            encoder=empty,
+            decoder=empty,
+            token_scores=np.zeros(1, dtype=np.float32),
+            candidate_ids=np.zeros((1, 1), dtype=np.int64),
+            candidate_scores=np.zeros((1, 1), dtype=np.float32),
+        )
         return AttentionResult(next(count()), maps, None)

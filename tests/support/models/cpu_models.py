@@ -142,9 +142,13 @@ def sentences(config: ModelConfig, lengths: Sequence[int]) -> list[list[int]]:
 
 
 def decode(
-    backend: Backend, sources: Sequence[Sequence[int]], slots: Sequence[int], targets: Sequence[Sequence[int]], *,
+    backend: Backend,
+    sources: Sequence[Sequence[int]],
+    slots: Sequence[int],
+    targets: Sequence[Sequence[int]],
+    *,
     candidates: int = 5,
-) -> list[StepOutput]:  # fmt: skip
+) -> list[StepOutput]:
     """Returns the output of each teacher-forced step; all rows are decoded in one batch."""
     backend.prefill(sources, slots)
     steps = len(targets[0])

@@ -215,9 +215,11 @@ def _captured(address: int, shape: list[int]) -> Iterator[tuple[int, int, int]]:
         "encoder": shape[6] * shape[4] * source * source,
         "decoder": 0 if shape[11] else layers * shape[4] * queries * queries,
         "cross": layers * shape[4] * queries * source,
-        "query": rows * width, "key": keys * width, "value": keys * width,
+        "query": rows * width,
+        "key": keys * width,
+        "value": keys * width,
         "gates": layers * queries,
-    }  # fmt: skip
+    }
     for name, count in counts.items():
         if (array := getattr(struct, name)) is not None:
             yield getattr(_Struct, name).offset, array, 4 * count

@@ -46,8 +46,11 @@ def test_a_space_piece_belongs_to_the_next_word() -> None:
     pieces = ["\u2581", "a", "\u2581", "b", "\u2581", "</s>"]
     found = words("a b", pieces, [(0, 0), (0, 1), (1, 1), (2, 3), (3, 3), (3, 3)])
     assert [(word.text, word.pieces) for word in found] == [
-        ("a", (0, 1)), ("b", (2, 3)), ("\u2581", (4,)), ("</s>", (5,)),
-    ]  # fmt: skip
+        ("a", (0, 1)),
+        ("b", (2, 3)),
+        ("\u2581", (4,)),
+        ("</s>", (5,)),
+    ]
 
 
 def test_words_of_a_sentence() -> None:

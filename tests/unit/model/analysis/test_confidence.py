@@ -58,10 +58,13 @@ def test_the_limits_follow_the_translations():
     assert fit_direction(translations()).gap == pytest.approx(1.0, abs=0.05)
 
 
-@pytest.mark.parametrize(("found", "message"), [
-    (translations(LEAST_SENTENCES - 1), "too few"),
-    ([ScoredTranslation((-0.1,), 5, 90.0)] * LEAST_SENTENCES, "all good"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("found", "message"),
+    [
+        (translations(LEAST_SENTENCES - 1), "too few"),
+        ([ScoredTranslation((-0.1,), 5, 90.0)] * LEAST_SENTENCES, "all good"),
+    ],
+)
 def test_a_fit_needs_enough_different_translations(found, message):
     with pytest.raises(ValueError, match=message):
         fit_direction(found)
@@ -78,13 +81,17 @@ def test_the_file_is_read_back_until_the_weights_change(tmp_path):
     assert Confidence.load(tmp_path) is None
 
 
-@pytest.mark.parametrize("damage", [
-    lambda content: [], lambda content: content | {"directions": 5},
-    lambda content: content | {"directions": {"en-de": {}}},
-    lambda content: content["directions"]["en-de"].update(coefficients=[1, 2]) or content,
-    lambda content: content["directions"]["en-de"].update(coefficients=[1, float("nan"), 2]) or content,
-    lambda content: content["directions"]["en-de"].update(quality=None) or content,
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda content: [],
+        lambda content: content | {"directions": 5},
+        lambda content: content | {"directions": {"en-de": {}}},
+        lambda content: content["directions"]["en-de"].update(coefficients=[1, 2]) or content,
+        lambda content: content["directions"]["en-de"].update(coefficients=[1, float("nan"), 2]) or content,
+        lambda content: content["directions"]["en-de"].update(quality=None) or content,
+    ],
+)
 def test_a_damaged_file_is_named(tmp_path, damage):
     (tmp_path / "model.safetensors").write_bytes(b"weights")
     content = json.loads(Confidence(weights_hash(tmp_path), {"en-de": LIMITS}).to_json())
@@ -103,8 +110,11 @@ def test_the_largest_gap_is_that_of_words_in_a_row():
 
 def test_received_attention_counts_words_and_leaves_out_punctuation_and_the_end():
     source = (
-        Word("tag", 0, 0, (0,)), Word("rot", 0, 3, (1, 2)), Word(",", 3, 4, (3,)), Word("Haus", 5, 9, (4,)),
+        Word("tag", 0, 0, (0,)),
+        Word("rot", 0, 3, (1, 2)),
+        Word(",", 3, 4, (3,)),
+        Word("Haus", 5, 9, (4,)),
         Word("</s>", 9, 9, (5,)),
-    )  # fmt: skip
+    )
     soft = np.array([[0, 0.5, 0.2, 0.3, 0, 0], [0, 0.1, 0, 0.4, 0.5, 0], [0, 0, 0, 0, 1, 0]], dtype=np.float32)
     assert received_attention(soft, source, 2) == pytest.approx([0.8, 0.5])

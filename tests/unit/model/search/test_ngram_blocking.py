@@ -128,8 +128,9 @@ def test_batch_and_multi_step_do_not_change_targets(precision: Any, beam: int) -
     config = transformer.config
     sources = sentences(config, (3, 9, 5, 12, 1, 7, 7, 2, 11, 4, 6, 8))
     for options in (
-        DecodingOptions(beam_size=beam, loop_guard=True), DecodingOptions(beam_size=beam, no_repeat_ngram_size=2),
-    ):  # fmt: skip
+        DecodingOptions(beam_size=beam, loop_guard=True),
+        DecodingOptions(beam_size=beam, no_repeat_ngram_size=2),
+    ):
         together = run(cpu_backend(transformer, precision, slots=16), sources, options, config)
         backend = cpu_backend(transformer, precision, slots=beam)
         assert [run(backend, [source], options, config)[0] for source in sources] == together

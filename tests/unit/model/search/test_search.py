@@ -131,11 +131,14 @@ def test_a_beam_threshold_leaves_the_beam_its_n_best_list() -> None:
     for seed in range(20):
         several, [one] = [
             search(
-                Table(size=6, seed=seed), beam_size=4, hypotheses=n, max_length=9,
+                Table(size=6, seed=seed),
+                beam_size=4,
+                hypotheses=n,
+                max_length=9,
                 generation=Generation(beam_threshold=0.1),
             )
             for n in (4, 1)
-        ]  # fmt: skip
+        ]
         assert len({complete(hypothesis) for hypothesis in several}) == 4
         assert several[0] == one
 

@@ -197,9 +197,10 @@ def test_forced_steps_equal_single_steps(decoder: str, precision: Precision, thr
     backend.prefill(sources, slots)
     halves = [len(target) // 2 for target in targets]
     first = backend.forced_steps(
-        slots, [[2, *target[: n - 1]] for target, n in zip(targets, halves, strict=True)],
+        slots,
+        [[2, *target[: n - 1]] for target, n in zip(targets, halves, strict=True)],
         [target[:n] for target, n in zip(targets, halves, strict=True)],
-    )  # fmt: skip
+    )
     backend.reorder(slots, [*slots[1:], 0])  # the rows move; copies share their last page
     backend.reorder([15], [0])
     moved = [1, *range(2, 16), 1]

@@ -13,9 +13,11 @@ from model.training.data.shards import Shard
 from tests.support.models.tiny_training import small_vocabulary
 
 _PAIRS = [
-    ("Today Anna has 3 cats.", "Heute hat Anna 3 Katzen."), ("In 1999 Peter met Anna.", "Peter traf Anna im Jahr 1999."),
-    ("Have you 1 dog, Peter?", "Hast du 1 Hund, Peter?"), ("They see Peter at 10.", "Sie sehen Peter um 10 Uhr."),
-]  # fmt: skip
+    ("Today Anna has 3 cats.", "Heute hat Anna 3 Katzen."),
+    ("In 1999 Peter met Anna.", "Peter traf Anna im Jahr 1999."),
+    ("Have you 1 dog, Peter?", "Hast du 1 Hund, Peter?"),
+    ("They see Peter at 10.", "Sie sehen Peter um 10 Uhr."),
+]
 
 
 @pytest.fixture(scope="module")

@@ -24,8 +24,11 @@ _TEXT = [
     ("left", "right", "masked"),
     [
         ("In 1999 they met Anna.", "Sie trafen Anna im Jahr 1999.", {"1999", "Anna"}),
-        ("See https://a.example/x?y=1 or write to a.b@c.example.", "Siehe https://a.example/x?y=1 oder a.b@c.example.",
-         {"https://a.example/x?y=1", "a.b@c.example"}),
+        (
+            "See https://a.example/x?y=1 or write to a.b@c.example.",
+            "Siehe https://a.example/x?y=1 oder a.b@c.example.",
+            {"https://a.example/x?y=1", "a.b@c.example"},
+        ),
         ("Hello {name}, %s is new.", "Hallo {name}, %s ist neu.", {"{name}", "%s"}),
         ("It costs 3.50 there, not 3.", "Es kostet dort 3,50, nicht 3.", set()),
         ("They live in New York.", "Sie leben in New York.", {"New York"}),
@@ -33,7 +36,7 @@ _TEXT = [
         ("The 2nd of 2 parts.", "Der zweite von 2 Teilen.", set()),
         ("Nothing is shared.", "Nichts ist gleich.", set()),
     ],
-)  # fmt: skip
+)
 def test_shared_spans_are_masked_on_both_sides(left: str, right: str, masked: set[str]) -> None:
     seen: set[str] = set()
     for seed in range(40):

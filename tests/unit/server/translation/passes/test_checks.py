@@ -56,13 +56,16 @@ def translate(
 GERMAN = "Das Komitee hat entschieden, bis zum Sommer zu warten."
 
 
-@pytest.mark.parametrize(("written", "flags"), [
-    (GERMAN, set()),
-    ("Das Komitee hat, das Komitee hat, das Komitee hat entschieden zu warten.", {"repetition"}),
-    (TEXT, {"copied"}),
-    ("Le comité a décidé hier que ces règles seront appliquées dans tous les pays.", {"wrong_language"}),
-    ("Das Komitee hat", {"truncated"}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("written", "flags"),
+    [
+        (GERMAN, set()),
+        ("Das Komitee hat, das Komitee hat, das Komitee hat entschieden zu warten.", {"repetition"}),
+        (TEXT, {"copied"}),
+        ("Le comité a décidé hier que ces règles seront appliquées dans tous les pays.", {"wrong_language"}),
+        ("Das Komitee hat", {"truncated"}),
+    ],
+)
 def test_each_flag_by_text(written, flags):
     translation, metrics = translate(WritingEngine(written))
     [sentence] = translation.legs[0].sentences
