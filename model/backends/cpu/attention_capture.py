@@ -31,7 +31,6 @@ class AttentionCapture:
     """
 
     def __init__(self, config: ModelConfig, source: int, queries: int, vectors_of: Head | None = None) -> None:
-        self.shape = (config.encoder_layers, config.decoder_layers, config.heads, config.head_dim)
         self.encoder = _zeros(config.encoder_layers, config.heads, source, source)
         self.decoder = _zeros(config.decoder_layers, config.decoder_heads, queries, queries)
         self.cross = _zeros(config.decoder_layers, config.heads, queries, source)
@@ -46,7 +45,6 @@ class AttentionCapture:
             self.vectors = HeadVectors(*(_zeros(count, config.head_dim) for count in (rows, keys, keys)))
         arrays = (self.encoder, self.decoder, self.cross)
         vectors = (None,) * 3 if (found := self.vectors) is None else (found.query, found.key, found.value)
-        self.source, self.queries = source, queries
         self._struct = _Struct(
             source, queries, kind, layer, head, *map(address, (*arrays, *vectors, self.forget_gates))
         )

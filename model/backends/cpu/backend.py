@@ -199,7 +199,7 @@ class CpuBackend:
             first, row = given.ctypes.data, given.strides[0]
             self._call(
                 "step", rows, first, first + row, columns, first + 2 * row, address(ids), address(scores),
-                address(forced_scores), None if capture is None else self._capture(capture),
+                address(forced_scores), None if capture is None else capture.address,
             )  # fmt: skip
         for number, token in enumerate(forced):
             if token >= 0:
@@ -233,50 +233,30 @@ class CpuBackend:
     def attention_maps(
         self, source: Sequence[int], target: Sequence[int], masked_heads: HeadMask = (), vectors_of: Head | None = None
     ) -> AttentionMaps:
-        """Returns the attention weights of a pair, equal to those of decoding. No slot changes. Raises ValueError for
-        invalid ids, lengths and heads."""
+        """Returns the attention weights of a pair, computed in one pass over the target (teacher forcing), bit for
+        bit as step by step. No slot changes. Raises ValueError for invalid ids, lengths and heads."""
         config = self.config
         check_pair(config, source, target)
-        capture = AttentionCapture(config, len(source), len(target) + 1, vectors_of)
         inputs, written = [config.decoder_start_id, *target], [*target, config.eos_id]
-        ids, scores, forced = self.forced_decode(source, inputs, written, capture, masked_heads)
+        capture = AttentionCapture(config, len(source), len(inputs), vectors_of)
+        columns = min(CANDIDATES, config.vocab_size)
+        ids, scores, forced_scores = self._candidates(len(inputs), columns)
+        read, given, scored = _int32(source), _int32(inputs), _int32(written)
+        masked = self._masked([masked_heads], 1)
+        self._call(
+            "forced_decode", address(read), address(given), address(masked), columns, address(scored), address(ids),
+            address(scores), address(forced_scores), capture.address,
+        )  # fmt: skip
         return AttentionMaps(
             capture.cross,
             capture.encoder,
             capture.decoder,
-            forced,
+            forced_scores,
             ids.astype(np.int64),
             scores,
             capture.vectors,
             capture.forget_gates,
         )
-
-    def forced_decode(
-        self,
-        source: Sequence[int],
-        inputs: Sequence[int],
-        forced: Sequence[int],
-        capture: AttentionCapture,
-        masked_heads: HeadMask = (),
-    ) -> tuple[Int32, Float32, Float32]:
-        """Decodes `inputs` after `source` in one pass (teacher forcing), bit for bit as step by step. No slot changes.
-
-        `capture`, created for both lengths, receives the attention of every head. `forced` has one token per input.
-        Returns the ids and log-probabilities of the likeliest tokens, and the log-probabilities of the forced ones.
-        """
-        lengths = len(source), len(inputs)
-        if min(lengths) < 1 or (capture.source, capture.queries) != lengths or len(forced) != len(inputs):
-            raise ValueError("forced_decode needs one forced token for each input and a capture of both lengths.")
-        columns = min(CANDIDATES, self.config.vocab_size)
-        ids, scores, forced_scores = self._candidates(len(inputs), columns)
-        scored, read, given = _int32(forced), _int32(source), _int32(inputs)
-        self._check_forced(scored)
-        masked = self._masked([masked_heads], 1)
-        self._call(
-            "forced_decode", address(read), address(given), address(masked), columns, address(scored), address(ids),
-            address(scores), address(forced_scores), self._capture(capture),
-        )  # fmt: skip
-        return ids, scores, forced_scores
 
     def read_words(self, sentence: WordedSentence, wanted: Sequence[int]) -> WordReading:
         """Returns the states after the last encoder layer (S, d_model), and for each word the log-probabilities of the
@@ -381,12 +361,6 @@ class CpuBackend:
                 check_head(config, (kind, layer, head))
                 masked[row, first[kind] + layer, head] = 1
         return masked
-
-    def _capture(self, capture: AttentionCapture) -> int:
-        config = self.config
-        if capture.shape != (config.encoder_layers, config.decoder_layers, config.heads, config.head_dim):
-            raise ValueError("The AttentionCapture was created for a model of another shape.")
-        return capture.address
 
     def _slots(self, slots: Sequence[int]) -> Int32:
         where = _int32(slots)
