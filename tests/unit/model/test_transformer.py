@@ -109,13 +109,12 @@ def test_padding_changes_nothing(variant: str) -> None:
 @pytest.mark.parametrize("beam", [1, 4])
 def test_batched_equals_alone(variant: str, beam: int) -> None:
     transformer = random_model(variant)
-    sources = random_ids(transformer.config, 24)
-    together = decode(transformer, sources, slots=32 * beam, beam_size=beam, max_length=16)
-    crowded = decode(transformer, sources, slots=3 * beam, beam_size=beam, max_length=16)
-    shuffled = decode(transformer, sources[::-1], slots=7 * beam, beam_size=beam, max_length=16)[::-1]
+    sources = random_ids(transformer.config, 16)
+    together = decode(transformer, sources, slots=24 * beam, beam_size=beam, max_length=16)
+    crowded = decode(transformer, sources[::-1], slots=3 * beam, beam_size=beam, max_length=16)[::-1]
     for row, source in enumerate(sources):
         [alone] = decode(transformer, [source], slots=beam, beam_size=beam, max_length=16)
-        for found in (together, crowded, shuffled):
+        for found in (together, crowded):
             assert_same_up_to_ties(found[row], alone, TOLERANCE)
     assert len(set(best(together))) > 1
 

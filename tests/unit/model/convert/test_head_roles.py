@@ -16,12 +16,7 @@ from model.model_folder import read_folder
 from tests.support.servers.live import tiny_model
 
 
-@pytest.fixture
-def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(head_roles, "SENTENCES", {code: texts[:2] for code, texts in SENTENCES.items()})
-
-
-def test_every_head_has_a_role(few: None, tmp_path: Path) -> None:
+def test_every_head_has_a_role(tmp_path: Path) -> None:
     path = tiny_model(tmp_path / "tiny")
     head_roles.main([str(path)])
     folder, roles = read_folder(path), HeadRoles.read(path)
@@ -33,7 +28,7 @@ def test_every_head_has_a_role(few: None, tmp_path: Path) -> None:
         assert [len(layer) for layer in heads] == [folder.model.heads] * layers.get(kind, folder.model.decoder_layers)
 
 
-def test_a_model_of_other_languages_has_no_roles(few: None, tmp_path: Path) -> None:
+def test_a_model_of_other_languages_has_no_roles(tmp_path: Path) -> None:
     folder = read_folder(tiny_model(tmp_path / "tiny"))
     assert measure(dataclasses.replace(folder, pairs=(("fi", "it"),)), load_model(folder)) is None
     with pytest.raises(SystemExit, match="2"):

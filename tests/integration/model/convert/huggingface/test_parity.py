@@ -28,12 +28,12 @@ SHAPES: dict[str, dict[str, Any]] = {
     "post-norm relu 6+6": {"activation_function": "relu", "encoder_layers": 6, "decoder_layers": 6},
     "post-norm swish": {"activation_function": "swish"},
     "12+1": {"encoder_layers": 12, "decoder_layers": 1},
-    "1024 wide": {
-        "d_model": 1024,
+    "512 wide": {
+        "d_model": 512,
         "encoder_layers": 1,
         "decoder_layers": 1,
-        "encoder_attention_heads": 16,
-        "decoder_attention_heads": 16,
+        "encoder_attention_heads": 8,
+        "decoder_attention_heads": 8,
         "activation_function": "relu",
     },
     "untied vocabularies": {"untied": True, "special": {"</s>": 3, "<unk>": 11, "<pad>": 30}},
