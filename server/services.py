@@ -21,7 +21,7 @@ from server.observability.metrics import Metrics, StateCollector
 from server.store.history import History
 from server.store.interface import Bounds
 from server.store.keys import Keys
-from server.store.setting import open_keys, open_own, open_shared
+from server.store.open_store import open_keys, open_own, open_shared
 from server.store.usage import Usage
 from server.text.language_id import LanguageDetector
 from server.translation.catalog import ModelCatalog

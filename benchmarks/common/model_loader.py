@@ -12,7 +12,7 @@ from model.backends.cpu.build import build
 from model.backends.cpu.isa import Isa
 from model.config import ModelConfig
 from model.model_folder import Generation, ModelFolder, read_folder
-from model.search.base import Backend
+from model.search.backend_interface import Backend
 from model.shortlist import ShortlistUse
 from model.tokenizer import Tokenizer
 

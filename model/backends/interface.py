@@ -7,7 +7,7 @@ from typing import Protocol
 
 from model.analysis.pair_alignment import WordedSentence, WordReading
 from model.analysis.types import AttentionMaps, Head, HeadMask
-from model.search.base import Backend
+from model.search.backend_interface import Backend
 
 
 class InspectableBackend(Backend, Protocol):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
-from model.search.base import ScoreRows, TokenRows
+from model.search.backend_interface import ScoreRows, TokenRows
 from model.search.options import RERANK_THRESHOLD, Hypothesis, TraceStep
 from model.search.search import Search, traced_candidates
 

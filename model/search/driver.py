@@ -10,7 +10,7 @@ import numpy as np
 
 from model.config import ModelConfig
 from model.model_folder import FolderError, Generation
-from model.search.base import (
+from model.search.backend_interface import (
     DEFAULT_GENERATION,
     Backend,
     MaskedHeads,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from model.search.base import ScoreRows, TokenRows
+from model.search.backend_interface import ScoreRows, TokenRows
 from model.search.options import Hypothesis, TraceStep
 from model.search.search import Search, traced_candidates
 

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from model.model_folder import Generation
-from model.search.base import DEFAULT_GENERATION, ScoreRows, TokenRows
+from model.search.backend_interface import DEFAULT_GENERATION, ScoreRows, TokenRows
 from model.search.options import LENGTH_PENALTY, DecodingOptions, Hypothesis, TraceStep
 from model.search.repetition import blocked_tokens, ends_in_loop, longest_loop
 

@@ -17,7 +17,7 @@ from server.glossaries.glossaries import EVERYONE, Glossaries
 from server.glossaries.types import Dictionary, Glossary, base_language
 from server.store.interface import Store
 from server.store.keys import Keys
-from server.store.setting import store_of_command
+from server.store.open_store import store_of_command
 
 NAME = "glossary"
 HELP = "Create, list, show, delete, import and export glossaries."

@@ -12,7 +12,7 @@ from server.cli.terminal import add_state_flags, print_json, print_table, state_
 from server.config import Settings
 from server.errors import NotFound, SettingsError
 from server.store.keys import MAX_WEIGHT, MIN_WEIGHT, Key, Keys
-from server.store.setting import state_kind, store_of_command
+from server.store.open_store import state_kind, store_of_command
 
 NAME = "keys"
 HELP = "Create, list and revoke API keys."

@@ -10,16 +10,16 @@ from server.translation.context import Draft, Pass, SentenceContext
 from server.translation.passes import (
     checks,
     first_letter,
+    glossary_terms,
     local_numbers,
     masked_names,
+    protected_spans,
     reranking,
     retry,
-    spans,
-    terms,
 )
 from server.translation.types import Sentence, TranslationRequest
 
-_MODULES = (reranking, first_letter, masked_names, terms, spans, checks, local_numbers, retry)
+_MODULES = (reranking, first_letter, masked_names, glossary_terms, protected_spans, checks, local_numbers, retry)
 PASSES: tuple[Pass, ...] = tuple([module.apply for module in _MODULES])
 """The passes in order. A new one is a file in `passes/` and a name here."""
 ROWS = (reranking.rows, checks.rows, retry.rows)

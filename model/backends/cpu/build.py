@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from model.backends.cpu.isa import CpuBackendUnavailable, InstructionSet, Isa, available, of_this_machine
-from model.backends.cpu.trial import fastest_first
+from model.backends.cpu.isa_trial import fastest_first
 
 SOURCES = Path(__file__).parent / "csrc"
 COMPILERS = ("g++", "c++", "clang++")

@@ -1,4 +1,4 @@
-"""Instruction sets of the CPU backend. By default the fastest one of this processor is used (model/backends/cpu/trial.py)."""
+"""Instruction sets of the CPU backend. By default the fastest one of this processor is used (model/backends/cpu/isa_trial.py)."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from model.backends.cuda.fused_step import FusedStep, SlotKernels
 from model.backends.cuda.static_cache import StaticCache
 from model.backends.torch.backend import TorchBackend
 from model.backends.torch.inputs import pad_ids
-from model.search.base import MaskedHeads, StepOutput
+from model.search.backend_interface import MaskedHeads, StepOutput
 from model.transformer import HeadGates, Transformer
 
 CAPTURE_AFTER = 3

@@ -13,7 +13,7 @@ from model.backends.torch.attention_maps import attention_maps
 from model.backends.torch.inputs import head_gates, pad_ids
 from model.backends.torch.word_reading import read_words
 from model.kv_cache import KVCache
-from model.search.base import MaskedHeads, StepOutput
+from model.search.backend_interface import MaskedHeads, StepOutput
 from model.shortlist import Shortlist
 from model.transformer import HeadGates, Transformer
 

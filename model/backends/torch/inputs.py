@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from model.analysis.types import check_head
-from model.search.base import MaskedHeads
+from model.search.backend_interface import MaskedHeads
 from model.transformer import HeadGates, Transformer
 
 

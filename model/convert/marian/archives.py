@@ -3,7 +3,7 @@
 A binary file has a version and a number of tensors (uint64), a header for each (lengths of name, type, shape and data), all
 names, all shapes, padding to 256 bytes, and the data. An int8 matrix is stored transposed, except embeddings, and a
 float32 after it is its multiplier: w = q / multiplier. Activations have multipliers too (`NAME_QuantMultA`, "alphas");
-they are not needed here, because rows of activations have their own scales (model/calibration.py).
+they are not needed here, because rows of activations have their own scales (model/int8_calibration.py).
 """
 
 from __future__ import annotations

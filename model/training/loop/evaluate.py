@@ -10,7 +10,7 @@ from sacrebleu.metrics.chrf import CHRF
 
 from model.config import ModelConfig
 from model.model_folder import Generation
-from model.search.base import DEFAULT_GENERATION, Backend
+from model.search.backend_interface import DEFAULT_GENERATION, Backend
 from model.search.driver import translate
 from model.search.options import DecodingOptions
 from model.tokenizer import Tokenizer

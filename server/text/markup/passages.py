@@ -1,7 +1,7 @@
 """Text and HTML as passages: runs of text to translate, with the markup before and within them.
 
 A block tag ends a passage. An inline tag (a link, emphasis) stays within its passage and follows its words in the
-translation (see `server.text.markup.marks`).
+translation (see `server.text.markup.transfer`).
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from server.text.markup.marks import Mark, project_marks, with_marks
 from server.text.markup.projection import Link
 from server.text.markup.scan import Tag, scan_markup
+from server.text.markup.transfer import Mark, project_marks, with_marks
 
 INLINE = frozenset(
     "a abbr acronym b bdi bdo big cite data del dfn em font i ins label mark q rb rp rt ruby s small span strike strong "

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 
 from model.tokenizer import Tokenizer
 from server.text.languages import is_translatable
-from server.text.markup.marks import Mark
 from server.text.markup.projection import SYMBOL
+from server.text.markup.transfer import Mark
 from server.text.offsets import OffsetMap, Run, edited
 from server.text.protection.find import ProtectedSpan, partners_of
 from server.text.protection.glossary import TermMatch

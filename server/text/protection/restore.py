@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from server.text.markup.marks import project_marks, with_marks
 from server.text.markup.projection import SYMBOL, Link, SpanProjection
+from server.text.markup.transfer import project_marks, with_marks
 from server.text.offsets import OffsetMap, Run, edited
 from server.text.protection.mask import Masked, StandIn
 from server.text.segmentation import Span

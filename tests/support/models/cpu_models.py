@@ -17,9 +17,9 @@ from model.backends.cpu.isa import CpuBackendUnavailable
 from model.backends.cpu.tensors import position_table
 from model.backends.cpu.weights import unsupported
 from model.backends.torch.backend import TorchBackend
-from model.calibration import for_int8, row_ranges
 from model.config import ModelConfig
-from model.search.base import Backend, StepOutput
+from model.int8_calibration import for_int8, row_ranges
+from model.search.backend_interface import Backend, StepOutput
 from model.search.driver import translate
 from model.search.options import DecodingOptions
 from model.shortlist import Shortlist

@@ -9,7 +9,7 @@ from typing import Any
 
 from model.convert.importer import import_model
 from model.model_folder import ModelFolder
-from model.search.base import Backend
+from model.search.backend_interface import Backend
 from model.search.options import Hypothesis
 from tests.support.models.firefox_models import trained_firefox
 from tests.support.models.folders import hypotheses

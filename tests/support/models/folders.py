@@ -11,7 +11,7 @@ from model.checkpoint import load_model
 from model.config import ModelConfig
 from model.convert.vocabulary import folder_pieces
 from model.model_folder import ModelFolder, TokenizerFiles
-from model.search.base import Backend
+from model.search.backend_interface import Backend
 from model.search.driver import translate
 from model.search.options import DecodingOptions, Hypothesis
 

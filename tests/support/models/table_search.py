@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from model.model_folder import Generation
-from model.search.base import DEFAULT_GENERATION, StepOutput
+from model.search.backend_interface import DEFAULT_GENERATION, StepOutput
 from model.search.driver import translate
 from model.search.options import DecodingOptions, Hypothesis
 

@@ -14,7 +14,7 @@ from safetensors.numpy import save_file
 from model.backends.cpu.bindings import CpuBackendError
 from model.backends.torch.backend import TorchBackend
 from model.model_folder import FolderError, ModelFolder
-from model.search.base import Backend
+from model.search.backend_interface import Backend
 from model.search.driver import translate
 from model.search.options import DecodingOptions
 from model.shortlist import SHORTLIST, Shortlist, read_shortlist

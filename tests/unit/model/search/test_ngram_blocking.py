@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from model.search.base import Backend
+from model.search.backend_interface import Backend
 from model.search.driver import translate
 from model.search.options import DecodingOptions, Hypothesis
 from model.search.repetition import blocked_tokens, ends_in_loop, longest_loop

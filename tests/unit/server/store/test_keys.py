@@ -14,8 +14,8 @@ from server.errors import SettingsError
 from server.store import keys as bounds
 from server.store.interface import Store
 from server.store.keys import Keys
+from server.store.open_store import open_own
 from server.store.redis import name_of
-from server.store.setting import open_own
 from tests.support.servers.in_process import wait_for
 from tests.support.servers.keys import KeyFile
 from tests.support.servers.ports import free_port

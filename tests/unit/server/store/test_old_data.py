@@ -15,7 +15,7 @@ from server.errors import SettingsError
 from server.glossaries.glossaries import EVERYONE, Glossaries
 from server.glossaries.types import Dictionary
 from server.store.keys import Keys
-from server.store.setting import open_own
+from server.store.open_store import open_own
 from server.store.usage import Usage
 from tests.support.servers.live import ROOT
 

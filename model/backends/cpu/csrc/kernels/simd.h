@@ -40,7 +40,7 @@ inline float max_magnitude(const float* x, int n) {
 
 // The rounding rule of int8, also in model/quantization.py: q = round_half_even(x * (127 / top)), x
 // ~ q * (top / 127), where top is max|x| of a row of activations, and of weights what
-// `row_ranges` of model/calibration.py returns.
+// `row_ranges` of model/int8_calibration.py returns.
 inline Ints round_to_int8(Floats x, float inverse) {
     return clamp(to_ints(x * fill(inverse)), -127, 127);
 }

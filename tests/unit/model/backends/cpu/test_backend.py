@@ -21,7 +21,7 @@ from model.backends.cpu.weights import unsupported
 from model.checkpoint import save_model
 from model.config import ModelConfig
 from model.model_folder import FolderError
-from model.search.base import StepOutput
+from model.search.backend_interface import StepOutput
 from model.weight_files import weight_files
 from tests.support.models.cpu_models import (
     LIBRARY,

@@ -12,7 +12,7 @@ import pytest
 
 from model.backends.cpu.backend import CpuBackend, Precision
 from model.model_folder import Generation
-from model.search.base import StepOutput
+from model.search.backend_interface import StepOutput
 from model.search.driver import translate
 from model.search.options import DecodingOptions
 from tests.support.models.cpu_models import (

@@ -18,7 +18,7 @@ from model.backends.cuda.graphs import GraphedBackend
 from model.backends.cuda.self_check import disagreement
 from model.backends.torch.backend import TorchBackend
 from model.config import ModelConfig
-from model.search.base import StepOutput
+from model.search.backend_interface import StepOutput
 from model.search.driver import translate
 from model.search.options import DecodingOptions
 from model.transformer import Transformer

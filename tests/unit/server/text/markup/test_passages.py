@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.text.markup.marks import project_marks, with_marks
 from server.text.markup.passages import MARKS_LIMIT, parse_passages
+from server.text.markup.transfer import project_marks, with_marks
 
 TAGS = [
     "<b>",

@@ -10,7 +10,7 @@ from model.search.options import DecodingOptions, Hypothesis
 from server.engine.ipc.messages import TranslationResult
 from server.translation.catalog import Leg
 from server.translation.passes.first_letter import may_begin_small, with_small_first_letter
-from server.translation.passes.spans import with_capital_first_letter
+from server.translation.passes.protected_spans import with_capital_first_letter
 from server.translation.preparation import segment_text
 from server.translation.types import Translation
 from tests.support.engine.fake_engine import FIRST, FakeEngine, FakeTokenizer, fake_model

@@ -6,7 +6,7 @@ import pytest
 
 from server.config import Settings
 from server.errors import SettingsError
-from server.store.setting import open_own, open_shared, state_kind
+from server.store.open_store import open_own, open_shared, state_kind
 
 
 def test_values(tmp_path):

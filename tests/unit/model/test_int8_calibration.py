@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from model.backends.cpu import backend as module
 from model.backends.cpu.tensors import position_table
-from model.calibration import for_int8, row_ranges
+from model.int8_calibration import for_int8, row_ranges
 from model.layers import DecoderLayer
 from model.transformer import Transformer
 from tests.support.models import cpu_models

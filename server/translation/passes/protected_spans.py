@@ -20,7 +20,7 @@ from server.text.translation_checks import ordinary_words
 from server.translation.alignment import WORD, links_by_position, sentence_links
 from server.translation.catalog import Leg
 from server.translation.context import COPIED, Draft, SentenceContext, gather_or_cancel
-from server.translation.passes import reranking, terms
+from server.translation.passes import glossary_terms, reranking
 from server.translation.preparation import Segment
 
 _FORCED = 2
@@ -118,7 +118,9 @@ async def _forced(context: SentenceContext, draft: Draft) -> Draft:
         read = text_to_read(segment.text, segment.spans, masked.capitals)
         bare = mask(read, segment.spans, capitals=masked.capitals)
         segment = replace(segment, masked=bare, ids=leg.encode_ids(bare.read))
-        return await terms.apply(context, await reranking.apply(context, await context.decode(segment)), forced=0)
+        return await glossary_terms.apply(
+            context, await reranking.apply(context, await context.decode(segment)), forced=0
+        )
     for _ in range(_FORCED):
         missing = masked.missing(draft.text)
         if not missing:
@@ -127,7 +129,7 @@ async def _forced(context: SentenceContext, draft: Draft) -> Draft:
         prefix = _prefix(leg, masked, missing, draft.tokens, links)
         if len(prefix) + 1 >= leg.model.max_length:
             break
-        other = await terms.apply(context, await context.decode(segment, prefix=prefix), forced=0)
+        other = await glossary_terms.apply(context, await context.decode(segment, prefix=prefix), forced=0)
         if len(masked.missing(other.text)) >= len(missing):
             break
         draft = other
