@@ -30,7 +30,7 @@ _GAP_SHARE = 0.005
 
 @dataclass(frozen=True, slots=True)
 class ScoredTranslation:
-    """One sentence as input of the fit. `gap` is `model.analysis.coverage.largest_gap`, or None if it is unknown."""
+    """One sentence as input of the fit. `gap` is `model.analysis.attention_alignment.largest_gap`, or None if it is unknown."""
 
     token_scores: tuple[float, ...]
     source_tokens: int

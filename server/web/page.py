@@ -16,7 +16,6 @@ from server.web.assets import PAGE_POLICY, asset, source_hash
 _TEXTS = "translator/texts.js"
 _STYLE = re.compile(r'<link rel="stylesheet" href="/static/([^"]+)">')
 _SCRIPT = re.compile(r'<script src="/static/([^"]+)"></script>')
-_IMAGE = re.compile(r'<img src="/static/([^"]+\.svg)" alt="" ([^>]*)>')
 _MODULE = re.compile(r'<script type="module" src="/static/([^"]+)"></script>')
 _IMPORT = re.compile(r'^import .* from "([^"]+)";$', re.MULTILINE)
 _MARK = re.compile(r"\{(\w+)\}")
@@ -45,7 +44,7 @@ def interface_texts() -> dict[str, dict[str, str]]:
 def page(name: str, language: str = "en") -> Page:
     """Returns a page of this package, such as "translator/index.html", in a language of `interface_texts`.
 
-    Styles, first scripts and decorative pictures are inlined. The module and its imports are put into a template, whose
+    Styles and first scripts are inlined. The module and its imports are put into a template, whose
     content `common/modules.js` inserts after the first paint.
     """
     hashes: dict[str, list[str]] = {"style": [], "script": []}
@@ -57,7 +56,6 @@ def page(name: str, language: str = "en") -> Page:
 
     text = _translated(asset(name), language)
     text = _MODULE.sub(lambda match: _template(match[1], match[0]), text)
-    text = _IMAGE.sub(lambda match: _picture(match[1], match[2]), text)
     text = _STYLE.sub(lambda match: inlined("style", match), text)
     text = _SCRIPT.sub(lambda match: inlined("script", match), text)
     policy = PAGE_POLICY
@@ -85,8 +83,3 @@ def _template(module: str, script: str) -> str:
         imported |= dict.fromkeys(names)
     links = [f'<link rel="modulepreload" href="/static/{name}">' for name in imported if name != module]
     return "\n".join(['<template id="modules">', *links, script, "</template>"])
-
-
-def _picture(name: str, attributes: str) -> str:
-    """Returns a picture as an element that assistive technology ignores."""
-    return asset(name).strip().replace("<svg ", f'<svg aria-hidden="true" {attributes} ', 1)

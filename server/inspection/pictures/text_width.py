@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 import unicodedata
 from functools import cache, lru_cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -39,10 +39,7 @@ def _advance(character: str) -> float:
 
 def font_folder() -> Path:
     """Returns the folder of the font."""
-    package = importlib.util.find_spec("ziafont")
-    if package is None or package.origin is None:
-        raise RuntimeError("The package ziafont, which holds DejaVu Sans, is not installed.")
-    return Path(package.origin).parent / "fonts"
+    return Path(str(files("ziafont"))) / "fonts"
 
 
 @cache
