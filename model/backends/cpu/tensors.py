@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,32 +32,18 @@ class SafetensorFiles(Mapping[str, Float32]):
             self._read_header(file)
 
     def __getitem__(self, name: str) -> Float32:
-        file, offset, kind, shape = self._entry(name)
+        if name not in self._entries:
+            raise FolderError(f"The weights lack the tensor {name}.")
+        file, offset, kind, shape = self._entries[name]
         array = _read(file, offset, kind, math.prod(shape))
         check_finite(file.name, name, array)
         return array.reshape(shape)
-
-    def rows(self, name: str, numbers: Sequence[int]) -> Float32:
-        """Returns rows of a matrix without reading the others. Raises FolderError where there is no such tensor."""
-        file, offset, kind, (_, width) = self._entry(name)
-        size = width * _WIDTHS[kind]
-        found = [_read(file, offset + number * size, kind, width) for number in numbers]
-        return np.stack(found) if found else np.empty((0, width), dtype=np.float32)
-
-    def _entry(self, name: str) -> tuple[Path, int, str, tuple[int, ...]]:
-        if name not in self._entries:
-            raise FolderError(f"The weights lack the tensor {name}.")
-        return self._entries[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._entries)
 
     def __len__(self) -> int:
         return len(self._entries)
-
-    def shape(self, name: str) -> tuple[int, ...]:
-        """Returns the shape of a tensor without reading it."""
-        return self._entries[name][3]
 
     def _read_header(self, file: Path) -> None:
         try:

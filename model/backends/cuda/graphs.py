@@ -71,11 +71,6 @@ class GraphedBackend(TorchBackend):
         self._tokens, self._forced = torch.zeros(2, slots, dtype=torch.long, device=self.device)
         self._staging = torch.zeros(3, slots, dtype=torch.long, pin_memory=self.device.type == "cuda")
 
-    @property
-    def fused(self) -> bool:
-        """True if steps use the Triton kernels, False if they use PyTorch operations with masks."""
-        return self._fused is not None
-
     @torch.inference_mode()
     def prefill(
         self, sources: Sequence[Sequence[int]], slots: Sequence[int], masked_heads: Sequence[MaskedHeads] = ()
