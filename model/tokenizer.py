@@ -87,10 +87,9 @@ class Tokenizer:
         """Encodes a source: the tags of the languages if there are any, `symbol` (one of `model.symbols`) if there is
         one, the pieces, the end of sentence."""
         pieces, offsets = _pieces(self._source, text)
-        ids = [self._source_ids.id(piece) for piece in pieces]
         head = self._head(target_language, source_language, symbol)
         return Encoding(
-            ids=(*(self._source_ids.id(piece) for piece in head), *self._prepend, *ids, *self._append),
+            ids=(*self._source_ids.ids(head), *self._prepend, *self._source_ids.ids(pieces), *self._append),
             pieces=(
                 *head,
                 *(self._source_ids.piece(i) for i in self._prepend),
@@ -107,8 +106,9 @@ class Tokenizer:
     def encode_ids(
         self, text: str, target_language: str | None = None, source_language: str | None = None, symbol: str = ""
     ) -> tuple[int, ...]:
-        """Returns the ids of `encode`."""
-        return self.encode(text, target_language, source_language, symbol).ids
+        """Returns the ids of `encode`, without the time for the offsets."""
+        head = self._head(target_language, source_language, symbol)
+        return (*self._source_ids.ids(head), *self._prepend, *self._source_ids.encoded(text), *self._append)
 
     def first_token(self, target_language: str) -> int | None:
         """Returns the id that every target in a language begins with; None for models without such tokens."""
@@ -155,8 +155,7 @@ class Tokenizer:
 
     def encode_target(self, text: str) -> tuple[int, ...]:
         """Encodes a target, without start and end of sentence."""
-        pieces, _ = _pieces(self._target, text)
-        return tuple(self._target_ids.id(piece) for piece in pieces)
+        return tuple(self._target_ids.encoded(text))
 
     def decode(self, ids: Sequence[int]) -> str:
         """Returns the text of target ids without start and end of sentence."""
@@ -171,7 +170,7 @@ class Tokenizer:
         for piece in pieces:
             if not self._target_ids.has(piece) or piece in _CONTROL:
                 raise ValueError(f"The model writes no piece \u201c{piece}\u201d.")
-        return tuple(self._target_ids.id(piece) for piece in pieces)
+        return tuple(self._target_ids.ids(pieces))
 
     def decode_pieces(self, ids: Sequence[int]) -> Decoding:
         """Returns the text of target ids, and the piece and characters of each id."""
@@ -202,6 +201,14 @@ class _Vocabulary:
 
     def id(self, piece: str) -> int:
         return self._ids.get(piece, self._unk_id)
+
+    def ids(self, pieces: Iterable[str]) -> list[int]:
+        known, unknown = self._ids, self._unk_id
+        return [known.get(piece, unknown) for piece in pieces]
+
+    def encoded(self, text: str) -> list[int]:
+        """Returns the ids of the pieces of a text."""
+        return self.ids(self._processor.encode(text, out_type=str))
 
     def decode(self, ids: Sequence[int]) -> str:
         """Returns the text of the pieces with these ids."""

@@ -8,10 +8,12 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 import orjson
+from fastapi.exceptions import RequestValidationError
 from fastapi.params import File
 from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import request_response
 
 from server.errors import InvalidRequest, UnsupportedMediaType
 
@@ -25,14 +27,26 @@ class ParameterRoute(APIRoute):
     """A route that accepts its parameters as JSON, as a form and in the query string.
 
     A function has one model of parameters: as the body, or marked `Query()` if the method is GET or DELETE. The mark is for
-    the documentation; both get the merged parameters.
+    the documentation; both get the merged parameters. A model in the body is validated here: FastAPI would read the body
+    once more, and solve dependencies, which no route has.
     """
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        field = self.body_field
+        if field is None or isinstance(field.field_info, File):
+            return
+
+        async def handle(request: Request) -> Response:
+            parameters, problems = field.validate(await merged(request), {}, loc=("body",))
+            if problems:
+                raise RequestValidationError(problems)
+            return await self.endpoint(request=request, parameters=parameters, **request.path_params)
+
+        self.app = request_response(handle)
 
     def get_route_handler(self) -> Handler:
         handle = super().get_route_handler()
-        field = self.body_field
-        if field is None and not self.dependant.query_params:
-            return handle
 
         async def handle_upload(request: Request) -> Response:
             if not request.headers.get("content-type", "").lower().startswith(MULTIPART):
@@ -40,30 +54,13 @@ class ParameterRoute(APIRoute):
             await request.form(max_files=1, max_fields=100)  # read once: FastAPI gets this form
             return await handle(request)
 
-        async def handle_merged(request: Request) -> Response:
-            parameters = await merged(request)
-            if field:
-                return await handle(JsonRequest(request, parameters))
-            query = urlencode(parameters, doseq=True).encode()
+        async def handle_query(request: Request) -> Response:
+            query = urlencode(await merged(request), doseq=True).encode()
             return await handle(Request({**request.scope, "query_string": query}, request.receive))
 
-        return handle_upload if field and isinstance(field.field_info, File) else handle_merged
-
-
-class JsonRequest(Request):
-    """A request whose body is JSON with the given parameters, whatever its client sent."""
-
-    def __init__(self, request: Request, parameters: dict[str, Any]) -> None:
-        headers = [header for header in request.scope["headers"] if header[0] != b"content-type"]
-        headers.append((b"content-type", b"application/json"))
-        super().__init__({**request.scope, "headers": headers}, request.receive)
-        self.parameters = parameters
-
-    async def body(self) -> bytes:
-        return b"{}"
-
-    async def json(self) -> Any:
-        return self.parameters
+        if self.body_field is not None:
+            return handle_upload
+        return handle_query if self.dependant.query_params else handle
 
 
 async def merged(request: Request) -> dict[str, Any]:

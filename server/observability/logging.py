@@ -14,6 +14,7 @@ request_id: ContextVar[str] = ContextVar("request_id", default="")
 """Id of the HTTP request that the current task handles."""
 
 STANDARD_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message"}
+ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str)
 
 
 class JsonFormatter(logging.Formatter):
@@ -31,7 +32,7 @@ class JsonFormatter(logging.Formatter):
         line |= further_fields(record)
         if record.exc_info:
             line["exception"] = stack_frames(record.exc_info[1])
-        return json.dumps(line, ensure_ascii=False, separators=(",", ":"), default=str)
+        return ENCODER.encode(line)
 
 
 class TextFormatter(logging.Formatter):

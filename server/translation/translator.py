@@ -96,7 +96,8 @@ class Translator:
         if missing:
             current = self.catalog is catalog  # it may have been replaced while the cache was read
             texts = tuple([request.texts[number] for number in missing])
-            done = await self._translate(dataclasses.replace(request, texts=texts), listener)
+            remaining = dataclasses.replace(request, texts=texts) if found else request
+            done = await self._translate(remaining, listener)
             if current and self.engine.workers.computation == computation:
                 cache.add([keys[number] for number in missing], done)
         if not found:

@@ -71,7 +71,7 @@ class JobDispatcher:
 
     def accept(self, job: Job, on_progress: Callable[[tuple[int, ...]], None] | None = None) -> asyncio.Future[Any]:
         """Numbers a job and sends it, or keeps it until a worker can take it. Cancelling the future cancels the job."""
-        job = dataclasses.replace(job, id=next(self._ids))
+        job.id = next(self._ids)
         item = InFlightJob(job, asyncio.get_running_loop().create_future(), on_progress)
         item.future.add_done_callback(partial(self._remove, item))
         if not self._in_flight:

@@ -4,7 +4,7 @@
     worker -> API: WorkerReady, ModelLoaded, Started, Progress, TranslationResult, AttentionResult, Failed, StepStats
 
 Every job is answered by exactly one of TranslationResult, AttentionResult, Failed. Times are in seconds; every interval
-is measured with one monotonic clock in one process. No message is changed after it is made.
+is measured with one monotonic clock in one process. No message is changed after it is sent, and a job has its id from then on.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class TranslateJob:
     """Run alone: the job was running when a worker ended and may be the cause."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class AttentionJob:
     """One teacher-forced pass. `target` is without start and end of sentence."""
 
