@@ -108,6 +108,7 @@ def new_app(lifespan: Lifespan | None = None) -> FastAPI:
         version=server_version(),
         description=DESCRIPTION,
         lifespan=lifespan,
+        telemetry={"tracing": False, "metrics": False, "logs": False},  # see middleware/tracing.py
         docs_url=None,  # FastAPI's own pages load scripts from other servers; see routes/pages.py
         redoc_url=None,
     )

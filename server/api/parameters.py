@@ -13,7 +13,7 @@ from fastapi.params import File
 from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import request_response
+from starlette.types import Receive, Scope, Send
 
 from server.errors import InvalidRequest, UnsupportedMediaType
 
@@ -43,7 +43,11 @@ class ParameterRoute(APIRoute):
                 raise RequestValidationError(problems)
             return await self.endpoint(request=request, parameters=parameters, **request.path_params)
 
-        self.app = request_response(handle)
+        async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            response = await handle(Request(scope, receive))
+            await response(scope, receive, send)
+
+        self.app = app
 
     def get_route_handler(self) -> Handler:
         handle = super().get_route_handler()

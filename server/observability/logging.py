@@ -61,6 +61,8 @@ def stack_frames(error: BaseException | None) -> list[str]:
 
 def configure_logging(level: str, format: str) -> None:
     """Sends all log records to standard error. `format` is "json", "text", or "auto", which is text on a terminal."""
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False  # no formatter shows these
+    logging._srcfile = None  # type: ignore[attr-defined]  # nor the line of code that logs
     text = format == "text" or (format == "auto" and sys.stderr.isatty())
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(TextFormatter() if text else JsonFormatter())

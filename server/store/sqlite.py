@@ -9,6 +9,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -28,6 +29,9 @@ CREATE TABLE expiring (
     value BLOB NOT NULL, UNIQUE (name, id)
 );
 CREATE INDEX by_order ON expiring (name, number, expires, bytes);
+"""
+OLDEST = """
+SELECT MAX(number), TOTAL(bytes) FROM (SELECT number, bytes FROM expiring WHERE name = ? ORDER BY number LIMIT ?)
 """
 LOCK_SECONDS = 2.0
 PAGE_BYTES = 4096
@@ -143,19 +147,20 @@ class SQLiteStore(Store):
         empty."""
         self.database.execute("BEGIN IMMEDIATE")
         now = time.time()
-        self.database.executemany(
-            "INSERT OR REPLACE INTO expiring (name, id, expires, bytes, value) VALUES (?, ?, ?, ?, ?)",
-            [(collection, id, now + bounds.seconds, RECORD_BYTES + len(value), value) for id, value in records],
-        )
+        # One statement for all: each execution hands the interpreter's lock to the other threads and back.
+        rows = [(collection, id, now + bounds.seconds, RECORD_BYTES + len(value), value) for id, value in records]
+        places = ", ".join(["(?, ?, ?, ?, ?)"] * len(rows))
+        insert = f"INSERT OR REPLACE INTO expiring (name, id, expires, bytes, value) VALUES {places}"  # noqa: S608
+        self.database.execute(insert, list(chain.from_iterable(rows)))
         self.database.execute("DELETE FROM expiring WHERE name = ? AND expires <= ?", (collection, now))
         query = "SELECT COUNT(*), TOTAL(bytes) FROM expiring WHERE name = ?"
         count, total = self.database.execute(query, (collection,)).fetchone()
-        oldest = 0
-        query = "SELECT number, bytes FROM expiring WHERE name = ? ORDER BY number"
-        for number, size in self.database.execute(query, (collection,)):
-            if count <= bounds.size and total <= bounds.bytes // 2:
+        oldest, removed = self.database.execute(OLDEST, (collection, max(0, count - bounds.size))).fetchone()
+        query = "SELECT number, bytes FROM expiring WHERE name = ? AND number > ? ORDER BY number"
+        for number, size in self.database.execute(query, (collection, oldest or 0)):
+            if total - removed <= bounds.bytes // 2:
                 break
-            oldest, count, total = number, count - 1, total - size
+            oldest, removed = number, removed + size
         self.database.execute("DELETE FROM expiring WHERE name = ? AND number <= ?", (collection, oldest))
 
     def failure(self, error: Exception) -> StateUnreachable:

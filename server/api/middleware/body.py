@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.api.errors import error_response
@@ -30,7 +29,7 @@ class RequestBody:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        length = Headers(scope=scope).get("content-length", "")
+        length = dict(scope["headers"]).get(b"content-length", b"")
         too_large = length.isdigit() and int(length) > self.limit
         body, more = bytearray(), True
         while more and not too_large:

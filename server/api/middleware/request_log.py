@@ -8,7 +8,6 @@ import re
 import time
 from collections.abc import Sequence
 
-from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.api.errors import error_response
@@ -86,7 +85,7 @@ class RequestLog:
 
 def request_identity(scope: Scope) -> str:
     """Returns the id of the request: the caller's, or a random one."""
-    given = Headers(scope=scope).get("x-request-id", "")
+    given = dict(scope["headers"]).get(b"x-request-id", b"").decode("latin-1")
     return given if ID.fullmatch(given) else os.urandom(16).hex()
 
 
