@@ -208,7 +208,10 @@ class _Vocabulary:
 
     def encoded(self, text: str) -> list[int]:
         """Returns the ids of the pieces of a text."""
-        return self.ids(self._processor.encode(text, out_type=str))
+        ids: list[int] = (
+            self._processor.encode(text) if self._own else self.ids(self._processor.encode(text, out_type=str))
+        )
+        return ids
 
     def decode(self, ids: Sequence[int]) -> str:
         """Returns the text of the pieces with these ids."""

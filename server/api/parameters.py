@@ -41,7 +41,8 @@ class ParameterRoute(APIRoute):
             parameters, problems = field.validate(await merged(request), {}, loc=("body",))
             if problems:
                 raise RequestValidationError(problems)
-            return await self.endpoint(request=request, parameters=parameters, **request.path_params)
+            response: Response = await self.endpoint(request=request, parameters=parameters, **request.path_params)
+            return response
 
         async def app(scope: Scope, receive: Receive, send: Send) -> None:
             response = await handle(Request(scope, receive))

@@ -8,6 +8,7 @@ import sys
 import time
 import traceback
 from contextvars import ContextVar
+from datetime import UTC, datetime
 from itertools import filterfalse
 
 request_id: ContextVar[str] = ContextVar("request_id", default="")
@@ -22,7 +23,7 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, object] = {
-            "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z",
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")[:-6] + "Z",
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
@@ -62,7 +63,7 @@ def stack_frames(error: BaseException | None) -> list[str]:
 def configure_logging(level: str, format: str) -> None:
     """Sends all log records to standard error. `format` is "json", "text", or "auto", which is text on a terminal."""
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False  # no formatter shows these
-    logging._srcfile = None  # type: ignore[attr-defined]  # nor the line of code that logs
+    logging._srcfile = None  # nor the line of code that logs
     text = format == "text" or (format == "auto" and sys.stderr.isatty())
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(TextFormatter() if text else JsonFormatter())

@@ -13,7 +13,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import fields
-from functools import partial
+from functools import lru_cache, partial
 from operator import attrgetter
 from sys import getsizeof
 from typing import TYPE_CHECKING
@@ -81,7 +81,7 @@ class ResultCache:
             values.append(request.accepted)
             if len(request.texts) > 1:  # their languages are detected together, each with the others as evidence
                 values.append(request.texts)
-        common = hashlib.sha256(f"{values!r}\n".encode())  # repr has escaped line ends and surrogates
+        common = _hash_of(*values)
         keys = []
         for text in request.texts:
             key = common.copy()
@@ -154,6 +154,12 @@ class ResultCache:
 
     def _remove(self, key: bytes) -> None:
         self.bytes -= self._entries.pop(key)[1]
+
+
+@lru_cache(maxsize=256)
+def _hash_of(*values: object) -> hashlib._Hash:
+    """Returns the SHA-256 of values, of which few are different: those of all texts with the same options."""
+    return hashlib.sha256(f"{values!r}\n".encode())  # repr has escaped line ends and surrogates
 
 
 def size_of(translation: Translation) -> int:
