@@ -44,8 +44,9 @@ def failing(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "add", fail)
 
 
-def test_records_are_bounded_by_number_and_survive_a_restart(any_store):
+def test_records_are_bounded_by_number_and_survive_a_restart(any_store, monkeypatch):
     async def scenario(store: Store) -> None:
+        monkeypatch.setattr("server.store.history.RECENT_SECONDS", 0.0)  # waits for no other server
         records = [record(f"Text {i} äöü") for i in range(20)]
         history = History(store, BOUNDS)
         for each in records:
@@ -131,5 +132,6 @@ def test_a_damaged_record_is_not_found(any_store, text):
 def test_translations_of_one_server_are_found_by_another(serve, redis):
     first, second = (serve(state=redis) for _ in range(2))
     id = first.post("/translate", json=HELLO).json()["id"]
+    first.portal.call(first.app.state.services.history.flush)
     for client in (second, first):
         assert client.get("/attention", params={"id": id}).status_code == 200

@@ -56,7 +56,7 @@ def test_an_outage_leaves_translations_and_ends_by_itself(serve, tmp_path):
 
     def answers(client: TestClient) -> list[int]:
         return [
-            client.get("/attention", params={"id": new_id()}).status_code,
+            client.get("/attention", params={"id": new_id(1_000_000)}).status_code,
             client.get("/v2/usage").status_code,
             client.get("/v2/glossaries").status_code,
             client.post("/v2/glossaries", json=GLOSSARY).status_code,
