@@ -156,7 +156,10 @@ def test_the_drain_time_ends_the_server():
 def test_requests_sent_before_the_signal_are_answered_though_they_were_not_read():
     with running(FakeEngine()) as (url, server):
         kept_alive = raw_request(url, BODY)
-        assert kept_alive.recv(65_536).startswith(b"HTTP/1.1 200")
+        answer = b""
+        while not answer.endswith(b"}"):  # the head may come before the body
+            answer += kept_alive.recv(65_536)
+        assert answer.startswith(b"HTTP/1.1 200")
         busy, free = threading.Event(), threading.Event()
 
         def block() -> None:

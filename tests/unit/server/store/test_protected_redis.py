@@ -26,7 +26,7 @@ def use_everything(first: TestClient, second: TestClient, secret: str) -> None:
     """Uses all that servers share."""
     key = {"headers": {"Authorization": f"DeepL-Auth-Key {secret}"}}
     id = first.post("/translate", json=HELLO, **key).json()["id"]
-    first.portal.call(first.app.state.services.history.flush)
+    first.portal.call(first.app.state.services.history.flush)  # type: ignore[call-arg]
     assert second.get("/attention", params={"id": id}, **key).status_code == 200
     glossary = first.post("/v2/glossaries", json=GLOSSARY, **key).json()["glossary_id"]
     assert second.post("/translate", json=HELLO | {"glossary": glossary}, **key).status_code == 200
