@@ -129,6 +129,7 @@ def test_on_another_processor_pytorch_decodes_and_the_reason_is_reported(
     assert ready.details["reason"].endswith("riscv64 PyTorch decodes, slower.")
 
 
+@pytest.mark.slow  # it may have to be compiled
 def test_the_requested_instruction_set_is_used(tmp_path: Path) -> None:
     try:
         build(isa="avx2")
