@@ -65,6 +65,7 @@ class BeamSearch(Search):
             del ranked[self.width - len(self._finished) :]
         parents: list[int] = []
         live: list[_Beam] = []
+        least = -math.inf  # of a live row
         ended: list[tuple[int, int, float]] = []
         for rank, (total, parent, token, score) in enumerate(ranked):
             row = self._live[parent]
@@ -74,12 +75,13 @@ class BeamSearch(Search):
                     reason = "length" if last and self._forced_end else "stop"
                     self._finish(_Beam(row.tokens, (*row.scores, score), total), reason)
                 continue
-            if len(live) < self.width:
+            if len(live) < self.width and total >= least:
                 live.append(_Beam((*row.tokens, token), (*row.scores, score), total))
                 parents.append(parent)
                 if last and rank < self.width:
                     self._finish(live[-1], "length")
-        self._prune(live, parents)
+                elif not last:
+                    least = live[0].total - self._threshold
         if self._options.trace:
             chosen = tuple((p, beam.tokens[-1], beam.total) for p, beam in zip(parents, live, strict=True))
             self.trace.append(TraceStep(traced_candidates(ids, scores), chosen, tuple(ended)))
@@ -97,12 +99,6 @@ class BeamSearch(Search):
             ]
         ranked.sort(key=_total, reverse=True)  # stable: equal ones keep their order
         return ranked[: 2 * self.width]
-
-    def _prune(self, live: list[_Beam], parents: list[int]) -> None:
-        """Removes the rows below the threshold from `live` (best first) and `parents`."""
-        while live and live[-1].total < live[0].total - self._threshold:
-            live.pop()
-            parents.pop()
 
     def _next(self, live: list[_Beam], parents: list[int], step: int) -> list[int]:
         self.done = not live or step >= self._limit or self._settled(live, step)

@@ -368,7 +368,7 @@ class CpuBackend:
         return where
 
     def _check_slots(self, slots: Int32) -> None:
-        if slots.size and (slots.min() < 0 or slots.max() >= self.slots):
+        if slots.size and slots.view(np.uint32).max() >= self.slots:  # negative ones are large
             raise ValueError(f"Slots are numbered 0 to {self.slots - 1}.")
 
     def _call(self, name: str, *arguments: object) -> None:
