@@ -64,7 +64,7 @@ class PublishedModels:
         }
         server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, directory=str(path)))
         server.daemon_threads = True
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         self.server = server
         self.models: dict[str, Any] = {"en-de": [self.entry], "fr-en": [self.entry]}
 
