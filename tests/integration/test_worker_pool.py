@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from model.search.options import DecodingOptions
+from server.engine.client import worker_supervisor
 from server.engine.client.status import WorkerFailure
 from server.engine.client.worker_pool import WorkerPool
 from server.engine.ipc.messages import AttentionJob, AttentionResult, StepStats, TranslateJob, TranslationResult
@@ -99,7 +100,7 @@ async def test_every_job_is_answered_and_the_statistics_add_up() -> None:
         assert sum(s.prefill_tokens for s in made.stats) == sum(map(len, texts))
         assert sum(s.prefill_sequences for s in made.stats) == len(texts)
         assert sum(rows for s in made.stats for rows, _ in s.steps) == sum(map(len, texts))
-        assert made.stats[-1].running == made.stats[-1].waiting == made.stats[-1].slots_used == 0
+        assert made.stats[-1].running == made.stats[-1].waiting == 0
         status = made.workers.status()
         assert status.ready and status.models == ("m",) and status.in_flight == 0 and status.restarts == 0
 
@@ -173,11 +174,10 @@ async def test_a_hanging_job_is_refused_although_its_callers_gave_up() -> None:
         assert await kind_of(made.submit(bad)) == "poison"
 
 
-async def test_a_worker_that_dies_without_a_cause_blames_no_job() -> None:
+async def test_a_worker_that_dies_without_a_cause_blames_no_job(monkeypatch: pytest.MonkeyPatch) -> None:
     """The worker answers no job: waiting callers get an error that no worker is available, and no job is refused."""
+    monkeypatch.setattr(worker_supervisor, "_MAX_PAUSE", 0.0)
     async with crew(Path("dying")) as made:
-        for worker in made.workers._workers:
-            worker._pause = lambda: 0.0  # type: ignore[method-assign]
         futures = [made.submit(text) for text in sources(5)]
         assert {await kind_of(future) for future in futures} == {"unavailable"}
         await made.workers.unload("m")
@@ -357,12 +357,13 @@ def open_files() -> int:
 
 
 @pytest.mark.parametrize("command", [(sys.executable, "-c", "raise SystemExit(3)"), ("/no/such/program",)])
-async def test_a_worker_that_never_starts_leaves_no_caller_waiting(command: tuple[str, ...]) -> None:
+async def test_a_worker_that_never_starts_leaves_no_caller_waiting(
+    command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_supervisor, "_MAX_PAUSE", 0.0)
     before = open_files()
     workers = WorkerPool(WorkerOptions(), lambda stats: None, command)
     await workers.start()
-    for worker in workers._workers:
-        worker._pause = lambda: 0.0  # type: ignore[method-assign]
     loading = asyncio.ensure_future(workers.load("m", FAST))
     await asyncio.sleep(0)
     future = workers.submit(TranslateJob(0, "m", (1,), GREEDY))

@@ -17,7 +17,7 @@ from itertools import count
 from typing import Any, TypeVar
 
 from server.engine.client.crash_history import CrashHistory, Job
-from server.engine.client.model_registry import ModelRegistry
+from server.engine.client.registered_model import RegisteredModel
 from server.engine.client.status import WorkerFailure
 from server.engine.client.worker_supervisor import WorkerExit, WorkerSupervisor
 from server.engine.ipc.messages import Answer, Cancel, Failed, FailureKind, Progress
@@ -47,8 +47,8 @@ class JobDispatcher:
     """Dispatches jobs to the least loaded of `workers` that has their model; both arguments are shared with the
     owner."""
 
-    def __init__(self, workers: list[WorkerSupervisor], registry: ModelRegistry) -> None:
-        self._workers, self._registry = workers, registry
+    def __init__(self, workers: list[WorkerSupervisor], models: dict[str, RegisteredModel]) -> None:
+        self._workers, self._models = workers, models
         self._in_flight: dict[int, InFlightJob] = {}
         self._backlog: dict[int, InFlightJob] = {}
         """Jobs that no worker can take yet, in order of arrival."""
@@ -77,7 +77,7 @@ class JobDispatcher:
         if not self._in_flight:
             self.idle.clear()
         self._in_flight[job.id] = item
-        model = self._registry.get(job.model)
+        model = self._models.get(job.model)
         if model is not None and model.unloading:
             _fail(item, "unknown_model", f"There is no model named {job.model}.")
         self._dispatch(item)
@@ -139,7 +139,7 @@ class JobDispatcher:
         if item.future.done():
             return
         job = item.job
-        model = self._registry.get(job.model)
+        model = self._models.get(job.model)
         worker = self._least_loaded(job.model)
         if self._closed:
             _fail(item, "cancelled", SHUTDOWN)

@@ -13,14 +13,17 @@ from typing import Any
 
 from server.engine.client.crash_history import Job
 from server.engine.client.job_dispatcher import NO_WORKER, SHUTDOWN, JobDispatcher, notify
-from server.engine.client.model_registry import ModelRegistry
+from server.engine.client.registered_model import RegisteredModel
 from server.engine.client.status import DeviceStatus, WorkerStatus
-from server.engine.client.worker_supervisor import COMMAND, WorkerExit, WorkerSupervisor
+from server.engine.client.worker_supervisor import COMMAND, WorkerEvent, WorkerExit, WorkerSupervisor
 from server.engine.ipc.messages import (
-    Answer,
+    AttentionResult,
+    Failed,
     ModelLoaded,
     Progress,
     StepStats,
+    TranslationResult,
+    WorkerReady,
 )
 from server.engine.ipc.options import NO_DEVICE, WorkerOptions
 
@@ -43,8 +46,8 @@ class WorkerPool:
     ) -> None:
         self._options, self._on_stats, self._command = options, on_stats, command
         self._workers: list[WorkerSupervisor] = []
-        self._registry = ModelRegistry()
-        self._jobs = JobDispatcher(self._workers, self._registry)
+        self._models: dict[str, RegisteredModel] = {}
+        self._jobs = JobDispatcher(self._workers, self._models)
         self._watchdog: asyncio.Task[None] | None = None
         self._closed = False
 
@@ -62,7 +65,7 @@ class WorkerPool:
         except TimeoutError:
             _log.warning("%d jobs did not finish in the grace time", len(self._jobs))
         self._closed = True
-        self._registry.fail_unfinished(SHUTDOWN)
+        self._end_loads(SHUTDOWN)
         self._jobs.close()
         for kill in (False, True):
             for worker in self._workers:
@@ -75,7 +78,7 @@ class WorkerPool:
             self._watchdog.cancel()
 
     def _add_worker(self) -> None:
-        worker = WorkerSupervisor(len(self._workers), self._options, self._command, self)
+        worker = WorkerSupervisor(len(self._workers), self._options, self._command, self._on_event)
         self._workers.append(worker)
         worker.start()
 
@@ -96,7 +99,10 @@ class WorkerPool:
     async def load(self, model: str, folder: Path) -> ModelLoaded:
         """Loads a model into every worker; waits for a worker that is still starting. `model` names the content of the
         folder: a model that is loaded is not loaded again. `error` of the answer says why it cannot be loaded."""
-        registered = self._registry.register(model, str(folder))
+        registered = self._models.get(model)
+        if registered is None or registered.error is not None:
+            registered = self._models[model] = RegisteredModel(model, str(folder))
+        registered.unloading = False
         self._jobs.clear_crashes()
         for worker in self._workers:
             self._load_next(worker)
@@ -104,16 +110,17 @@ class WorkerPool:
 
     async def unload(self, model: str) -> None:
         """Accepts no further jobs for this model, and unloads it when those accepted are finished."""
-        registered = self._registry.get(model)
+        registered = self._models.get(model)
         if registered is None:
             return
         registered.unloading = True
         futures = self._jobs.futures(model)
         if futures:
             await asyncio.wait(futures)
-        if not registered.unloading or self._registry.get(model) is not registered:
+        if not registered.unloading or self._models.get(model) is not registered:
             return  # it was loaded again in the meantime
-        self._registry.remove(registered)
+        registered.resolve("The model was unloaded.")
+        del self._models[model]
         for worker in self._workers:
             if model in worker.loaded:
                 worker.unload(model)
@@ -122,10 +129,14 @@ class WorkerPool:
         """Loads the next model that a worker does not have, one at a time."""
         if worker.ready is None or worker.loading is not None or self._closed:
             return
-        for model in self._registry:
+        for model in self._models.values():
             if model.name not in worker.loaded and model.error is None:
                 worker.load(model.name, model.folder)
                 return
+
+    def _end_loads(self, error: str) -> None:
+        for model in self._models.values():
+            model.resolve(error)
 
     # -- jobs ----------------------------------------------------------------------------------------------------------
 
@@ -145,7 +156,7 @@ class WorkerPool:
         up = [worker for worker in self._workers if worker.ready is not None]
         first = up[0].ready if up else None
         served = {name for worker in up for name in worker.loaded}
-        expected = {model.name for model in self._registry if model.settled and not model.unloading}
+        expected = {model.name for model in self._models.values() if model.settled and not model.unloading}
         return WorkerStatus(
             ready=any(worker.loaded and expected <= worker.loaded for worker in up),
             device=first.device if first else self._options.device,
@@ -154,7 +165,7 @@ class WorkerPool:
             details=dict(first.details) if first else {},
             restarts=sum(worker.restarts for worker in self._workers),
             models=tuple(sorted(served)),
-            errors={model.name: model.error for model in self._registry if model.error is not None},
+            errors={model.name: model.error for model in self._models.values() if model.error is not None},
             workers=tuple(
                 DeviceStatus(worker.name, worker.ready is not None, worker.pid, worker.restarts, len(worker.pending))
                 for worker in self._workers
@@ -166,38 +177,44 @@ class WorkerPool:
 
     # -- events of the workers -----------------------------------------------------------------------------------------
 
-    def on_ready(self, worker: WorkerSupervisor) -> None:
-        """Loads the models into a worker that has started. The first one reports how many devices there are."""
-        devices = 1 if worker.ready is None else worker.ready.device_count
-        limit = min(devices, self._options.devices or devices)
-        while len(self._workers) < limit and worker.index == 0:
-            self._add_worker()
-        self._load_next(worker)
+    def _on_event(self, worker: WorkerSupervisor, event: WorkerEvent) -> None:
+        match event:
+            case TranslationResult() | AttentionResult() | Failed():
+                self._jobs.on_answer(event)
+            case Progress():
+                self._jobs.on_progress(event)
+            case StepStats():
+                notify(self._on_stats, event)
+            case WorkerReady(device_count=devices):
+                if worker.index == 0:  # the first worker reports how many devices there are
+                    while len(self._workers) < min(devices, self._options.devices or devices):
+                        self._add_worker()
+                self._load_next(worker)
+            case ModelLoaded():
+                self._on_loaded(worker, event)
+            case WorkerExit():
+                self._on_exit(worker, event)
 
-    def on_answer(self, answer: Answer) -> None:
-        self._jobs.on_answer(answer)
-
-    def on_progress(self, progress: Progress) -> None:
-        self._jobs.on_progress(progress)
-
-    def on_loaded(self, worker: WorkerSupervisor, loaded: ModelLoaded) -> None:
-        """Records a load, sends the jobs that waited for it, and loads the next model. A model that was unloaded in the
-        meantime is unloaded from this worker too."""
-        if self._registry.get(loaded.model) is None and loaded.model in worker.loaded:
-            worker.unload(loaded.model)
-        others = [other for other in self._workers if other.ready is not None]
-        self._registry.record_load(loaded, others)
+    def _on_loaded(self, worker: WorkerSupervisor, loaded: ModelLoaded) -> None:
+        """Records a load, which has succeeded when all workers have the model, sends the jobs that waited for it, and loads
+        the next model. A model that was unloaded in the meantime is unloaded from this worker too."""
+        model = self._models.get(loaded.model)
+        if model is None:
+            if loaded.model in worker.loaded:
+                worker.unload(loaded.model)
+        elif loaded.error is not None:
+            model.fail(loaded.error)
+        elif all(model.name in other.loaded for other in self._workers if other.ready is not None):
+            model.load_failures = 0
+            model.resolve(seconds=loaded.seconds)
         self._jobs.dispatch_backlog()
         self._load_next(worker)
 
-    def on_stats(self, stats: StepStats) -> None:
-        notify(self._on_stats, stats)
-
-    def on_exit(self, worker: WorkerSupervisor, ended: WorkerExit) -> None:
+    def _on_exit(self, worker: WorkerSupervisor, ended: WorkerExit) -> None:
         """Sends the jobs of an ended worker again, and counts its exit against the model that it was loading."""
-        if ended.loading is not None:
-            self._registry.record_exit(ended.loading)
+        if ended.loading in self._models:
+            self._models[ended.loading].record_exit()
         self._jobs.on_exit(ended)
         if self._jobs.broken:
-            self._registry.fail_unfinished(NO_DEVICE if worker.no_device else NO_WORKER)
+            self._end_loads(NO_DEVICE if worker.no_device else NO_WORKER)
         self._jobs.dispatch_backlog()

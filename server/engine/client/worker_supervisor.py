@@ -6,20 +6,19 @@ import asyncio
 import logging
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from server.engine.client.crash_history import Job
 from server.engine.client.worker_subprocess import WorkerSubprocess
 from server.engine.ipc.messages import (
-    Answer,
     AttentionJob,
     AttentionResult,
     Failed,
+    FromWorker,
     LoadModel,
     ModelLoaded,
-    Progress,
     Started,
     StepStats,
     ToWorker,
@@ -32,7 +31,8 @@ from server.engine.ipc.options import NO_DEVICE_STATUS, WorkerOptions
 
 COMMAND = (sys.executable, "-m", "server.engine.worker")
 """Starts a worker process: a fresh interpreter, not a fork."""
-_MAX_PAUSE = 30.0
+_FIRST_PAUSE, _MAX_PAUSE = 0.25, 30.0
+"""Seconds before a start after two failures in a row, which double with each further one."""
 _HEALTHY_SECONDS = 10.0
 """A worker that was up for this long restarts at once when it ends."""
 
@@ -49,21 +49,20 @@ class WorkerExit:
     loading: str | None
 
 
-class WorkerEvents(Protocol):
-    """Receives what happens to a worker."""
-
-    def on_ready(self, worker: WorkerSupervisor) -> None: ...
-    def on_answer(self, answer: Answer) -> None: ...
-    def on_progress(self, progress: Progress) -> None: ...
-    def on_loaded(self, worker: WorkerSupervisor, loaded: ModelLoaded) -> None: ...
-    def on_stats(self, stats: StepStats) -> None: ...
-    def on_exit(self, worker: WorkerSupervisor, ended: WorkerExit) -> None: ...
+WorkerEvent = FromWorker | WorkerExit
 
 
 class WorkerSupervisor:
-    """Starts the worker of device `index`, restarts it when it ends, and kills it when it hangs."""
+    """Starts the worker of device `index`, restarts it when it ends, and kills it when it hangs. `on_event` is called with
+    each message of the worker, and when it has ended."""
 
-    def __init__(self, index: int, options: WorkerOptions, command: Sequence[str], events: WorkerEvents) -> None:
+    def __init__(
+        self,
+        index: int,
+        options: WorkerOptions,
+        command: Sequence[str],
+        on_event: Callable[[WorkerSupervisor, WorkerEvent], None],
+    ) -> None:
         self.index = index
         self.ready: WorkerReady | None = None
         self.loaded: set[str] = set()
@@ -80,7 +79,7 @@ class WorkerSupervisor:
         self.stats: StepStats | None = None
         self.name = f"{options.device}:{index}"
         """torch's name of the device, once the worker has reported it."""
-        self._options, self._command, self._events = options, command, events
+        self._options, self._command, self._on_event = options, command, on_event
         self._process: WorkerSubprocess | None = None
         self._running: set[int] = set()
         self._waited = self._silent = 0.0
@@ -97,7 +96,7 @@ class WorkerSupervisor:
     # -- control -------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Starts the process; `on_ready` follows, or `on_exit` and another start."""
+        """Starts the process; WorkerReady follows, or WorkerExit and another start."""
         self._restart = None
         self._waited = 0.0
         self._aborted = False
@@ -179,35 +178,30 @@ class WorkerSupervisor:
                 self.pending.pop(id, None)
                 self._running.discard(id)
                 self.failures = 0
-                self._events.on_answer(message)
             case Started(ids=ids):
                 self._running.update(ids)
-            case Progress():
-                self._events.on_progress(message)
             case StepStats():
                 self.stats = message
-                self._events.on_stats(message)
             case WorkerReady():
                 self._on_ready(message)
             case ModelLoaded(model=model, error=error):
                 self.loading = None
                 if error is None:
                     self.loaded.add(model)
-                self._events.on_loaded(self, message)
+        self._on_event(self, message)
 
     def _on_ready(self, message: WorkerReady) -> None:
-        """Logs a change of the backend, and reports the first message of a process."""
+        """Logs a change of the backend. The first message of a process says that it is up."""
         reason = message.details.get("reason")
         before = (self.ready.engine, self.ready.details.get("reason")) if self.ready else None
         if message.engine and before != (message.engine, reason):
             suffix = f": {reason}" if reason else ""
             _log.info("worker %d decodes with the %s engine%s", self.index, message.engine, suffix)
-        first, self.ready = self.ready is None, message
-        self.name = message.device
-        if first:
+        if self.ready is None:
             self._up_since = time.monotonic()
             self._was_ready = True
-            self._events.on_ready(self)
+        self.ready = message
+        self.name = message.device
 
     def _on_exit(self, code: int) -> None:
         healthy = self.ready is not None and time.monotonic() - self._up_since >= _HEALTHY_SECONDS
@@ -216,18 +210,15 @@ class WorkerSupervisor:
         self._process, self.ready, self.loading, self.stats = None, None, None, None
         self.pending, self._running, self.loaded = {}, set(), set()
         self.no_device = code == NO_DEVICE_STATUS and not self._was_ready
-        if self._stopped or self.no_device:
-            self._events.on_exit(self, ended)
-            return
+        if not (self._stopped or self.no_device):
+            self._restart_later(code, healthy)
+        self._on_event(self, ended)
+
+    def _restart_later(self, code: int, healthy: bool) -> None:
         self.failures = 1 if healthy else self.failures + 1
         self.restarts += 1
-        pause = self._pause()
+        pause = 0.0 if self.failures <= 1 else min(_MAX_PAUSE, _FIRST_PAUSE * 2.0 ** (self.failures - 2))
         _log.error(
             "worker %d ended with code %d; restarting in %.1f s", self.index, code, pause, extra={"worker_code": code}
         )
         self._restart = asyncio.get_running_loop().call_later(pause, self.start)
-        self._events.on_exit(self, ended)
-
-    def _pause(self) -> float:
-        """Seconds before the next start: none after the first failure, then doubling."""
-        return 0.0 if self.failures <= 1 else min(_MAX_PAUSE, 0.125 * 2.0 ** (self.failures - 1))

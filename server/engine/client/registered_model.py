@@ -1,0 +1,45 @@
+"""A model that every worker should have, and the state of its load. It outlives the workers."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from server.engine.ipc.messages import ModelLoaded
+
+_MAX_LOAD_FAILURES = 3
+"""Ends of workers that were loading a model, after which it is not loaded again."""
+
+
+@dataclass(slots=True, eq=False)
+class RegisteredModel:
+    """A model that workers should load. `name` stands for one content of the folder; `outcome` is what callers of `load`
+    await."""
+
+    name: str
+    folder: str
+    outcome: asyncio.Future[ModelLoaded] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    error: str | None = None
+    load_failures: int = 0
+    unloading: bool = False
+
+    @property
+    def settled(self) -> bool:
+        """Whether it was loaded once, so that every worker should have it."""
+        return self.outcome.done() and self.error is None
+
+    def resolve(self, error: str | None = None, seconds: float = 0.0) -> None:
+        """Answers the callers of `load`, if they wait. After an error a worker that starts later loads it nevertheless."""
+        if not self.outcome.done():
+            self.outcome.set_result(ModelLoaded(self.name, seconds, error))
+
+    def fail(self, error: str) -> None:
+        """Ends the load with an error: no worker tries it again."""
+        self.error = error
+        self.resolve(error)
+
+    def record_exit(self) -> None:
+        """A worker ended while it loaded the model."""
+        self.load_failures += 1
+        if self.load_failures >= _MAX_LOAD_FAILURES:
+            self.fail("The model worker died while it loaded this model.")
