@@ -155,7 +155,7 @@ class StateCollector(Collector):
         restarts = CounterMetricFamily("attentive_worker_restarts", "Workers that were started again.")
         restarts.add_metric((), status.restarts)
         yield from (up, models, restarts)
-        used, total = (sum(getattr(report, f"slots_{name}") for report in status.reports) for name in ("used", "total"))
+        used, total = sum(r.slots_used for r in status.reports), sum(r.slots_total for r in status.reports)
         for name, help, value in (
             ("attentive_requests_running", "Sentences being decoded.", sum(r.running for r in status.reports)),
             ("attentive_requests_waiting", "Sentences waiting in the worker.", sum(r.waiting for r in status.reports)),

@@ -100,7 +100,7 @@ async def test_every_job_is_answered_and_the_statistics_add_up() -> None:
         assert sum(s.prefill_tokens for s in made.stats) == sum(map(len, texts))
         assert sum(s.prefill_sequences for s in made.stats) == len(texts)
         assert sum(rows for s in made.stats for rows, _ in s.steps) == sum(map(len, texts))
-        assert made.stats[-1].running == made.stats[-1].waiting == 0
+        assert made.stats[-1].running == made.stats[-1].waiting == made.stats[-1].slots_used == 0
         status = made.workers.status()
         assert status.ready and status.models == ("m",) and status.in_flight == 0 and status.restarts == 0
 

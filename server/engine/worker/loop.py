@@ -128,6 +128,7 @@ class WorkerLoop:
         running = self._scheduler.running
         stats, self._stats = self._stats, StepStats()
         stats.running, stats.waiting = len(running), len(self._scheduler) - len(running)
+        stats.slots_used, stats.slots_total = self._scheduler.slots
         if stats.steps or stats.prefill_sequences or stats.attention_jobs or self._outbox:
             self._outbox.insert(0, stats)
         for sequence in running:

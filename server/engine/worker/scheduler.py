@@ -71,6 +71,13 @@ class Scheduler:
         return [sequence for queue in self._queues.values() for sequence in queue.running.values()]
 
     @property
+    def slots(self) -> tuple[int, int]:
+        """Slots in use, and all slots."""
+        free = sum(len(queue.free) for queue in self._queues.values())
+        total = sum(queue.slots for queue in self._queues.values())
+        return total - free, total
+
+    @property
     def _interactive(self) -> bool:
         """Whether interactive sequences run or wait."""
         return any(queue.interactive_needed for queue in self._queues.values())
