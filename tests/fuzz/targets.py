@@ -88,8 +88,10 @@ def losses(text: str, language: str, limit: int) -> Iterator[str]:
     if html.unescape(rendered) != html.unescape(text):
         yield "markup"
     for xml in (True, False):
-        masked = mask(text, TagRules(xml, frozenset({"x"}), frozenset({"p"})))
-        if masked.restore(masked.text, xml=False).encode() != text.encode():
+        document = text.replace("&", "+") if xml else text  # in XML, text is escaped
+        masked = mask(document, TagRules(xml, frozenset({"x"}), frozenset({"p"})))
+        restored = masked.restore(masked.text, xml)
+        if (html.unescape(restored) if xml else restored) != document:
             yield "masking"
 
 

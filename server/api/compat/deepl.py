@@ -69,6 +69,8 @@ async def translate(request: Request, parameters: DeeplParameters) -> Response:
         parameters.tag_handling == "xml",
         frozenset(tag.lower() for tag in parameters.ignore_tags or ()),
         frozenset(tag.lower() for tag in parameters.splitting_tags or ()),
+        frozenset(tag.lower() for tag in parameters.non_splitting_tags or ()),
+        parameters.outline_detection is not False,
     )
     masks = [mask(text, rules) for text in texts] if parameters.tag_handling else []
     translations = await services.translator.translate(

@@ -6,7 +6,15 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, StrictStr, ValidationInfo
 
-from server.api.schemas.base import Code, OptionalCode, OptionalText, Parameters, UploadParameters, list_of_one
+from server.api.schemas.base import (
+    Code,
+    OptionalBool,
+    OptionalCode,
+    OptionalText,
+    Parameters,
+    UploadParameters,
+    list_of_one,
+)
 from server.errors import InvalidRequest
 
 
@@ -83,6 +91,10 @@ class DeeplParameters(TranslationParameters):
     )
     ignore_tags: Tags = Field(default=None, description="Elements whose content is not translated.")
     splitting_tags: Tags = Field(default=None, description="XML elements that end a sentence.")
+    non_splitting_tags: Tags = Field(default=None, description="XML elements that do not end a sentence.")
+    outline_detection: OptionalBool = Field(
+        default=None, description="Whether XML elements that hold whole texts end a sentence; the default is true."
+    )
     model_type: Annotated[
         Literal["quality_optimized", "prefer_quality_optimized", "latency_optimized"] | None, BeforeValidator(_text_of)
     ] = Field(

@@ -29,9 +29,9 @@ BASES: dict[str, dict[str, Any]] = {
 """A request without the parameter of a row, or with another value of it."""
 WITH: dict[str, dict[str, Any]] = {
     "ignore_tags": {"tag_handling": "xml", "text": ["<x>one</x> two"]},
-    "splitting_tags": {"tag_handling": "xml", "text": ["<t>one</t><t>two</t>"]},
-    "non_splitting_tags": {"tag_handling": "xml"},
-    "outline_detection": {"tag_handling": "xml"},
+    "splitting_tags": {"tag_handling": "xml", "text": ["<t>one</t> two"]},
+    "non_splitting_tags": {"tag_handling": "xml", "text": ["<t>one </t><t>two</t>"]},
+    "outline_detection": {"tag_handling": "xml", "text": ["<t>one </t><t>two</t>"]},
     "tag_handling_version": {"tag_handling": "xml"},
     "strict": {"context": "A letter."},
 }

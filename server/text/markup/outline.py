@@ -1,0 +1,142 @@
+"""Finds the elements of XML that hold whole texts, and so separate sentences, among those that format words.
+
+An element beside words of its parent formats words; elements with nothing between them hold texts of their own. Where a
+name is used in both ways, an element beside words is what the name is more often.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from server.text.markup.passages import INLINE, MARKS_LIMIT
+from server.text.markup.xml import Token
+
+BLOCK = frozenset(
+    "p div li ul ol dl dt dd table thead tbody tfoot tr td th h1 h2 h3 h4 h5 h6 blockquote section article para listitem "
+    "entry row".split()
+)
+"""Elements of XHTML and DocBook that never format words."""
+BREAKS = frozenset({"br", "lb", "tab", "line-break", "newline"})
+"""Empty elements of XHTML, TEI, OpenDocument and others between sentences or columns."""
+LINE_END = re.compile(r"&#(?:1[03]|[xX]0*[aAdD]);")
+WORD = re.compile(r"\w")
+
+
+@dataclass(slots=True)
+class _Element:
+    """`words` and `signs` say whether the element has text of its own: with letters or digits, or any. `full` is the
+    number of its children that hold words, and `phrase` says whether words stand beside it or beside an ancestor."""
+
+    start: Token
+    parent: _Element | None = None
+    words: bool = False
+    signs: bool = False
+    full: int = 0
+    phrase: bool = False
+    splits: bool = False
+    outermost: list[Token] = field(default_factory=list)
+    """Of the document: tags, comments and processing instructions that are in no element."""
+
+    def add_text(self, token: Token) -> None:
+        text = token.raw if token.kind == "cdata" else html.unescape(token.raw)
+        self.words = self.words or WORD.search(text) is not None
+        self.signs = self.signs or bool(text.strip())
+        self.splits = self.splits or LINE_END.search(token.raw) is not None
+
+
+def mark_outline(
+    tokens: Sequence[Token],
+    splitting: frozenset[str] = frozenset(),
+    non_splitting: frozenset[str] = frozenset(),
+    detect: bool = True,
+) -> None:
+    """Sets `splits` of the tokens that separate sentences: tags with a lower-case name in `splitting`, those that the
+    outline shows if `detect`, except names in `non_splitting`, and those of elements around one that splits. More tags in
+    one passage than it can hold all split."""
+    for token in tokens:
+        name, breaks = token.name.lower(), detect and token.kind == "empty" and token.local in BREAKS
+        token.splits = token.kind in ("cdata", "doctype") or (
+            token.partner is None and (name in splitting or (breaks and name not in non_splitting))
+        )
+    elements = _elements(tokens)
+    document = elements[0]
+    if not document.words and document.full <= 1:  # nothing stands beside the root
+        for token in document.outermost:
+            token.splits = True
+    holding = _holding_texts(elements) if detect else set()
+    for element in reversed(elements):  # inner elements first
+        name = element.start.name.lower()
+        if (
+            name in splitting
+            or element.splits
+            or element.start.splits
+            or (id(element) in holding and name not in non_splitting)
+        ):
+            if element.parent is not None:
+                element.parent.splits = True
+            if (end := element.start.partner) is not None:
+                element.start.splits = end.splits = True
+    passage: list[Token] = []
+    marks = 0
+    for token in (*tokens, Token("cdata", "", splits=True)):
+        if token.splits:
+            for inline in passage if marks > MARKS_LIMIT else ():
+                inline.splits = inline.kind != "text"
+            passage, marks = [], 0
+        else:
+            passage.append(token)
+            marks += token.raw.count("&") if token.kind == "text" else 1
+
+
+def _elements(tokens: Sequence[Token]) -> list[_Element]:
+    """Returns the elements in the order of their start tags. The first stands for the document."""
+    elements = [_Element(Token("start", ""))]
+    current = elements[0]
+    for token in tokens:
+        if current.parent is None and token.kind in ("start", "other"):
+            current.outermost.append(token)
+        current.splits = current.splits or token.splits  # it must not be moved within a sentence
+        if token.kind in ("text", "cdata"):
+            current.add_text(token)
+        elif token.kind == "start" and token.partner is not None:
+            current = _Element(token, current)
+            elements.append(current)
+        elif token.kind == "end" and token.partner is not None:
+            while current.parent is not None and current.start is not token.partner:
+                current = current.parent
+            if current.parent is not None:
+                current.parent.full += current.words or current.full > 0
+                current = current.parent
+    return elements
+
+
+def _holding_texts(elements: Sequence[_Element]) -> set[int]:
+    """Returns the elements that hold whole texts."""
+    votes: Counter[str] = Counter()
+    alone: set[str] = set()
+    """Names of elements that are the only one with words in their parent."""
+    found: set[int] = set()
+    for element in elements:
+        name, local, parent = element.start.name, element.start.local, element.parent
+        if parent is None or not (element.words or element.full):
+            continue
+        element.phrase = parent.phrase or parent.words
+        html_phrase = local in INLINE and (parent.signs or parent.phrase or parent.start.local in BLOCK)
+        if local in BLOCK:
+            found.add(id(element))
+        elif parent.words or html_phrase:
+            votes[name] -= 1
+        elif parent.full > 1:
+            votes[name] += 1
+            found.add(id(element))
+        elif not parent.phrase:
+            alone.add(name)
+    for element in elements:
+        name = element.start.name
+        if (element.words or element.full) and (votes[name] > 0 or (votes[name] == 0 and name in alone)):
+            found.add(id(element))
+    return found
