@@ -5,13 +5,15 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import lingua
 
 from server.text.frequent_words import greeting_languages
 from server.text.languages import has_letters, primary_subtag, table
+from server.text.other_languages import CERTAIN as CERTAIN_OTHER
+from server.text.other_languages import OTHER_LANGUAGES, OtherLanguages, build_detector, iso_code
 
 log = logging.getLogger(__name__)
 
@@ -21,15 +23,10 @@ DETAILED_LANGUAGES = 24
 """With more languages only trigrams are compared: the full statistics of 75 languages take 1.2 GB."""
 
 
-OTHER_LANGUAGES = "it pt nl ca ro pl sv da nb fi cs hu tr id ru uk el ja zh ko ar he hi th".split()
-"""Languages that are recognized although they may not be served. They take 40 MB and 0.5 s of one core."""
-OTHER_CONFIDENCE = 0.99
-OTHER_LETTERS = 12
-"""A language that is not served is reported only with this confidence and this many letters. In 8,000 sentences of served
-languages this is wrong once in 2,000, and the shorter texts are the less certain ones."""
 ITERATIONS = 3
-UNSURE, LEAST_ALTERNATIVE = 60, 10
-"""A language that is detected with less than the first confidence in percent has alternatives of at least the second."""
+UNSURE, LEAST_ALTERNATIVE, UNDECIDED = 60, 10, 49
+"""A language that is detected with less than the first confidence in percent has alternatives of at least the second. One
+that is not served and not certain has at most the third."""
 TARGET_WEIGHT, ENGLISH_WEIGHT, ACCEPTED_WEIGHT, LEAST_SHARE = 0.1, 3.0, 3.0, 0.2
 """Prior weights of a source language: the target itself; English if it is not the target; a language of the reader; and of
 a language that no other text of the request seems to be in. Chosen with SHARPNESS by the accuracy on short texts."""
@@ -80,7 +77,7 @@ class LanguageDetector:
         self.languages = tuple(sorted(set(languages)))
         self._lock = threading.Lock()
         self._detector: lingua.LanguageDetector | None = None
-        self._others: lingua.LanguageDetector | None = None
+        self._others: OtherLanguages | None = None
         self._codes: dict[lingua.IsoCode639_1, str] = {}
 
     def load(self) -> None:
@@ -96,7 +93,7 @@ class LanguageDetector:
             if len(codes) > 1:
                 self._detector = build_detector(codes, detailed=not many)
             if codes and not many:
-                self._others = build_detector({*codes, *filter(None, map(iso_code, OTHER_LANGUAGES))}, detailed=False)
+                self._others = OtherLanguages(codes.values())
             self._codes = codes
 
     def detect(self, text: str, target: str = "", accepted: Iterable[str] = ()) -> list[DetectedLanguage]:
@@ -118,15 +115,15 @@ class LanguageDetector:
             best = expected
         known = iso in self._codes or iso.name.lower() in OTHER_LANGUAGES
         if best == expected and known and sum(map(str.isalpha, sample)) >= OTHER_TARGET_LETTERS:
-            other = self._other(sample, readable=True)
-            best = other.language if other else expected
+            best = (self._others and self._others.certain(sample)) or expected
         return None if _alike(best, expected) else best
 
     def detect_all(
         self, texts: Sequence[str], target: str = "", accepted: Iterable[str] = ()
     ) -> list[list[DetectedLanguage]]:
-        """Returns for each text of a request every served language with its confidence, best first. All are 0 for a
-        text without letters. A language that is not served comes first if the text is certainly in it.
+        """Returns for each text of a request the language that it is translated from, then every served language and the
+        others that it may be in, best first. All confidences are 0 for a text without letters. A language that is not
+        served comes first if the text is certainly in it, or in a script of no served language.
 
         `target` is the served code of the target, and `accepted` are codes of Accept-Language. Texts of a request are
         usually in one language: the shares of the languages are estimated from all texts with letters (expectation
@@ -161,14 +158,27 @@ class LanguageDetector:
 
     def _guesses(self, sample: str, shares: Mapping[str, float]) -> list[DetectedLanguage]:
         """Returns the languages of one text, best first."""
+        readable = any(shares.values())
+        others = self._others.shares(sample, readable) if self._others else {}
+        served = 1 - sum(others.values())
         ranked = sorted(shares, key=lambda language: (-shares[language], language != "en", language))
-        guesses = [DetectedLanguage(language, round(100 * shares[language])) for language in ranked]
-        if (other := self._other(sample, readable=any(shares.values()))) is not None:
-            return [other, *(DetectedLanguage(guess.language, 0) for guess in guesses)]
-        if guesses and 0 < guesses[0].confidence < UNSURE:
-            rest = tuple([guess for guess in guesses[1:] if guess.confidence >= LEAST_ALTERNATIVE])
-            guesses[0] = DetectedLanguage(guesses[0].language, guesses[0].confidence, rest)
-        return guesses
+        guesses = [DetectedLanguage(language, round(100 * served * shares[language])) for language in ranked]
+        if others and (not readable or max(others.values()) >= CERTAIN_OTHER):
+            best = max(others, key=lambda language: others[language])
+            first = DetectedLanguage(best, round(100 * others.pop(best)))
+        elif not guesses:
+            return []
+        else:
+            first, *guesses = guesses
+            if readable:  # it is translated
+                first = replace(first, confidence=max(1, first.confidence))
+        shown = {code: min(UNDECIDED, round(100 * share)) for code, share in others.items()}
+        guesses += [DetectedLanguage(code, share) for code, share in shown.items() if share >= LEAST_ALTERNATIVE]
+        guesses.sort(key=lambda guess: -guess.confidence)
+        if 0 < first.confidence < UNSURE:
+            likely = tuple([guess for guess in guesses if guess.confidence >= LEAST_ALTERNATIVE])
+            first = replace(first, alternatives=likely)
+        return [first, *guesses]
 
     def _likelihoods(self, sample: str) -> dict[str, float]:
         """Returns for each served language a number proportional to the probability of the text in it."""
@@ -187,26 +197,6 @@ class LanguageDetector:
             return {}
         rest = OTHERS_OF_GREETING / max(1, len(self._codes) - len(served))
         return {language: 1.0 if language in served else rest for language in self._codes.values()}
-
-    def _other(self, sample: str, *, readable: bool) -> DetectedLanguage | None:
-        """Returns a language that is not served and that the text is certainly in. `readable` is False for a text in a
-        script of no served language."""
-        letters = sum(map(str.isalpha, sample))
-        if self._others is None or letters < (OTHER_LETTERS if readable else 1):
-            return None
-        best = self._others.compute_language_confidence_values(sample)[0]
-        iso = best.language.iso_code_639_1
-        if iso in self._codes or best.value < OTHER_CONFIDENCE:
-            return None
-        return DetectedLanguage(iso.name.lower(), round(100 * best.value))
-
-
-def build_detector(codes: Iterable[lingua.IsoCode639_1], *, detailed: bool) -> lingua.LanguageDetector:
-    """Returns a detector with its statistics loaded. Without `detailed` it compares only trigrams."""
-    builder = lingua.LanguageDetectorBuilder.from_iso_codes_639_1(*codes)
-    if not detailed:
-        builder = builder.with_low_accuracy_mode()
-    return builder.with_preloaded_language_models().build()
 
 
 def posterior(likelihoods: Mapping[str, float], weights: Mapping[str, float]) -> dict[str, float]:
@@ -227,9 +217,3 @@ def accepted_languages(header: str | None) -> tuple[str, ...]:
     """Returns the codes of an Accept-Language header, at most five, without their weights."""
     parts = (header or "")[:200].split(",")[:5]
     return tuple([code for part in parts if (code := part.partition(";")[0].strip()) and code != "*"])
-
-
-def iso_code(language: str) -> lingua.IsoCode639_1 | None:
-    """Returns the code of a language in the lingua library, or None if the library does not support it."""
-    code = primary_subtag(language)
-    return getattr(lingua.IsoCode639_1, {"no": "nb", "cmn": "zh", "fil": "tl"}.get(code, code).upper(), None)
