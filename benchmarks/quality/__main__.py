@@ -80,17 +80,9 @@ def measure_server(options: argparse.Namespace, sets: Sequence[DevelopmentSet]) 
 
 
 def _translate_folder(opened: OpenModel, decoding: DecodingOptions, item: DevelopmentSet) -> Translated:
-    with _bar(item) as bar:
-        found = translate_texts(
-            opened.backend,
-            opened.tokenizer,
-            opened.config,
-            item.sources,
-            item.target,
-            decoding,
-            lambda _: bar.update(),
-            opened.generation,
-        )
+    found = translate_texts(
+        opened.backend, opened.tokenizer, opened.config, item.sources, item.target, decoding, opened.generation
+    )
     return found.texts, {"tokens": found.tokens, "cut": found.cut, "unfinished": found.unfinished}
 
 

@@ -3,7 +3,7 @@ itself."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,18 +29,9 @@ call ends."""
 _TRIAL_TOKENS, _TRIAL_STEPS = 12, 4
 
 
-def new_search(
-    options: DecodingOptions,
-    *,
-    start: int,
-    end: int,
-    source: Sequence[int],
-    max_length: int,
-    generation: Generation = DEFAULT_GENERATION,
-) -> Search:
-    """Returns the search for one source (its ids) under `options`: greedy for a beam of 1 and for a given target."""
-    kind = GreedySearch if options.beam_size == 1 or options.target is not None else BeamSearch
-    return kind(options, start=start, end=end, source=source, max_length=max_length, generation=generation)
+def search_kind(options: DecodingOptions) -> type[Search]:
+    """Returns the kind of search under `options`: greedy for a beam of 1 and for a given target."""
+    return GreedySearch if options.beam_size == 1 or options.target is not None else BeamSearch
 
 
 @dataclass(slots=True, eq=False)
@@ -160,17 +151,16 @@ def translate(
     end: int,
     max_length: int,
     generation: Generation = DEFAULT_GENERATION,
-    on_done: Callable[[int], None] = lambda number: None,
 ) -> list[tuple[Hypothesis, ...]]:
     """Decodes every source (ids with tag and end) under the same options, or each under its own. Sentences join the
     batch as slots become free, the longest first.
 
-    Returns the hypotheses in the order of the sources. `on_done` receives the number of each finished source. Raises
-    ValueError where the backend has fewer slots than a beam needs, and for a prefix or target the model cannot read.
+    Returns the hypotheses in the order of the sources. Raises ValueError where the backend has fewer slots than a beam
+    needs, and for a prefix or target the model cannot read.
     """
     each = [options] * len(sources) if isinstance(options, DecodingOptions) else options
     searches = [
-        new_search(own, start=start, end=end, source=source, max_length=max_length, generation=generation)
+        search_kind(own)(own, start=start, end=end, source=source, max_length=max_length, generation=generation)
         for own, source in zip(each, sources, strict=True)
     ]
     driver = SearchDriver(backend, end=end, max_length=max_length, forbidden=generation.forbidden)
@@ -193,7 +183,6 @@ def translate(
             finished = running.pop(number)
             driver.stop(finished)
             free.extend(finished.slots)
-            on_done(number)
     return [search.hypotheses() for search in searches]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sacrebleu.metrics.bleu import BLEU
@@ -61,7 +61,6 @@ def translate_texts(
     texts: Sequence[str],
     target: str,
     options: DecodingOptions,
-    on_done: Callable[[int], None] = lambda number: None,
     generation: Generation = DEFAULT_GENERATION,
 ) -> Translations:
     """Translates each text, one sentence, into language `target`; `generation` has what `options` do not set. Longer
@@ -78,7 +77,6 @@ def translate_texts(
         end=config.eos_id,
         max_length=limit,
         generation=generation,
-        on_done=on_done,
     )
     best = [hypotheses[0] for hypotheses in ranked]
     return Translations(

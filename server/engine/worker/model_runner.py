@@ -6,7 +6,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from model.analysis.pair_alignment import WordedSentence, WordEvidence, word_evidence
 from model.backends.interface import InspectableBackend
-from model.search.driver import RunningSearch, SearchDriver
+from model.search.driver import RunningSearch, SearchDriver, search_kind
 from server.engine.ipc.messages import (
     AttentionJob,
     AttentionResult,
@@ -16,9 +16,9 @@ from server.engine.ipc.messages import (
     WorkerReady,
 )
 from server.engine.ipc.options import WorkerOptions
-from server.engine.worker import job_check
 from server.engine.worker.backend_loader import LoadedModel, try_to_open
 from server.engine.worker.device_config import find_device
+from server.engine.worker.job_check import refusal
 from server.engine.worker.sequence import AttentionRequest, Sequence
 
 
@@ -89,19 +89,25 @@ class ModelRunner:
 
     def refusal(self, job: TranslateJob | AttentionJob) -> str | None:
         """Returns one sentence why the model cannot run this job, None if it can."""
-        return job_check.refusal(self._models[job.model].folder, job)
+        return refusal(self._models[job.model].folder.model, job)
 
     def prefill(self, model: str, sequences: list[Sequence]) -> None:
         """Encodes the sources of sequences that were admitted."""
-        folder = self._models[model].folder
+        config, generation = self._models[model].folder.model, self._models[model].folder.generation
         started = []
         for sequence in sequences:
             job = sequence.job
-            search = RunningSearch(
-                job_check.search_for(folder, job), job.source, sequence.slots, job.options.masked_heads
+            search = search_kind(job.options)(
+                job.options,
+                start=config.decoder_start_id,
+                end=config.eos_id,
+                source=job.source,
+                max_length=config.max_length,
+                generation=generation,
             )
-            self._searches[sequence.id] = search
-            started.append(search)
+            running = RunningSearch(search, job.source, sequence.slots, job.options.masked_heads)
+            self._searches[sequence.id] = running
+            started.append(running)
         self._drivers[model].start(started)
 
     def step(self, model: str, sequences: list[Sequence]) -> int:

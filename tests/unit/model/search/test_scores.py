@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from model.backends.torch.backend import TorchBackend
-from model.search.driver import new_search
+from model.search.driver import search_kind
 from model.search.options import DecodingOptions
 from model.transformer import Transformer
 from tests.support.models.random_models import VARIANTS, decode, random_ids, random_model
@@ -66,8 +66,9 @@ def test_a_trace_contains_every_step_of_the_search(beam: int) -> None:
     transformer = random_model()
     config = transformer.config
     [source] = random_ids(config, 1)
-    searching = new_search(
-        DecodingOptions(beam_size=beam, trace=True, max_length=12),
+    options = DecodingOptions(beam_size=beam, trace=True, max_length=12)
+    searching = search_kind(options)(
+        options,
         start=config.decoder_start_id,
         end=config.eos_id,
         source=source,

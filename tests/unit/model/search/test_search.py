@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from model.model_folder import Generation
-from model.search.driver import RunningSearch, SearchDriver, new_search
+from model.search.driver import RunningSearch, SearchDriver, search_kind
 from model.search.options import RERANK_THRESHOLD, DecodingOptions
 from model.search.search import normalize
 from tests.support.models.random_models import VARIANTS, best, decode, random_ids, random_model
@@ -174,7 +174,7 @@ def test_searches_that_pause_find_the_same(beam: int) -> None:
     driver = SearchDriver(Table(slots=8 * beam), end=END, max_length=60)
     running = {
         i: RunningSearch(
-            new_search(options, start=START, end=END, source=source, max_length=60),
+            search_kind(options)(options, start=START, end=END, source=source, max_length=60),
             source,
             range(i * beam, (i + 1) * beam),
         )
