@@ -119,8 +119,3 @@ def _tiles_permitted() -> bool:
     arch_prctl, request_permission, tile_data = 158, 0x1023, 18
     arguments = map(ctypes.c_long, (arch_prctl, request_permission, tile_data))
     return bool(ctypes.CDLL(None).syscall(*arguments) == 0)
-
-
-def check_cpu(isa: Isa = "auto") -> None:
-    """Raises CpuBackendUnavailable unless this processor has the instruction set `isa` ("auto": any)."""
-    available(isa)

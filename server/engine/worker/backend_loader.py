@@ -14,7 +14,7 @@ from pathlib import Path
 
 from model.backends.cpu.backend import Precision, open_backend
 from model.backends.cpu.build import build
-from model.backends.cpu.isa import CpuBackendUnavailable, check_cpu
+from model.backends.cpu.isa import CpuBackendUnavailable, available
 from model.backends.interface import InspectableBackend
 from model.model_folder import FolderError, ModelFolder, read_folder
 from model.search.driver import check_trial_sentence
@@ -95,7 +95,7 @@ def cpu_backend_refusal(device: DeviceConfig, options: WorkerOptions) -> str | N
     if device.dtype not in ("int8", "float32"):
         return f"The native engine computes in int8 or float32, not in {device.dtype}."
     try:
-        check_cpu(options.isa)
+        available(options.isa)
     except CpuBackendUnavailable as unavailable:
         return str(unavailable)
     return None

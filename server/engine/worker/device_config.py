@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from model.backends.cpu.isa import CpuBackendUnavailable, Isa, check_cpu
+from model.backends.cpu.isa import CpuBackendUnavailable, Isa, available
 from server.engine.ipc.options import NO_DEVICE, WorkerOptions
 
 CPU_SLOTS, GPU_SLOTS = 64, 256
@@ -82,7 +82,7 @@ def _cpu_quota(cgroup: Path) -> tuple[int, int]:
 def _cpu_dtype(isa: Isa) -> str:
     """int8 where the processor has fast instructions for it; elsewhere float32 is faster and exact."""
     try:
-        check_cpu(isa)
+        available(isa)
     except CpuBackendUnavailable:
         return "float32"
     return "int8"

@@ -15,7 +15,7 @@ from model.backends.cpu import build as module
 from model.backends.cpu import isa as processor
 from model.backends.cpu.__main__ import main
 from model.backends.cpu.build import build, build_ahead, build_trial, library_name
-from model.backends.cpu.isa import INSTRUCTION_SETS, CpuBackendUnavailable, available, check_cpu
+from model.backends.cpu.isa import INSTRUCTION_SETS, CpuBackendUnavailable, available
 from tests.support.models.cpu_models import needs_cpu_backend
 
 AMX, BEST, _, LEAST = X86 = [each for each in INSTRUCTION_SETS if each.machine == "x86_64"]
@@ -220,11 +220,11 @@ def test_arm_processors_without_dot_products_and_instruction_sets_of_x86_are_ref
     arm: dict[int, int], sources: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(CpuBackendUnavailable, match="needs a processor with asimddp; here PyTorch decodes"):
-        check_cpu()
+        available()
     arm[16] = 1 << 20
     with pytest.raises(CpuBackendUnavailable, match="needs a processor with i8mm; here PyTorch decodes"):
-        check_cpu("neon-i8mm")
-    for refused in (lambda: check_cpu("avx2"), lambda: build_ahead(tmp_path, "avx2")):
+        available("neon-i8mm")
+    for refused in (lambda: available("avx2"), lambda: build_ahead(tmp_path, "avx2")):
         with pytest.raises(CpuBackendUnavailable, match="x86-64 and this one has ARM64; here PyTorch decodes"):
             refused()
 
@@ -246,9 +246,9 @@ def test_unsupported_processors_and_instruction_sets_of_arm_are_refused(
         build(tmp_path, "neon-i8mm")
     cpu.write_text(FLAGS.format("sse4_2 avx"))
     with pytest.raises(CpuBackendUnavailable, match=r"needs a processor with avx2, fma; here PyTorch decodes"):
-        check_cpu()
+        available()
     cpu.write_text(FLAGS.format("avx2 fma"))
-    check_cpu()
+    available()
     with pytest.raises(CpuBackendUnavailable, match="avx512f"):
         build(isa="avx512")
 
@@ -261,7 +261,7 @@ def test_unsupported_platforms_are_refused(
     monkeypatch.setattr(processor.platform, "machine", lambda: machine)
     sentence = f"needs Linux on x86-64 or ARM64; on {system} {machine} PyTorch decodes"
     with pytest.raises(CpuBackendUnavailable, match=sentence):
-        check_cpu()
+        available()
     monkeypatch.setattr(sys, "argv", ["model.backends.cpu", "build"])
     assert main() == 1
     assert sentence in capsys.readouterr().err

@@ -93,7 +93,7 @@ def test_without_a_compiler_pytorch_decodes_and_the_reason_is_reported(
     def refuse(isa: Isa) -> Path:
         raise CpuBackendUnavailable("There is no compiler.")
 
-    monkeypatch.setattr(backend_loader, "check_cpu", lambda isa: None)
+    monkeypatch.setattr(backend_loader, "available", lambda isa: None)
     monkeypatch.setattr(backend_loader, "build", refuse)
     loaded = open_model(str(folder.path), find_device(OPTIONS, 0), OPTIONS)
     assert (loaded.engine, loaded.reason) == ("eager", "There is no compiler.")
@@ -216,7 +216,7 @@ def test_int8_is_chosen_only_where_it_is_fast(monkeypatch: pytest.MonkeyPatch) -
         raise CpuBackendUnavailable("Too old.")
 
     for check, dtype in ((lambda isa: None, "int8"), (refuse, "float32")):
-        monkeypatch.setattr(device_config, "check_cpu", check)
+        monkeypatch.setattr(device_config, "available", check)
         assert find_device(WorkerOptions(device="cpu"), 0).dtype == dtype
 
 
