@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-import hashlib
 import logging
 import re
 import secrets
@@ -22,6 +21,7 @@ from server.documents.service import DocumentTranslator, ReceivedDocument
 from server.documents.store import OwnRecords, StoredFile
 from server.errors import AttentiveError, NotFound, StateUnreachable
 from server.store.interface import BEAT_SECONDS
+from server.store.keys import digest
 from server.translation.types import TranslationRequest
 
 if TYPE_CHECKING:
@@ -141,8 +141,3 @@ class FileJobs:
                 return
             except StateUnreachable:
                 await asyncio.sleep(BEAT_SECONDS)
-
-
-def digest(key: str) -> str:
-    """Returns the SHA-256 of a key in hexadecimal."""
-    return hashlib.sha256(key.encode("utf-8", "replace")).hexdigest()

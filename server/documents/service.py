@@ -17,7 +17,7 @@ from server.documents.document import Workspace, add_lines, read_lines
 from server.documents.fair_slots import FairSlots
 from server.documents.formats import FileFormat, format_of
 from server.documents.store import FileStore, disk_errors
-from server.errors import AttentiveError, InvalidRequest, Overloaded, PayloadTooLarge
+from server.errors import AttentiveError, Overloaded, PayloadTooLarge
 from server.task_process import TaskProcess
 from server.translation.catalog import AUTO
 from server.translation.time_limit import time_limit
@@ -160,8 +160,6 @@ class DocumentTranslator:
         if request.source.strip().lower() != AUTO or not document.characters:
             return request.source
         guesses = await asyncio.to_thread(self._translator.detector.detect, document.sample)
-        if not guesses:
-            raise InvalidRequest("The language cannot be detected here; name it in source.")
         return guesses[0].language
 
     async def _translate_batch(self, request: TranslationRequest, patient: bool) -> list[str]:

@@ -25,10 +25,7 @@ async def trace_search(
     """
     translator, source = inspector.translator, request.source
     if source.strip().lower() == AUTO:
-        guesses = translator.detector.detect(request.texts[0])
-        if not guesses:
-            raise InvalidRequest("The language cannot be detected here; name it in source.")
-        source = guesses[0].language
+        source = translator.detector.detect(request.texts[0])[0].language
     leg = inspector.single_leg(source, request.target, "A trace")
     segments = segment_text(request.texts[0], leg).segments
     if not 0 <= sentence < len(segments):

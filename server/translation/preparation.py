@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from server.errors import InvalidRequest
 from server.text.language_id import DetectedLanguage, LanguageDetector
 from server.text.markup.passages import Passage, parse_passages
 from server.text.offsets import edited
@@ -71,7 +70,7 @@ class PreparedText:
 
 
 def prepare(request: TranslationRequest, catalog: ModelCatalog, detector: LanguageDetector) -> list[PreparedText]:
-    """Prepares the texts of a request. Raises UnsupportedLanguage, or InvalidRequest if a language is not detected."""
+    """Prepares the texts of a request. Raises UnsupportedLanguage, or InvalidRequest where a route does."""
     parsed = [parse_passages(text, request.format) for text in request.texts]
     if request.source.strip().lower() == AUTO:
         languages = _detected(parsed, request, catalog, detector)
@@ -106,9 +105,7 @@ def _detected(
     language, or has no letters, is copied."""
     target = catalog.target(request.target)
     samples = [" ".join([passage.text for passage in passages]) for passages in parsed]
-    best = [guesses[0] for guesses in detector.detect_all(samples, target, request.accepted) if guesses]
-    if len(best) < len(parsed):
-        raise InvalidRequest("The language cannot be detected here; name it in source.")
+    best = [guesses[0] for guesses in detector.detect_all(samples, target, request.accepted)]
     return [
         (guess, guess.language if guess.confidence and guess.language in catalog.sources else None) for guess in best
     ]
