@@ -141,7 +141,7 @@ class Services:
         return shared | {
             "queue_tokens": admission.accepted,
             "queue_requests": admission.requests,
-            "requests_shared_total": self.engine.shared,
+            "requests_shared_total": self.engine.in_flight.shared,
             "history_hits_total": history.hits if history else 0,
             "history_misses_total": history.misses if history else 0,
             "history_errors_total": history.errors if history else 0,

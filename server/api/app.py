@@ -8,7 +8,6 @@ from functools import cache, partial
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
-from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
@@ -40,7 +39,6 @@ ROUTERS = (
     deepl_glossaries.router,
     google.router,
 )
-ROUTES = [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
 DESCRIPTION = (
     "Self-hosted translation with a view of the model's attention. The interface is LibreTranslate's with further "
     "parameters; clients of DeepL and of Google Translate v2 work under `/v2` and `/language/translate/v2`, whose answers "

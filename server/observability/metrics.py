@@ -61,7 +61,7 @@ class Metrics:
         self.flagged = counter(
             "attentive_sentences_flagged", "Sentences whose first translation has a flag, by flag.", ("reason",)
         )
-        self._retried = counter(
+        self.retried = counter(
             "attentive_sentences_retried",
             "Flagged sentences translated again, by the translation that was kept.",
             ("kept",),
@@ -88,7 +88,7 @@ class Metrics:
         for counter, labels in (
             (self.rejected, ("queue", "deadline", "rate")),
             (self.flagged, FLAGS),
-            (self._retried, ("first", "retry")),
+            (self.retried, ("first", "retry")),
             (self._success, ("stop", "length")),
         ):
             for label in labels:
@@ -106,10 +106,6 @@ class Metrics:
     def failed(self, kind: str) -> None:
         """Counts one failed sentence by the kind of its WorkerFailure."""
         self._failed.labels(kind).inc()
-
-    def retried(self, replaced: bool) -> None:
-        """Counts one sentence that was translated again because of a flag."""
-        self._retried.labels("retry" if replaced else "first").inc()
 
     def translated(self, source_tokens: int, answer: TranslationResult, seconds: float) -> None:
         """Counts one sentence that was translated `seconds` after it was sent to a worker."""

@@ -123,7 +123,9 @@ async def sentence_attention(
     """Returns the attention (T, S) between the tokens of a translation and of its source, and for a `pair` the evidence
     which words belong together. Returns None if the worker cannot compute it."""
     try:
-        result = await engine.align(leg.model, ids, tokens, pair.worded if pair else None, leg.first_token)
+        async with engine.alignments:
+            words = pair.worded if pair else None
+            result = await engine.attend(leg.model, ids, tokens, words=words, first_token=leg.first_token)
     except AttentiveError as error:
         log.warning("a sentence is neither aligned nor checked by attention because that failed: %s", error.message)
         return None

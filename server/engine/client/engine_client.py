@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from model.analysis.pair_alignment import WordedSentence
 from model.search.options import DecodingOptions
 from server.engine.client.model_pool import EngineModel, ModelPool
-from server.engine.client.single_flight import SingleFlight
 from server.engine.client.status import WorkerFailure, server_error
 from server.engine.client.worker_pool import WorkerPool
 from server.engine.ipc.messages import AttentionJob, AttentionResult, TranslateJob, TranslationResult
@@ -33,6 +33,49 @@ class TranslationObserver(Protocol):
     def cancelled(self) -> None: ...
 
 
+@dataclass(slots=True, eq=False)
+class _Computation(Generic[Result]):
+    future: asyncio.Future[Result]
+    callers: int = 0
+
+
+class SingleFlight(Generic[Result]):
+    """Shares one future among all callers with the same key while it runs.
+
+    This is not a cache: nothing is kept once the future is done, and a later caller starts a new computation.
+    """
+
+    def __init__(self) -> None:
+        self._in_flight: dict[Hashable, _Computation[Result]] = {}
+        self.shared = 0
+        """How many callers joined a computation that another one had started."""
+
+    def __len__(self) -> int:
+        return len(self._in_flight)
+
+    async def run(self, key: Hashable, start: Callable[[], asyncio.Future[Result]]) -> Result:
+        """Returns the result for this key; calls `start` where none is in flight. When the last caller is cancelled, the
+        future is cancelled."""
+        computation = self._in_flight.get(key)
+        if computation is None:
+            computation = self._in_flight[key] = _Computation(start())
+            computation.future.add_done_callback(lambda _: self._forget(key, computation))
+        else:
+            self.shared += 1
+        computation.callers += 1
+        try:
+            return await asyncio.shield(computation.future)
+        finally:
+            computation.callers -= 1
+            if not computation.callers and not computation.future.done():
+                self._forget(key, computation)
+                computation.future.cancel()
+
+    def _forget(self, key: Hashable, computation: _Computation[Result]) -> None:
+        if self._in_flight.get(key) is computation:  # a later computation may have the same key
+            del self._in_flight[key]
+
+
 class EngineClient(ModelPool):
     """Loads models into the workers of one pool (see ModelPool), and sends sentences to them.
 
@@ -44,13 +87,9 @@ class EngineClient(ModelPool):
     def __init__(self, workers: WorkerPool, observer: TranslationObserver, model_bytes: int = 0) -> None:
         super().__init__(workers, model_bytes)
         self._observer = observer
-        self._in_flight: SingleFlight[TranslationResult] = SingleFlight()
-        self._alignments = asyncio.Semaphore(ALIGNMENTS_AT_ONCE)
-
-    @property
-    def shared(self) -> int:
-        """Translations that were answered by an identical one that was already in flight."""
-        return self._in_flight.shared
+        self.in_flight: SingleFlight[TranslationResult] = SingleFlight()
+        self.alignments = asyncio.Semaphore(ALIGNMENTS_AT_ONCE)
+        """Held by the translator while it attends: further passes wait, so that they do not delay those of callers."""
 
     async def translate(
         self,
@@ -76,7 +115,7 @@ class EngineClient(ModelPool):
             return future
 
         private = object() if on_progress else None
-        return await _answer(self._in_flight.run((job.model, job.source, options, priority, private), start))
+        return await _answer(self.in_flight.run((job.model, job.source, options, priority, private), start))
 
     async def trace(
         self, model: EngineModel, source: Sequence[int], options: DecodingOptions, *, client: str = ""
@@ -111,19 +150,6 @@ class EngineClient(ModelPool):
                 first_token=first_token,
             )
             return await _answer(self.workers.submit(job))
-
-    async def align(
-        self,
-        model: EngineModel,
-        source: Sequence[int],
-        target: Sequence[int],
-        words: tuple[WordedSentence, WordedSentence] | None,
-        first_token: int | None = None,
-    ) -> AttentionResult:
-        """Runs the pass of `attend` for the translator. At most ALIGNMENTS_AT_ONCE run at the same time and further
-        ones wait, so none is rejected as overload: a translation does not depend on the load."""
-        async with self._alignments:
-            return await self.attend(model, source, target, words=words, first_token=first_token)
 
     def _report(self, job: TranslateJob, started: float, done: asyncio.Future[TranslationResult]) -> None:
         error = None if done.cancelled() else done.exception()  # reading it also marks it as retrieved

@@ -52,7 +52,7 @@ class JobDispatcher:
         self._in_flight: dict[int, InFlightJob] = {}
         self._backlog: dict[int, InFlightJob] = {}
         """Jobs that no worker can take yet, in order of arrival."""
-        self._crashes = CrashHistory()
+        self.crashes = CrashHistory()
         self._ids = count(1)
         self._closed = False
         self.idle = asyncio.Event()
@@ -92,10 +92,6 @@ class JobDispatcher:
         for item in list(self._backlog.values()):
             self._dispatch(item)
 
-    def clear_crashes(self) -> None:
-        """Forgets which jobs may have crashed workers."""
-        self._crashes.clear()
-
     def close(self) -> None:
         """Fails all jobs, and those that are accepted from now on."""
         self._closed = True
@@ -107,7 +103,7 @@ class JobDispatcher:
         item = self._in_flight.get(answer.id)
         if item is None or item.future.done():
             return
-        self._crashes.forget(item.job)
+        self.crashes.forget(item.job)
         if isinstance(answer, Failed):
             _fail(item, answer.kind, answer.message)
         else:
@@ -123,12 +119,12 @@ class JobDispatcher:
     def on_exit(self, ended: WorkerExit) -> None:
         """Records the jobs that an ended worker was computing, and sends its unanswered jobs again."""
         for job in ended.running:
-            self._crashes.record_exit(job)
-            if self._crashes.is_rejected(job):
+            self.crashes.record_exit(job)
+            if self.crashes.is_rejected(job):
                 _log.error("job %d killed its worker again; it is not tried any more", job.id)
         if self.broken:
-            self._crashes.clear()
-        for job in sorted(ended.pending, key=lambda job: (self._crashes.ends_alone(job), job.id)):
+            self.crashes.clear()
+        for job in sorted(ended.pending, key=lambda job: (self.crashes.ends_alone(job), job.id)):
             item = self._in_flight.get(job.id)
             if item is not None:
                 item.worker = None
@@ -145,7 +141,7 @@ class JobDispatcher:
             _fail(item, "cancelled", SHUTDOWN)
         elif model is None:
             _fail(item, "unknown_model", f"There is no model named {job.model}.")
-        elif self._crashes.is_rejected(job):
+        elif self.crashes.is_rejected(job):
             _fail(item, "poison", _REJECTED)
         elif worker is not None:
             self._send(item, worker)
@@ -170,7 +166,7 @@ class JobDispatcher:
         self._backlog.pop(item.job.id, None)
         item.worker = worker
         job = item.job
-        worker.send(dataclasses.replace(job, alone=True) if self._crashes.must_run_alone(job) else job)
+        worker.send(dataclasses.replace(job, alone=True) if self.crashes.must_run_alone(job) else job)
 
     def _remove(self, item: InFlightJob, _: asyncio.Future[Any]) -> None:
         """The future has resolved, or its caller cancelled it."""

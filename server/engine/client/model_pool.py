@@ -40,10 +40,6 @@ class _State:
     users: int = 0
     used: float = 0.0
 
-    @property
-    def loaded(self) -> bool:
-        return self.loading.done() and not self.loading.cancelled() and self.loading.result().error is None
-
 
 class ModelPool:
     """Loads and unloads models on the workers of one pool; belongs to its event loop.
@@ -118,7 +114,7 @@ class ModelPool:
 
     async def _make_room(self) -> None:
         while self.limit and self.bytes > self.limit:
-            idle = [state for state in self._states.values() if state.loaded and state.users == 0]
+            idle = [state for state in self._states.values() if state.loading.done() and not state.users]
             if not idle:
                 return
             oldest = min(idle, key=lambda state: state.used)

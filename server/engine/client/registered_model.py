@@ -23,11 +23,6 @@ class RegisteredModel:
     load_failures: int = 0
     unloading: bool = False
 
-    @property
-    def settled(self) -> bool:
-        """Whether it was loaded once, so that every worker should have it."""
-        return self.outcome.done() and self.error is None
-
     def resolve(self, error: str | None = None, seconds: float = 0.0) -> None:
         """Answers the callers of `load`, if they wait. After an error a worker that starts later loads it nevertheless."""
         if not self.outcome.done():

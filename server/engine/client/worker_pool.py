@@ -103,7 +103,7 @@ class WorkerPool:
         if registered is None or registered.error is not None:
             registered = self._models[model] = RegisteredModel(model, str(folder))
         registered.unloading = False
-        self._jobs.clear_crashes()
+        self._jobs.crashes.clear()
         for worker in self._workers:
             self._load_next(worker)
         return await asyncio.shield(registered.outcome)
@@ -156,7 +156,8 @@ class WorkerPool:
         up = [worker for worker in self._workers if worker.ready is not None]
         first = up[0].ready if up else None
         served = {name for worker in up for name in worker.loaded}
-        expected = {model.name for model in self._models.values() if model.settled and not model.unloading}
+        models = self._models.values()
+        expected = {model.name for model in models if model.outcome.done() and not model.error and not model.unloading}
         return WorkerStatus(
             ready=any(worker.loaded and expected <= worker.loaded for worker in up),
             device=first.device if first else self._options.device,
@@ -165,7 +166,7 @@ class WorkerPool:
             details=dict(first.details) if first else {},
             restarts=sum(worker.restarts for worker in self._workers),
             models=tuple(sorted(served)),
-            errors={model.name: model.error for model in self._models.values() if model.error is not None},
+            errors={model.name: model.error for model in models if model.error is not None},
             workers=tuple(
                 DeviceStatus(worker.name, worker.ready is not None, worker.pid, worker.restarts, len(worker.pending))
                 for worker in self._workers

@@ -55,7 +55,7 @@ async def apply(context: SentenceContext, draft: Draft) -> Draft:
     except InvalidRequest:  # the beam has more rows than the server has slots
         return draft
     replaced = is_better(other, draft, options)
-    context.metrics.retried(replaced)
+    context.metrics.retried.labels("retry" if replaced else "first").inc()
     return other if replaced else draft
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from server.api.app import ROUTES, new_app
+from server.api.app import ROUTERS, new_app
 from server.api.parameters import FORM, MULTIPART
 from server.web.assets import PAGE_POLICY
 
@@ -19,6 +19,7 @@ OPERATIONS = [
     for path, methods in DOCUMENT["paths"].items()
     for method, operation in methods.items()
 ]
+ROUTES = [route for router in ROUTERS for route in router.routes]
 DOCUMENTED = [route for route in ROUTES if route.include_in_schema]
 ASK = {"q": "Hello", "source": "en", "target": "de"}
 CALLS = [
