@@ -166,8 +166,6 @@ class LanguageDetector:
         if others and (not readable or max(others.values()) >= CERTAIN_OTHER):
             best = max(others, key=lambda language: others[language])
             first = DetectedLanguage(best, round(100 * others.pop(best)))
-        elif not guesses:
-            return []
         else:
             first, *guesses = guesses
             if readable:  # it is translated
