@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from server.engine.ipc.messages import AttentionJob, TranslateJob
 
-_MAX_ENDS_ALONE = 2
+MAX_ENDS_ALONE = 2
 _MAX_RECORDS = 1000
 
 Job = TranslateJob | AttentionJob
@@ -37,18 +37,10 @@ class CrashHistory:
         """Deletes all records: another model is loaded, or the worker fails with any job."""
         self._ends_alone.clear()
 
-    def must_run_alone(self, job: Job) -> bool:
-        """Returns whether `job` has to run with nothing beside it."""
-        return bool(self._ends_alone) and _fingerprint(job) in self._ends_alone
-
-    def is_rejected(self, job: Job) -> bool:
-        """Returns whether `job` is not run any more."""
-        return self.ends_alone(job) >= _MAX_ENDS_ALONE
-
-    def ends_alone(self, job: Job) -> int:
-        """Returns how many workers ended while they ran `job` alone. Jobs with fewer are sent first, so that kills from
-        outside hit different jobs."""
-        return self._ends_alone.get(_fingerprint(job), 0) if self._ends_alone else 0
+    def ends_alone(self, job: Job) -> int | None:
+        """Returns how many workers ended while they ran `job` alone: from MAX_ENDS_ALONE on it is not run any more. Returns
+        None for a job without a record, which need not run alone."""
+        return self._ends_alone.get(_fingerprint(job)) if self._ends_alone else None
 
 
 def _fingerprint(job: Job) -> int:

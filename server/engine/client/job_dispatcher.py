@@ -16,7 +16,7 @@ from functools import partial
 from itertools import count
 from typing import Any, TypeVar
 
-from server.engine.client.crash_history import CrashHistory, Job
+from server.engine.client.crash_history import MAX_ENDS_ALONE, CrashHistory, Job
 from server.engine.client.registered_model import RegisteredModel
 from server.engine.client.status import WorkerFailure
 from server.engine.client.worker_supervisor import WorkerExit, WorkerSupervisor
@@ -120,11 +120,12 @@ class JobDispatcher:
         """Records the jobs that an ended worker was computing, and sends its unanswered jobs again."""
         for job in ended.running:
             self.crashes.record_exit(job)
-            if self.crashes.is_rejected(job):
+            if (self.crashes.ends_alone(job) or 0) >= MAX_ENDS_ALONE:
                 _log.error("job %d killed its worker again; it is not tried any more", job.id)
         if self.broken:
             self.crashes.clear()
-        for job in sorted(ended.pending, key=lambda job: (self.crashes.ends_alone(job), job.id)):
+        # Those that ended fewer workers are sent first, so that kills from outside hit different jobs.
+        for job in sorted(ended.pending, key=lambda job: (self.crashes.ends_alone(job) or 0, job.id)):
             item = self._in_flight.get(job.id)
             if item is not None:
                 item.worker = None
@@ -137,14 +138,17 @@ class JobDispatcher:
         job = item.job
         model = self._models.get(job.model)
         worker = self._least_loaded(job.model)
+        ends_alone = self.crashes.ends_alone(job)
         if self._closed:
             _fail(item, "cancelled", SHUTDOWN)
         elif model is None:
             _fail(item, "unknown_model", f"There is no model named {job.model}.")
-        elif self.crashes.is_rejected(job):
+        elif ends_alone is not None and ends_alone >= MAX_ENDS_ALONE:
             _fail(item, "poison", _REJECTED)
         elif worker is not None:
-            self._send(item, worker)
+            self._backlog.pop(job.id, None)
+            item.worker = worker
+            worker.send(job if ends_alone is None else dataclasses.replace(job, alone=True))
         elif model.error is not None:
             _fail(item, "unknown_model", f"The model {job.model} could not be loaded.")
         elif self.broken:
@@ -154,19 +158,8 @@ class JobDispatcher:
 
     def _least_loaded(self, model: str) -> WorkerSupervisor | None:
         """Returns the worker with the fewest jobs of those that can run a model now."""
-        best = None
-        for worker in self._workers:
-            if worker.ready is None or model not in worker.loaded:
-                continue
-            if best is None or len(worker.pending) < len(best.pending):
-                best = worker
-        return best
-
-    def _send(self, item: InFlightJob, worker: WorkerSupervisor) -> None:
-        self._backlog.pop(item.job.id, None)
-        item.worker = worker
-        job = item.job
-        worker.send(dataclasses.replace(job, alone=True) if self.crashes.must_run_alone(job) else job)
+        able = [worker for worker in self._workers if worker.ready is not None and model in worker.loaded]
+        return min(able, key=lambda worker: len(worker.pending), default=None)
 
     def _remove(self, item: InFlightJob, _: asyncio.Future[Any]) -> None:
         """The future has resolved, or its caller cancelled it."""
