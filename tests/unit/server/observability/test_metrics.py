@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from server.engine.client.status import WorkerStatus
 from server.engine.ipc.messages import StepStats
-from server.observability.metrics import Metrics
+from server.observability.metrics import Metrics, StateCollector
 
 
 def read(metrics: Metrics) -> dict[str, float]:
@@ -19,3 +20,14 @@ def test_every_step_is_counted_with_its_rows():
     found = read(metrics)
     assert found["attentive_batch_size_count"] == 2 and found["attentive_batch_size_sum"] == 4
     assert found["attentive_decode_step_seconds_sum"] == 0.75
+
+
+def test_the_share_of_slots_in_use_is_that_of_all_workers():
+    reports = (StepStats(slots_used=1, slots_total=4), StepStats(slots_used=3, slots_total=4))
+    status = WorkerStatus(True, "cpu", "int8", "native", {}, 0, ("m",), reports=reports)
+    values = {
+        metric.name: metric.samples[-1].value
+        for metric in StateCollector(lambda: status, dict).collect()
+        if metric.samples
+    }
+    assert values["attentive_kv_slots_in_use_ratio"] == 0.5
