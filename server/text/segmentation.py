@@ -28,9 +28,24 @@ CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u2028\u2029]+")
 BULLET = re.compile(r"(?:[-*+•‣◦▪●○·–—>]|#{1,6})[^\S\n]+(?=\S)")
 WORDS = re.compile(r"\S(?:.*\S)?", re.DOTALL)
 
-# Punctuation after which an over-long sentence is split, the best kinds first.
+# Where an over-long sentence is split, the best kinds first: after punctuation, before a word that begins a clause, at
+# white space.
+_CLAUSE = (
+    r"(?=(?:and|or|but|because|which|who|whose|where|when|while|although|though|if|since|so that|und|aber|oder|sondern|denn"
+    r"|weil|dass|wenn|obwohl|während|damit|wobei|et|ou|mais|car|parce|qui|dont|où|alors|lorsque|puisque|quand|si|y|o|pero|sino"
+    r"|porque|cuando|mientras|aunque)\b)"
+)
+_LONGEST_CLAUSE_WORD = 10
 CUTS = tuple(
-    re.compile(pattern) for pattern in (r"[.!?…。！？]+[\"'”’»)\]]*\s*", r"[;:—–；：]\s*", r"[,،，、]\s*", r"\s+")
+    re.compile(pattern)
+    for pattern in (
+        r"[.!?…。！？]+[\"'”’»)\]]*\s*",
+        r"[;:—–；：]\s*",
+        rf"[,،]\s+{_CLAUSE}",
+        r"[,،，、]\s*",
+        rf"\s+{_CLAUSE}",
+        r"\s+",
+    )
 )
 
 # Where a long text is cut, the best kinds first: after line ends, after sentences, at white space.
@@ -83,8 +98,9 @@ def split_long_sentence(text: str, starts: Sequence[int], limit: int) -> list[Sp
     """Splits an over-long sentence into spans of at most `limit` tokens.
 
     `starts` holds the first character of each token, in ascending order. A split lies in the last two thirds of the
-    longest span that fits, at the best punctuation: end of a sentence, semicolon, comma, white space, or else between
-    two tokens. The spans and the white space between them are the text. Raises ValueError for a limit below 1.
+    longest span that fits, at the best place: end of a sentence, semicolon, comma before a clause, comma, white space
+    before a clause, white space, or else between two tokens. The spans and the white space between them are the text.
+    Raises ValueError for a limit below 1.
     """
     if limit < 1:
         raise ValueError(f"limit must be at least 1, not {limit}.")
@@ -93,7 +109,7 @@ def split_long_sentence(text: str, starts: Sequence[int], limit: int) -> list[Sp
     while len(starts) - token > limit:
         latest = max(starts[token + limit], begin + 1)
         earliest = max(starts[token + limit // 3], begin + 1)
-        end = _best_cut(text, earliest, latest, CUTS)
+        end = _best_cut(text, earliest, latest, CUTS, _LONGEST_CLAUSE_WORD)
         spans += _trimmed(text, begin, end)
         begin = end
         token = bisect_left(starts, end)
@@ -101,6 +117,12 @@ def split_long_sentence(text: str, starts: Sequence[int], limit: int) -> list[Sp
             token -= 1
     spans += _trimmed(text, begin, len(text))
     return spans
+
+
+def goes_on(part: str, following: str) -> bool:
+    """Returns whether a sentence that was split between two parts goes on there: before a small letter, or where the first
+    part ends neither as a sentence nor with a colon."""
+    return following[:1].islower() or part.rstrip("\"'”’»)]")[-1:] not in ".!?…:。！？："
 
 
 def cut_text(text: str, limit: int) -> list[str]:
@@ -120,10 +142,18 @@ def cut_text(text: str, limit: int) -> list[str]:
     return [*pieces, text[begin:]]
 
 
-def _best_cut(text: str, earliest: int, latest: int, kinds: Sequence[re.Pattern[str]]) -> int:
-    """Returns the end of the last match of the best of `kinds` that ends in [earliest, latest], or `latest`."""
+def _best_cut(text: str, earliest: int, latest: int, kinds: Sequence[re.Pattern[str]], ahead: int = 0) -> int:
+    """Returns the end of the last match of the best of `kinds` that ends in [earliest, latest] and not within a word, or
+    `latest`. The patterns see `ahead` characters more."""
     for pattern in kinds:
-        ends = [found.end() for found in pattern.finditer(text, earliest - 1, latest) if found.end() >= earliest]
-        if ends:
-            return ends[-1]
+        ends = [found.end() for found in pattern.finditer(text, earliest - 1, latest + ahead)]
+        fit = [end for end in ends if earliest <= end <= latest and not _is_within_word(text, end)]
+        if fit:
+            return fit[-1]
     return latest
+
+
+def _is_within_word(text: str, position: int) -> bool:
+    """Returns whether the mark before a position belongs to a number or a word: 7,000, 10:30, e.g., 1990–95."""
+    after = text[position : position + 1]
+    return text[position - 1] in ".,:–" and after.isascii() and after.isalnum()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from server.text.language_id import DetectedLanguage, LanguageDetector
 from server.text.markup.passages import Passage, parse_passages
@@ -14,7 +15,7 @@ from server.text.protection.find import NUMBER_SIGN, ProtectedSpan, read_message
 from server.text.protection.glossary import TermIndex, TermMatch
 from server.text.protection.mask import Masked, mask_sentence
 from server.text.protection.sentences import ProtectedSentence, protected_sentences
-from server.text.segmentation import Span, Split
+from server.text.segmentation import Span, Split, goes_on
 from server.translation.catalog import AUTO, Leg, ModelCatalog
 from server.translation.types import TranslationRequest
 
@@ -24,7 +25,8 @@ class Segment:
     """One sentence, or a part of one that is too long for the model. A segment without ids is copied.
 
     `masked` is what the model reads, encoded as `ids`: the segment's text without its protected `spans`, with a small
-    first letter if `small_first`. `messages` are the ICU messages among the spans. `terms` are those of the glossary.
+    first letter if `small_first`. `messages` are the ICU messages among the spans. `terms` are those of the glossary. The
+    sentence goes on before the segment if it `continues` and after it if it is `unfinished`.
     """
 
     span: Span
@@ -35,6 +37,8 @@ class Segment:
     messages: tuple[SegmentedText, ...] = ()
     terms: tuple[TermMatch, ...] = ()
     small_first: bool = False
+    continues: bool = False
+    unfinished: bool = False
 
     @property
     def read(self) -> str:
@@ -159,7 +163,11 @@ class _Cutter:
         parts = sentence.cut(starts, room)
         # A part can have more tokens on its own than within its sentence. It is then cut again with half the limit.
         finer = limit if len(parts) > 1 else limit // 2
-        return [segment for part in parts for segment in self.segments(part, finer)]
+        cut = [self.segments(part, finer) for part in parts]
+        for first, second in pairwise(cut):
+            if first and second and goes_on(first[-1].text, second[0].text):
+                first[-1].unfinished = second[0].continues = True
+        return [segment for segments in cut for segment in segments]
 
     def message(self, text: str, offset: int = 0) -> SegmentedText:
         """Returns an ICU message with its arms as segments, `offset` characters after their place in the message."""
@@ -188,4 +196,4 @@ def _encoded(segment: Segment, spans: Sequence[ProtectedSpan], leg: Leg) -> Segm
     translate."""
     masked, spans = mask_sentence(segment.text, spans, segment.terms, leg.model.tokenizer, leg.source)
     ids = leg.encode_ids(masked.read) if masked.read else ()
-    return Segment(segment.span, segment.text, ids, masked, tuple(spans), segment.messages, segment.terms)
+    return replace(segment, ids=ids, masked=masked, spans=tuple(spans))

@@ -16,10 +16,21 @@ from server.translation.passes import (
     protected_spans,
     reranking,
     retry,
+    sentence_parts,
 )
 from server.translation.types import Sentence, TranslationRequest
 
-_MODULES = (reranking, first_letter, masked_names, glossary_terms, protected_spans, checks, local_numbers, retry)
+_MODULES = (
+    reranking,
+    first_letter,
+    masked_names,
+    glossary_terms,
+    protected_spans,
+    sentence_parts,
+    checks,
+    local_numbers,
+    retry,
+)
 PASSES: tuple[Pass, ...] = tuple([module.apply for module in _MODULES])
 """The passes in order. A new one is a file in `passes/` and a name here."""
 ROWS = (reranking.rows, checks.rows, retry.rows)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.text.segmentation import BREAKS, BULLET, cut_text, split_long_sentence, split_sentences
+from server.text.segmentation import BREAKS, BULLET, cut_text, goes_on, split_long_sentence, split_sentences
 
 LANGUAGES = ["en", "de", "fr", "es", "zh", "ja", "ru", "xx", "pt-BR"]
 PIECES = [
@@ -87,3 +87,37 @@ def test_a_long_text_is_cut_after_sentences():
     text = "One is 3.14 here. " * 100
     assert {piece[-2:] for piece in cut_text(text, 50)} == {". "}
     assert {len(piece) for piece in cut_text("x" * 95, 30)} == {30, 5}
+
+
+@pytest.mark.parametrize(
+    ("text", "limit", "first"),
+    [
+        ("the dog and the cat, tired, and wet from rain, slept here", 50, "the dog and the cat, tired,"),
+        ("he saw the dog because it was near the old house", 40, "he saw the dog"),
+        ("it costs 7,000 euros per year", 12, "it costs"),
+        ("it begins at 10:30 tomorrow", 17, "it begins at"),
+        ("es kostet 3,50 Euro im Jahr", 14, "es kostet"),
+        ("他说,你好世界,我们走吧", 8, "他说,你好世界,"),
+        ("he came (see e.g.this one there) yesterday", 20, "he came (see"),
+    ],
+)
+def test_a_long_sentence_is_split_before_a_clause_and_not_within_a_number(text, limit, first):
+    start, end = split_long_sentence(text, range(len(text)), limit)[0]
+    assert text[start:end] == first
+
+
+@pytest.mark.parametrize(
+    ("part", "following", "expected"),
+    [
+        ("he came,", "and she went", True),
+        ("he came", "Anna went", True),
+        ("he came;", "She went", True),
+        ("he said:", "She went", False),
+        ("he said:", "she went", True),
+        ("(Peru, ...)", "lead to it", True),
+        ("“He came.”", "She went", False),
+        ("Er kam。", "Sie ging", False),
+    ],
+)
+def test_a_sentence_goes_on_between_two_parts(part, following, expected):
+    assert goes_on(part, following) is expected

@@ -1,0 +1,82 @@
+"""A sentence over the model's length is one sentence again: no capital letter in the middle, no lost comma."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from model.search.options import Hypothesis
+from server.engine.ipc.messages import TranslationResult
+from server.text.protection.glossary import Entry, TermIndex
+from server.translation.catalog import ModelCatalog, ServedModel
+from server.translation.passes.sentence_parts import with_mark
+from tests.support.engine.fake_engine import FIRST, FIRST_LAYER, FakeEngine, FakeTokenizer
+from tests.support.engine.translating import translated
+
+NOUNS = ("Kinder", "Anna", "UNO", "Garten.")
+
+
+class Copyist(FakeEngine):
+    """Copies a text with a capital first letter and without its last comma. Within a sentence it prefers small letters,
+    but for NOUNS."""
+
+    async def _translate(self, ids, options, on_progress) -> TranslationResult:
+        answer = await super()._translate(ids, options, on_progress)
+        text = FakeTokenizer().decode([i for i in ids if i >= FIRST])
+        score = -0.1
+        if options.target is not None:
+            text = FakeTokenizer().decode(options.target)
+            assert text.startswith(", ")
+            word = text[2:].split()[0].rstrip(",")
+            score = -0.1 if word in NOUNS or (word.islower() and word.title() not in NOUNS) else -1.0
+        else:
+            text = (text[:1].upper() + text[1:]).rstrip(",")
+        tokens = FakeTokenizer().encode_target(text)
+        return dataclasses.replace(
+            answer, hypotheses=(Hypothesis(tokens, (score,), score, "stop"),) * options.hypotheses
+        )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Er sagte heute, und die anderen hörten, dass es regnet.",
+        "Er sagte es heute, Kinder spielten draussen im Garten.",
+        "Er sagte es heute, als Anna im kleinen Garten sass.",
+        "Er sagte es heute, und es war spät im kleinen Garten.",
+        "Er sagte es uns heute: Wir gehen in den kleinen Garten.",
+        "Er sagte es uns allen; wir gehen in den kleinen Garten.",
+        "Er sagte heute, UNO und EU tagen bald im grossen Garten.",
+    ],
+)
+def test_the_parts_of_a_long_sentence_are_joined_as_one(text):
+    model = ServedModel("toy", Path("toy"), (("de", "en"),), "", 200, FakeTokenizer(), FIRST_LAYER, segment_length=34)
+    found = translated(Copyist(), text, source="de", target="en", catalog=ModelCatalog([model]))
+    assert len(found.legs[0].sentences) > 1 and found.text == text
+
+
+def test_a_term_of_a_glossary_keeps_its_capital():
+    model = ServedModel("toy", Path("toy"), (("de", "en"),), "", 200, FakeTokenizer(), FIRST_LAYER, segment_length=34)
+    glossary = TermIndex([Entry("die Akkus", "Die Akkus")])
+    text = "Er sagte es heute, die Akkus seien im kleinen Garten."
+    found = translated(Copyist(), text, source="de", target="en", catalog=ModelCatalog([model]), glossary=glossary)
+    assert ", Die Akkus" in found.text
+
+
+@pytest.mark.parametrize(
+    ("text", "source", "expected"),
+    [
+        ("the end", "das Ende,", "the end,"),
+        ("the end.", "das Ende,", "the end,"),
+        ("the end.", "das Ende", "the end"),
+        ("the end,", "das Ende,", "the end,"),
+        ("and so on ...", "und so weiter,", "and so on ..."),
+        ("etc.", "usw.", "etc."),
+        ("“the end”", "„das Ende“,", "“the end”"),
+        ("", "das,", ""),
+    ],
+)
+def test_the_mark_at_the_end_of_a_part_is_kept(text, source, expected):
+    assert with_mark(text, source) == expected
