@@ -1,17 +1,25 @@
-"""Bounds of one connection below the application, in bytes and in time: uvicorn waits for heads and bodies without end.
+"""Bounds of one connection below the application, in bytes and in time: uvicorn waits for heads and bodies without end,
+and for clients that have gone.
 
-A refusal has a status, one sentence and `Connection: close`; the application does not see it.
+A refusal has a status, one sentence and `Connection: close`; the application does not see it. It comes after the answers to
+the requests before.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
+import re
+import select
+from http import HTTPMethod
 from typing import Any, Literal
 
 import orjson
-from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from httptools import HttpParserError, HttpParserInvalidMethodError, HttpParserUpgrade, HttpRequestParser
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+
+from server.api.middleware.body import CANCELLED_AT_DISCONNECT
 
 log = logging.getLogger(__name__)
 HEAD_BYTES = 65_536
@@ -23,6 +31,11 @@ PART_SECONDS = 20.0  # for a head, and for a body in addition to its time at BOD
 BODY_RATE = 500.0  # bytes per second
 LINGER_SECONDS = 2.0  # a connection that is closed before its client has sent everything is reset, and the answer lost
 CONNECTION_BYTES = 16_384  # memory of a connection with an unfinished request, without the bytes received
+HOST = re.compile(rb"[A-Za-z0-9._~!$&'()*+,;=%:\[\]-]*")
+METHOD = re.compile(rb"^([!#-'*+.^_`|~0-9A-Za-z-]+) [^ \r\n]+ HTTP/1\.[01]\r?$", re.MULTILINE)
+METHODS = {method.encode() for method in HTTPMethod}
+INVALID = (400, "This is not a valid HTTP request.")
+EXTENSIONS: dict[str, dict[object, object]] = {CANCELLED_AT_DISCONNECT: {}}
 
 
 class UnfinishedRequests:
@@ -49,7 +62,8 @@ class UnfinishedRequests:
 
 
 class LimitedProtocol(HttpToolsProtocol):
-    """uvicorn's protocol with bounds. `check_time` is to be called about once per second."""
+    """uvicorn's protocol with bounds, which cancels the task of a request whose client disconnects. `check` is to be called
+    about twice per second."""
 
     def __init__(self, *arguments: Any, unfinished: UnfinishedRequests, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -58,6 +72,9 @@ class LimitedProtocol(HttpToolsProtocol):
         self._received = 0  # bytes since the head began; in a body, bytes since its latest piece
         self._deadline = self.loop.time() + IDLE_SECONDS
         self._refused = False
+        self._refusal = b""  # that is still to be sent
+        self._answering: RequestResponseCycle | None = None  # `cycle` is that of the request which came last
+        self._task: asyncio.Task[None] | None = None
 
     def data_received(self, data: bytes) -> None:
         if self._refused:
@@ -67,8 +84,11 @@ class LimitedProtocol(HttpToolsProtocol):
             self.parser.feed_data(data)
         except HttpParserUpgrade as upgrade:
             self._decline_upgrade(data[upgrade.args[0] :])
+        except HttpParserInvalidMethodError:  # also of what is not HTTP, such as TLS
+            other = set(METHOD.findall(data)) - METHODS
+            self.refuse(*((501, "This server does not know the method.") if other else INVALID))
         except HttpParserError:
-            self.refuse(400, "This is not a valid HTTP request.")
+            self.refuse(*INVALID)
         if self._part and not self._refused:
             self._check_head(self._received)
             self._unfinished.add(self, len(data))
@@ -82,6 +102,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        self.scope["extensions"] = EXTENSIONS
         self._unset_keepalive_if_required()
         self._part = "head"
         self._deadline = self.loop.time() + PART_SECONDS
@@ -90,6 +111,13 @@ class LimitedProtocol(HttpToolsProtocol):
         self._check_head(len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers))
         if len(self.pipeline) >= PIPELINED:
             self.refuse(503, "Too many requests wait on this connection.")
+        hosts = [value for name, value in self.headers if name == b"host"]
+        if (
+            len(hosts) > 1
+            or not (hosts or self.parser.get_http_version() == "1.0")
+            or not all(map(HOST.fullmatch, hosts))
+        ):
+            self.refuse(400, "A request needs one valid Host header.")
         if self._refused or self.parser.get_method() == b"CONNECT":
             raise ValueError("refused")  # ends the parser
         if not self.parser.should_upgrade():
@@ -107,6 +135,20 @@ class LimitedProtocol(HttpToolsProtocol):
             self._part, self._received = None, 0
             self._unfinished.remove(self)
             super().on_message_complete()
+            if not self.pipeline:  # uvicorn pauses within a large body, and would not see that the client goes
+                self.flow.resume_reading()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._answering = cycle
+        self._task = self.loop.create_task(cycle.run_asgi(app))
+        self._task.add_done_callback(self.tasks.discard)
+        self.tasks.add(self._task)
+
+    def on_response_complete(self) -> None:
+        if self._refusal and not self.pipeline:
+            self._send_refusal()
+        else:
+            super().on_response_complete()
 
     def _check_head(self, size: int) -> None:
         if len(self.url) > URL_BYTES:
@@ -116,34 +158,57 @@ class LimitedProtocol(HttpToolsProtocol):
         elif size > HEAD_BYTES:
             self.refuse(431, f"The head of the request is over the limit of {HEAD_BYTES:,} bytes.")
 
-    def check_time(self, now: float) -> None:
-        """Ends a connection whose client is too slow."""
-        if now < self._deadline or self.flow.read_paused:
+    def check(self, now: float) -> None:
+        """Ends a connection whose client is too slow, or has gone while reading is paused because requests wait."""
+        if self.transport.is_closing():
             return
-        if self._part:
+        if self.flow.read_paused:
+            if has_gone(self.transport):
+                self.transport.abort()
+        elif now >= self._deadline and self._part:
             self.refuse(408, f"The {self._part} of the request came too slowly.")
-        elif self.cycle is None:
+        elif now >= self._deadline and self.cycle is None:
             self.transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._unfinished.remove(self)
+        self.pipeline.clear()
+        if self._answering is not None and self._task is not None and not self._answering.response_complete:
+            self._answering.disconnected = True
+            self._task.cancel()
         super().connection_lost(exc)
 
     def refuse(self, status: int, sentence: str) -> None:
-        """Answers with an error if no other answer is in progress, and ends the connection."""
+        """Answers with an error after the answers to earlier requests, and ends the connection."""
         if self._refused or self.transport.is_closing():
             return
         self._refused = True
         identity = os.urandom(16).hex()
         log.info("connection refused: %s", sentence, extra={"status": status, "request_id": identity})
-        waiting = self.cycle is not None and not self.cycle.response_complete
-        if waiting and (self.cycle.response_started or self.pipeline or self._part != "body"):
-            self.transport.abort()  # another answer is being written, or comes first
-            return
         body = orjson.dumps({"error": sentence})
         head = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\nX-Request-Id: {identity}\r\n"
         head += "Retry-After: 1\r\n" if status == 503 else ""
-        self.transport.write(STATUS_LINE[status] + head.encode("ascii") + b"Connection: close\r\n\r\n" + body)
-        self.transport.write_eof()
-        self.flow.resume_reading()
-        self.loop.call_later(LINGER_SECONDS, self.transport.abort)
+        self._refusal = STATUS_LINE[status] + head.encode("ascii") + b"Connection: close\r\n\r\n" + body
+        answered = self._answering if self._answering and not self._answering.response_complete else None
+        if self._part == "body" and self.pipeline:
+            self.pipeline.popleft()  # the refused request
+        elif answered and self._part == "body" and answered.response_started:
+            self.transport.abort()
+            return
+        elif not answered or self._part == "body":
+            self._send_refusal()
+        self.flow.resume_reading()  # what comes is ignored
+
+    def _send_refusal(self) -> None:
+        if not self.transport.is_closing():
+            self.transport.write(self._refusal)
+            self.transport.write_eof()
+            self.loop.call_later(LINGER_SECONDS, self.transport.abort)
+        self._refusal = b""
+
+
+def has_gone(transport: asyncio.Transport) -> bool:
+    """Returns whether the client has closed the connection, also where what it sent before has not been read."""
+    waiting = select.poll()
+    waiting.register(transport.get_extra_info("socket").fileno(), getattr(select, "POLLRDHUP", 0))
+    return bool(waiting.poll(0))

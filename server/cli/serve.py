@@ -37,8 +37,8 @@ UNFINISHED_BYTES = 64_000_000
 """Bytes of requests that have not arrived whole, over all connections; at least two bodies fit."""
 READ_ITERATIONS = 2
 """Iterations of the event loop in which an accepted connection is surely read: one may be in progress."""
-TICKS = 10
-"""Ticks of uvicorn, 0.1 seconds each, between two checks for slow clients."""
+TICKS = 5
+"""Ticks of uvicorn, 0.1 seconds each, between two checks for clients that are slow or have gone."""
 log = logging.getLogger(__name__)
 
 
@@ -85,12 +85,12 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
     async def on_tick(self, counter: int) -> bool:
-        """Ends connections whose clients are too slow, and the server where its device does not exist."""
+        """Ends connections whose clients are too slow or have gone, and the server where its device does not exist."""
         if counter % TICKS == 0:
             now = asyncio.get_running_loop().time()
             for connection in list(self.server_state.connections):
                 if isinstance(connection, LimitedProtocol):
-                    connection.check_time(now)
+                    connection.check(now)
             self.should_exit |= self._services.engine.workers.status().no_device
         self.should_exit |= time.monotonic() >= self._close_at
         return await super().on_tick(counter)

@@ -10,15 +10,18 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from server.api.errors import error_response
 from server.errors import PayloadTooLarge, Unavailable
 
+CANCELLED_AT_DISCONNECT = "attentive.cancelled_at_disconnect"
+"""Extension of ASGI's scope: the server cancels the task of a request whose client has disconnected."""
 LINGER_SECONDS = 2.0
 """Time for which the rest of a refused body is read and discarded. A connection that is closed at once would be reset, and
 the client would not receive the answer."""
 
 
 class RequestBody:
-    """Reads the whole body (413 above `limit` bytes), then runs the application and waits for a disconnect.
+    """Reads the whole body (413 above `limit` bytes), then runs the application.
 
-    If the client disconnects first, the application's task is cancelled, with everything that only this task awaits.
+    If the client disconnects first, the application's task is cancelled, with everything that only this task awaits. Where
+    the server does not cancel it (`CANCELLED_AT_DISCONNECT`), this class does.
     """
 
     def __init__(self, app: ASGIApp, limit: int) -> None:
@@ -29,6 +32,15 @@ class RequestBody:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
+        try:
+            await self._handle(scope, receive, send)
+        except asyncio.CancelledError:
+            if (task := asyncio.current_task()) is not None:
+                task.uncancel()
+            if not await has_disconnected(receive):  # cancelled by the server after its grace time
+                raise Unavailable("The server is shutting down.") from None
+
+    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         length = dict(scope["headers"]).get(b"content-length", b"")
         too_large = length.isdigit() and int(length) > self.limit
         body, more = bytearray(), True
@@ -58,31 +70,31 @@ class RequestBody:
         await send({"type": "http.response.body"})
 
     async def _run(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
-        work = asyncio.current_task()
-        assert work is not None  # noqa: S101  a request is handled in a task
         messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-        disconnected = asyncio.Event()
 
         async def receive_whole() -> Message:
-            if messages:
-                return messages.pop()
-            await disconnected.wait()
-            return {"type": "http.disconnect"}
+            return messages.pop() if messages else await receive()
 
-        async def watch() -> None:
-            while (await receive())["type"] != "http.disconnect":
-                continue
-            disconnected.set()
-            work.cancel()
-
-        watching = asyncio.create_task(watch())
+        if CANCELLED_AT_DISCONNECT in scope.get("extensions", ()):
+            await self.app(scope, receive_whole, send)
+            return
+        watching = asyncio.create_task(cancel_at_disconnect(receive, asyncio.current_task()))
         try:
             await self.app(scope, receive_whole, send)
-        except asyncio.CancelledError:
-            if not disconnected.is_set():  # cancelled by the server after its grace time
-                work.uncancel()
-                raise Unavailable("The server is shutting down.") from None
         finally:
             watching.cancel()
-            if disconnected.is_set():
-                work.uncancel()
+
+
+async def cancel_at_disconnect(receive: Receive, work: asyncio.Task[None] | None) -> None:
+    """Cancels a task when the client has disconnected."""
+    while (await receive())["type"] != "http.disconnect":
+        continue
+    if work is not None:
+        work.cancel()
+
+
+async def has_disconnected(receive: Receive) -> bool:
+    """Returns whether the client has disconnected."""
+    message = asyncio.ensure_future(receive())
+    await asyncio.sleep(0)
+    return message.cancel() is False and message.result()["type"] == "http.disconnect"

@@ -95,18 +95,83 @@ def test_an_invalid_request_is_refused_in_one_sentence(server):
         assert exchange(server, request) == (400, "This is not a valid HTTP request.")
 
 
-def test_pipelined_requests_are_answered_in_order_and_bounded(server, monkeypatch):
+@pytest.mark.parametrize(
+    ("first", "headers", "status"),
+    [
+        (b"GET /health HTTP/1.1", b"", 400),
+        (b"GET /health HTTP/1.1", b"Host: a\r\nHost: b\r\n", 400),
+        (b"GET /health HTTP/1.1", b"Host: a\r\nhost: a\r\n", 400),
+        (b"GET /health HTTP/1.0", b"Host: a\r\nHost: a\r\n", 400),
+        (b"POST /translate HTTP/1.1", b"Content-Length: 2\r\n", 400),
+        (b"GET /health HTTP/1.1", b"Host: a/b\r\n", 400),
+        (b"GET /health HTTP/1.1", b"Host: a b\r\n", 400),
+        (b"GET /health HTTP/1.1", b"Host: a@b\r\n", 400),
+        (b"GET /health HTTP/1.1", b"Host: \xff\r\n", 400),
+        (b"FOO /health HTTP/1.1", HOST, 501),
+        (b"get /health HTTP/1.1", HOST, 501),
+        (b"TRANSLATE /translate HTTP/1.1", HOST, 501),
+        (b"GET  HTTP/1.1", HOST, 400),
+        (b"\x16\x03\x01\x02\x00\x01\x00", b"", 400),
+    ],
+)
+def test_what_is_wrong_with_a_request_decides_its_status(server, first, headers, status):
+    got, error = exchange(server, first + b"\r\n" + headers + b"\r\n")
+    assert got == status
+    assert ("Host" in error) == (status == 400 and not first.startswith((b"GET  ", b"\x16")))
+    assert ("method" in error) == (status == 501)
+
+
+@pytest.mark.parametrize("host", [b"a", b"a.b:8000", b"127.0.0.1:1", b"[::1]:8000", b"", b"xn--bcher-kva.example"])
+def test_every_valid_host_is_served(server, host):
+    with socket.create_connection(server) as connection:
+        connection.sendall(b"GET /health HTTP/1.1\r\nConnection: close\r\nHost: " + host + b"\r\n\r\n")
+        assert receive(connection).startswith(b"HTTP/1.1 200")
+
+
+def test_http_1_0_needs_no_host(server):
+    with socket.create_connection(server) as connection:
+        connection.sendall(b"GET /health HTTP/1.0\r\n\r\n")
+        assert receive(connection).startswith(b"HTTP/1.1 200")
+
+
+def test_pipelined_requests_are_answered_in_order(server):
     one = b"GET /health HTTP/1.1\r\n" + HOST + b"\r\n"
     last = b"GET /health HTTP/1.1\r\nConnection: close\r\n" + HOST + b"\r\n"
     with socket.create_connection(server) as connection:
         connection.sendall(9 * one + last)
         assert receive(connection).count(b"HTTP/1.1 200") == 10
-    monkeypatch.setattr(connection_limits, "PIPELINED", 3)
+
+
+@pytest.mark.parametrize("pieces", [1, 3], ids="in {} pieces".format)
+@pytest.mark.parametrize(
+    ("wrong", "status"),
+    [
+        (b"GET /health HTTP/1.1\r\n\r\n", 400),
+        (b"GET /" + b"a" * 40_000 + b" HTTP/1.1\r\n" + HOST + b"\r\n", 414),
+        (b"nonsense\r\n\r\n", 400),
+        (b"FOO / HTTP/1.1\r\n" + HOST + b"\r\n", 501),
+        (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n" + HOST + b"\r\nnonsense\r\n", 400),
+    ],
+)
+def test_a_refusal_comes_after_the_answers_to_the_requests_before(server, wrong, status, pieces):
+    body = b'{"q": "Hello", "source": "en", "target": "de"}'
+    before = post(len(body), body) + 3 * (b"GET /health HTTP/1.1\r\n" + HOST + b"\r\n")
+    sent = before + wrong + b"GET /never HTTP/1.1\r\n" + HOST + b"\r\n"
+    assert statuses(server, sent, pieces) == [b"200"] * 4 + [b"%d" % status]
+
+
+def test_the_requests_before_one_too_many_are_answered(server):
+    waiting = (connection_limits.PIPELINED + 1) * (b"GET /health HTTP/1.1\r\n" + HOST + b"\r\n")
+    assert statuses(server, 5 * waiting) == [b"200"] * (connection_limits.PIPELINED + 1) + [b"503"]
+
+
+def statuses(server, sent: bytes, pieces: int = 1) -> list[bytes]:
+    """Returns the statuses of all answers to what is sent on one connection."""
     with socket.create_connection(server) as connection:
-        connection.sendall(9 * one + last)
-        with pytest.raises(ConnectionResetError):
-            receive(connection)
-            raise ConnectionResetError  # the end of the connection without a reset is as good
+        for start in range(0, len(sent), size := -(-len(sent) // pieces)):
+            connection.sendall(sent[start : start + size])
+            time.sleep(0.02)
+        return [answer.split()[0] for answer in receive(connection).split(b"HTTP/1.1 ")[1:]]
 
 
 def test_a_slow_head_and_a_slow_body_are_refused(server, monkeypatch):
