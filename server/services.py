@@ -90,7 +90,8 @@ class Services:
         self.store.at_every_beat(store.prune)
         if self.state is not None:
             self.state.at_every_beat(self.file_jobs.beat)
-        self.inspector = Inspector(self.translator, Admission(settings.attention_jobs), settings.attention_tokens)
+        attention = Admission(settings.attention_jobs, caller_share=1.0)
+        self.inspector = Inspector(self.translator, attention, settings.attention_tokens)
 
         self.draining = False
         self._loading: asyncio.Task[None] | None = None

@@ -8,7 +8,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from server.errors import LONGEST_RETRY_AFTER, Overloaded
+from server.access.invitations import Invitations
+from server.errors import LONGEST_RETRY_AFTER, DeadlineExceeded, Overloaded
 
 DOCUMENTS_SHARE = 0.75
 """Share of the limit that documents may fill. The rest is a reserve for short requests."""
@@ -19,11 +20,10 @@ MINIMUM_BOUND = 4_000
 """Units of short requests that may always wait, because a server with little load has not shown its full speed."""
 MEASURED_SECONDS = 30.0
 """Time constant of the measured speed, in seconds with work."""
-CYCLE_SECONDS = 10.0
-TURN_SECONDS = 2.0
-"""Every request has a turn of TURN_SECONDS in each CYCLE_SECONDS, given by its key. A rejected one is invited to it."""
-OUT_OF_TURN_SHARE = 0.9
-"""Part of the room, and of a caller's share, for requests out of their turn, while rejected ones are to return."""
+UNINVITED_SHARE = 0.9
+"""Part of the room, and of a caller's share, for requests that were not rejected before, while rejected ones may return."""
+ROUNDED_DOWN = 1 / 3
+"""Largest part of a second by which Retry-After is shorter than the wait: rounded up, 1.1 seconds would be almost twice that."""
 
 
 @dataclass(slots=True)
@@ -45,8 +45,7 @@ class Queue:
     """The same by caller; one without work is left out."""
     total_weight: float = 0.0
     """Sum of the weights of these callers."""
-    invited_until: float = 0.0
-    """The time by which the work of the rejected requests can be done."""
+    invitations: Invitations = field(default_factory=Invitations)
     _measured_until: float = 0.0
     _finished: float = 0.0
     _seconds: float = 0.0
@@ -70,8 +69,6 @@ class Queue:
         work.units -= cost
         if work.units <= 0:
             self.total_weight -= self.callers.pop(caller).weight
-        if not self.units:
-            self.invited_until = 0.0
         if succeeded:
             elapsed, self._measured_until = now - self._measured_until, now
             decay = math.exp(-elapsed / MEASURED_SECONDS)
@@ -113,16 +110,6 @@ class Permit:
             self._give_back = None
 
 
-def seconds_of_turn(key: int | None, now: float) -> float:
-    """Returns the seconds since the last turn of a request began; 0 without a key."""
-    return 0.0 if key is None else (now + key % 1_000 * CYCLE_SECONDS / 1_000) % CYCLE_SECONDS
-
-
-def seconds_to_turn(key: int | None, now: float) -> int:
-    """Returns the whole seconds after which the time is in the middle of a turn of a request; 0 without a key."""
-    return 0 if key is None else math.ceil((TURN_SECONDS / 4 - seconds_of_turn(key, now)) % CYCLE_SECONDS)
-
-
 class Admission:
     """Admits about `limit` units of work that are not finished yet; the unit is the user's: tokens, bytes or requests.
 
@@ -131,9 +118,9 @@ class Admission:
     cannot fill the queue. A request over these bounds is admitted while no other of its kind is in the queue, so that it
     can be served at all.
 
-    Retry-After is estimated from the measured speed. It ends in the turn of the request (see CYCLE_SECONDS), and each
-    rejected request is invited after the work of those before it. While these are to return, requests out of their turn
-    get only OUT_OF_TURN_SHARE of the room. So a request that returns is preferred without being remembered.
+    Retry-After is estimated from the measured speed: the work that must be finished first, and that of the requests rejected
+    before, as far as such requests return (`Invitations`). While some may return, others get only UNINVITED_SHARE of the
+    room.
     """
 
     def __init__(
@@ -181,13 +168,15 @@ class Admission:
         """
         now = self.clock()
         queue = self._documents if document else self._short
-        in_turn = now > queue.invited_until + CYCLE_SECONDS or seconds_of_turn(key, now) < TURN_SECONDS
-        excess = self._excess(queue, cost, caller, weight, 1.0 if in_turn else OUT_OF_TURN_SHARE)
+        if deadline is not None and now > deadline:
+            raise DeadlineExceeded("The time limit of the request has passed.")
+        invitations = queue.invitations
+        invited = not invitations or invitations.is_due(key, now)
+        excess = self._excess(queue, cost, caller, weight, 1.0 if invited else UNINVITED_SHARE)
         if excess > 0:
-            due = max(now + excess / queue.speed, queue.invited_until + cost / queue.speed)
-            queue.invited_until = min(due, now + LONGEST_RETRY_AFTER - CYCLE_SECONDS)
-            seconds = max(1, math.ceil(queue.invited_until - now))
-            raise Overloaded(self._message, seconds + seconds_to_turn(key, now + seconds))
+            raise Overloaded(self._message, self._invite(queue, excess, cost, caller, key, now))
+        if invitations:
+            invitations.take_up(key, now)
         wait = queue.wait(caller)
         if deadline is not None and now + wait > deadline:
             raise Overloaded(
@@ -195,6 +184,19 @@ class Admission:
             )
         queue.add(caller, weight, cost, now)
         return Permit(lambda succeeded: queue.remove(caller, cost, self.clock(), succeeded))
+
+    def _invite(self, queue: Queue, excess: float, cost: int, caller: str | None, key: int | None, now: float) -> float:
+        """Returns the whole seconds after which a request that does not fit may return, and remembers them by its key."""
+        invitations = queue.invitations
+        moment = invitations.moment(key)
+        if moment is not None and moment > now:  # it came too early
+            return math.ceil(moment - now)
+        invitations.take_up(key, now)
+        wait = min((excess + invitations.work_before(caller, cost)) / queue.speed, LONGEST_RETRY_AFTER)
+        seconds = max(1, math.ceil(wait - ROUNDED_DOWN))
+        if key is not None:
+            invitations.add(key, now + seconds, cost, caller)
+        return seconds
 
     def _excess(self, queue: Queue, cost: int, caller: str | None, weight: float, part: float) -> float:
         """Returns the units that must finish before `cost` units fit into `part` of the room; not positive where they

@@ -10,8 +10,9 @@ from typing import Any
 
 from model.analysis.attention_alignment import words
 from model.convert.sample_sentences import SENTENCES
+from server.access.authentication import Caller
 from server.errors import InvalidRequest, TextTooLong, Unavailable
-from server.inspection.inspector import Inspector
+from server.inspection.inspector import ANYBODY, Inspector
 from server.translation.time_limit import time_limit
 
 BYTES_LIMIT = 1_000_000_000
@@ -19,7 +20,7 @@ BYTES_LIMIT = 1_000_000_000
 
 
 async def study_encoder(
-    inspector: Inspector, text: str, source: str, target: str, deadline: float | None
+    inspector: Inspector, text: str, source: str, target: str, deadline: float | None, caller: Caller = ANYBODY
 ) -> dict[str, Any]:
     """Returns the study of one sentence as in EncoderAnswer. Counts as an attention request. Raises InvalidRequest for a
     model that is too large and for directions that need two, TextTooLong, Overloaded, DeadlineExceeded, Unavailable."""
@@ -44,7 +45,7 @@ async def study_encoder(
     }
     try:
         async with time_limit(deadline):
-            with inspector.admission.admit(1, deadline):
+            with inspector.admit(caller, deadline):
                 study = await inspector.encoders.run(task)
     except (MemoryError, TimeoutError):
         raise Unavailable("The model's weights cannot be read.") from None

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from model.search.options import DecodingOptions
 from model.symbols import FORMAL, INFORMAL
-from server.access.admission import Admission
+from server.access.admission import Admission, Permit
+from server.access.authentication import Caller
 from server.engine.client.engine_client import Head
 from server.engine.ipc.messages import AttentionResult
 from server.errors import ExpiredTranslation, InvalidRequest, NotFound, TextTooLong
@@ -20,13 +21,15 @@ from server.translation.time_limit import time_limit
 from server.translation.translator import Translator, history_record
 from server.translation.types import TranslationRequest
 
+ANYBODY = Caller("")
+
 
 class Inspector:
     """Answers attention requests with the workers of the translator.
 
     A request has two steps: `find`, `translate` or `given` returns the sentence, `attend` computes its maps.
-    `admission` counts attention requests apart from translations, so that they cannot block translations. `token_limit`
-    bounds the source and the target of one request, in tokens.
+    `admission` counts attention requests apart from translations, so that they cannot block translations, with a share for
+    each caller. `token_limit` bounds the source and the target of one request, in tokens.
     """
 
     def __init__(self, translator: Translator, admission: Admission, token_limit: int) -> None:
@@ -64,6 +67,10 @@ class Inspector:
             raise InvalidRequest(f"{needed_by} needs a model for exactly this direction.")
         return route[0]
 
+    def admit(self, caller: Caller, deadline: float | None) -> Permit:
+        """Occupies the place of one attention request. Raises Overloaded or DeadlineExceeded."""
+        return self.admission.admit(1, deadline, caller=caller.name, weight=caller.weight)
+
     async def decoded(
         self,
         subject: InspectedSentence,
@@ -71,7 +78,7 @@ class Inspector:
         hypothesis: int,
         prefix: Sequence[str],
         *,
-        client: str = "",
+        caller: Caller = ANYBODY,
         deadline: float | None = None,
     ) -> InspectedSentence:
         """Decodes the source of a sentence again. Returns it with a hypothesis, counted from 0, which begins with the
@@ -92,8 +99,8 @@ class Inspector:
             raise InvalidRequest("prefix has more pieces than a translation of this model.")
         options = dataclasses.replace(options, hypotheses=hypothesis + 1, prefix=forced)
         async with time_limit(deadline):
-            with self.admission.admit(1, deadline):
-                answer = await self.translator.engine.trace(leg.model, pair.source, options, client=client)
+            with self.admit(caller, deadline):
+                answer = await self.translator.engine.trace(leg.model, pair.source, options, client=caller.name)
         if hypothesis >= len(answer.hypotheses):
             raise out_of_range("hypothesis", len(answer.hypotheses), f"this beam of {options.beam_size}")
         target = answer.hypotheses[hypothesis].tokens[: leg.model.max_length - 1]
@@ -104,6 +111,7 @@ class Inspector:
         subject: InspectedSentence,
         deadline: float | None = None,
         *,
+        caller: Caller = ANYBODY,
         masked_heads: tuple[Head, ...] = (),
         vectors_of: Head | None = None,
         align: bool = False,
@@ -123,7 +131,7 @@ class Inspector:
             )
         words = sentence_pair(subject.leg, pair.source_text, model.tokenizer.decode(pair.target)) if align else None
         async with time_limit(deadline):
-            with self.admission.admit(1, deadline):
+            with self.admit(caller, deadline):
                 attention = await self.translator.engine.attend(
                     model,
                     pair.source,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 
+from server.access.authentication import Caller
 from server.engine.ipc.messages import TranslationResult
 from server.errors import InvalidRequest
-from server.inspection.inspector import Inspector
+from server.inspection.inspector import ANYBODY, Inspector
 from server.inspection.types import InspectedSentence, out_of_range
 from server.store.history_records import SentenceRecord
 from server.translation.catalog import AUTO
@@ -16,7 +17,7 @@ from server.translation.types import TranslationRequest
 
 
 async def trace_search(
-    inspector: Inspector, request: TranslationRequest, sentence: int
+    inspector: Inspector, request: TranslationRequest, sentence: int, caller: Caller = ANYBODY
 ) -> tuple[InspectedSentence, TranslationResult]:
     """Decodes one sentence (counted from 0) of the request's first text and records every step.
 
@@ -36,7 +37,7 @@ async def trace_search(
     options = leg.decoding_options(request.options)
     options = dataclasses.replace(options, trace=True, hypotheses=options.beam_size)
     async with time_limit(request.deadline):
-        with inspector.admission.admit(1, request.deadline):
+        with inspector.admit(caller, request.deadline):
             answer = await translator.engine.trace(leg.model, segment.ids, options, client=request.client)
     pair = SentenceRecord(segment.text, segment.ids, answer.hypotheses[0].tokens)
     return InspectedSentence(leg, pair, None, sentence, len(segments)), answer

@@ -48,11 +48,12 @@ async def score(request: Request, parameters: ScoreParameters) -> Response:
         raise TextTooLong(f"At most {SCORED_LIMIT} translations are scored at once.")
     check_texts((parameters.q,), services.settings)
     check_texts(tuple(given), services.settings)
-    await enter(request, len(parameters.q), parameters.api_key)
+    caller = await enter(request, len(parameters.q), parameters.api_key)
     limit = deadline(request, services.settings.timeout_seconds)
     inspector = services.inspector
     pairs = [inspector.given(parameters.q, text, parameters.source, parameters.target) for text in given]
-    results = [await inspector.attend(pair, limit, masked_heads=parameters.masked_heads or ()) for pair in pairs]
+    heads = parameters.masked_heads or ()
+    results = [await inspector.attend(pair, limit, caller=caller, masked_heads=heads) for pair in pairs]
     first, scores = results[0], [scored(result) for result in results]
     body = {"model": first.subject.leg.model.name, "source": text_pieces(first.source)}
     return json_response(body | {"scores": scores if isinstance(parameters.translation, list) else scores[0]})
@@ -77,7 +78,7 @@ async def traced(request: Request, parameters: TraceParameters) -> Response:
         target=parameters.target,
         options=options,
     )
-    subject, answer = await trace_search(services.inspector, work, parameters.sentence)
+    subject, answer = await trace_search(services.inspector, work, parameters.sentence, caller)
     return json_response(traced_answer(subject, answer))
 
 
@@ -103,9 +104,10 @@ async def encoder(request: Request, parameters: Annotated[EncoderParameters, Que
     """Computed in float32 from the weights of the model, with positions and without."""
     services = services_of(request)
     check_texts((parameters.q,), services.settings)
-    await enter(request, len(parameters.q), parameters.api_key)
+    caller = await enter(request, len(parameters.q), parameters.api_key)
     limit = deadline(request, services.settings.timeout_seconds)
-    study = await study_encoder(services.inspector, parameters.q, parameters.source, parameters.target, limit)
+    inspector = services.inspector
+    study = await study_encoder(inspector, parameters.q, parameters.source, parameters.target, limit, caller)
     return json_response(study)
 
 

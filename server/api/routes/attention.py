@@ -65,6 +65,7 @@ async def inspected(
     result = await services.inspector.attend(
         subject,
         deadline,
+        caller=caller,
         masked_heads=parameters.masked_heads or (),
         vectors_of=next(iter(parameters.vectors or ()), None),
         align=needs_evidence(parameters),
@@ -106,7 +107,7 @@ async def inspected_sentence(
     if not chosen:
         return subject
     return await inspector.decoded(
-        subject, options, parameters.hypothesis or 0, parameters.prefix, client=caller.name, deadline=deadline
+        subject, options, parameters.hypothesis or 0, parameters.prefix, caller=caller, deadline=deadline
     )
 
 

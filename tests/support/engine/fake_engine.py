@@ -159,15 +159,18 @@ class FakeEngine:
         if on_progress:
             for count in range(1, len(tokens) + 1):
                 on_progress(tokens[:count])
-        if self.gate is not None:
-            await asyncio.to_thread(self.gate.wait, 60)
-        await asyncio.sleep(self.delay)
+        await self._work()
         return TranslationResult(
             id=0,
             hypotheses=tuple(self._hypothesis(tokens, k, options.max_length) for k in range(options.hypotheses)),
             timings=Timings(queue=0.001, encode=0.002, decode=0.003, first_token=0.004),
             steps=len(tokens) + 1,
         )
+
+    async def _work(self) -> None:
+        if self.gate is not None:
+            await asyncio.to_thread(self.gate.wait, 60)
+        await asyncio.sleep(self.delay)
 
     def _hypothesis(self, tokens: tuple[int, ...], rank: int, limit: int | None) -> Hypothesis:
         tokens = (*tokens, *[FIRST + ord("!")] * rank)
@@ -182,7 +185,7 @@ class FakeEngine:
     ) -> AttentionResult:
         """Two layers of two heads. Each map's rows are uniform; cross-attention of the last layer looks at the mirrored
         place."""
-        await asyncio.sleep(self.delay)
+        await self._work()
         rows, columns = len(target) + 1, len(source)
         shapes = {"cross": (2, 2, rows, columns), "encoder": (2, 2, columns, columns), "decoder": (2, 2, rows, rows)}
         maps = {}

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
+import httpx
 import pytest
 
 from model.analysis.head_roles import HeadRole, HeadRoles, weights_hash
@@ -14,6 +17,7 @@ from server.translation.catalog import ModelCatalog
 from server.translation.model_discovery import read_model
 from tests.support.engine.fake_engine import fake_model
 from tests.support.models.folders import new_folder
+from tests.support.servers.in_process import running, wait_for
 
 ASK = {"q": "Hello", "source": "en", "target": "de"}
 
@@ -96,3 +100,37 @@ def test_a_study_of_an_encoder(serve, tiny_weights: Path, monkeypatch):
     assert refusal() == (400, "Only encoders of models with at most 0 GB of weights are studied.")
     monkeypatch.setattr(encoder_study, "find_spec", lambda name: None)
     assert refusal() == (503, "Studies of an encoder need PyTorch, which is not installed on this server.")
+
+
+@pytest.mark.parametrize(
+    "fill",
+    [
+        ("POST", "/score", {"translation": "Hallo"}),
+        ("POST", "/trace", {}),
+        ("GET", "/attention", {"translation": "Hallo"}),
+    ],
+)
+def test_one_caller_leaves_room_for_the_attention_requests_of_others(engine, keys, fill):
+    """Those of one caller wait in the engine, and each of the others gets in."""
+    first, *others = [keys.create(name)[0] for name in ("first", "second", "third")]
+    engine.gate = threading.Event()
+    method, path, further = fill
+    with (
+        running(engine, data=keys.folder, history=False) as (url, server),
+        httpx.Client(base_url=url, timeout=60) as client,
+        ThreadPoolExecutor(30) as pool,
+    ):
+        admission = server._services.inspector.admission
+
+        def ask(key: str, method: str = "GET", path: str = "/attention", **further: str) -> int:
+            fields = ASK | {"translation": "Hallo", "api_key": key} | further
+            return client.request(method, path, **{"params" if method == "GET" else "json": fields}).status_code
+
+        hog = [pool.submit(ask, first, method, path, **further) for _ in range(24)]
+        wait_for(lambda: admission.requests + sum(map(Future.done, hog)) == 24)
+        held = admission.requests
+        polite = [pool.submit(ask, key) for key in others]
+        wait_for(lambda: admission.requests == held + 2)
+        engine.gate.set()
+        assert {one.result() for one in polite} == {200}
+        assert sorted(one.result() for one in hog) == [200] * held + [429] * (24 - held)

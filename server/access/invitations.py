@@ -1,0 +1,86 @@
+"""Rejected requests that may return: what they were told, and how much of their work comes back."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+LATE_SECONDS = 2.0
+"""A request has returned in time so long after the moment of its invitation."""
+LIMIT = 10_000
+"""Most invitations that are remembered; the oldest are forgotten first."""
+WEIGHT = 1 / 64
+"""Weight of one invitation in the measured share of those that return."""
+
+
+@dataclass(frozen=True, slots=True)
+class Invitation:
+    """`moment` is on the clock of the admission, in seconds."""
+
+    moment: float
+    units: int
+    caller: str | None
+
+
+class Invitations:
+    """The invitations of one queue by the key of their request.
+
+    A client may send new requests without end and return with none, so only the share that has returned so far counts as
+    work to come; and a caller waits for its own returning work at most as often as there are callers.
+    """
+
+    def __init__(self) -> None:
+        self.returning = 0.0
+        """Measured share of the invitations that are taken up in time."""
+        self._by_key: dict[int, Invitation] = {}
+        self._units: Counter[str | None] = Counter()
+        self._total = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._by_key)
+
+    def __len__(self) -> int:
+        return len(self._by_key)
+
+    def moment(self, key: int | None) -> float | None:
+        """Returns the moment for which a request is invited; None for one that is not."""
+        known = self._by_key.get(key) if key is not None else None
+        return known.moment if known else None
+
+    def is_due(self, key: int | None, now: float) -> bool:
+        """Returns whether a request is invited for this moment."""
+        moment = self.moment(key)
+        return moment is not None and 0 <= now - moment <= LATE_SECONDS
+
+    def work_before(self, caller: str | None, cost: int) -> float:
+        """Returns the units of rejected work that are expected back before a request of a caller."""
+        own = (self.returning * self._units[caller] + cost) * len(self._units)
+        return min(self.returning * self._total, own)
+
+    def add(self, key: int, moment: float, units: int, caller: str | None) -> None:
+        """Remembers that a request is invited."""
+        if len(self._by_key) >= LIMIT:
+            self._forget(next(iter(self._by_key)))
+        self._by_key[key] = Invitation(moment, units, caller)
+        self._units[caller] += units
+        self._total += units
+
+    def take_up(self, key: int | None, now: float) -> None:
+        """Forgets the invitation of a request that has come, and those of requests that have not come in time."""
+        if key is not None and key in self._by_key:
+            if self.is_due(key, now):
+                self.returning += WEIGHT * (1 - self.returning)
+            self._forget(key)
+        while self._by_key:
+            oldest = next(iter(self._by_key))
+            if self._by_key[oldest].moment + LATE_SECONDS >= now:
+                return
+            self.returning -= WEIGHT * self.returning
+            self._forget(oldest)
+
+    def _forget(self, key: int) -> None:
+        invitation = self._by_key.pop(key)
+        self._total -= invitation.units
+        self._units[invitation.caller] -= invitation.units
+        if self._units[invitation.caller] <= 0:
+            del self._units[invitation.caller]
