@@ -185,7 +185,7 @@ class Admission:
         queue.add(caller, weight, cost, now)
         return Permit(lambda succeeded: queue.remove(caller, cost, self.clock(), succeeded))
 
-    def _invite(self, queue: Queue, excess: float, cost: int, caller: str | None, key: int | None, now: float) -> float:
+    def _invite(self, queue: Queue, excess: float, cost: int, caller: str | None, key: int | None, now: float) -> int:
         """Returns the whole seconds after which a request that does not fit may return, and remembers them by its key."""
         invitations = queue.invitations
         moment = invitations.moment(key)
