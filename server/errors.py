@@ -46,7 +46,13 @@ class InvalidRequest(ClientError):
 
 
 class UnsupportedLanguage(InvalidRequest):
-    """No model serves the language or the direction."""
+    """No model serves the language or the direction. `code` is the language as it was sent, and `role` "source" or
+    "target"; both are empty for a direction."""
+
+    def __init__(self, message: str, code: str = "", role: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+        self.role = role
 
 
 class TextTooLong(InvalidRequest):

@@ -35,6 +35,7 @@ ROUTERS = (
     files.router,
     operation.router,
     deepl.router,
+    deepl.v3_router,
     deepl_documents.router,
     deepl_glossaries.router,
     google.router,

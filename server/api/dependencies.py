@@ -118,11 +118,11 @@ def check_texts(texts: tuple[str, ...], settings: Settings, beam_size: int = 1) 
     """Checks the number and the length of texts, and the length times the beam width that the request chose, against
     the settings. Raises InvalidRequest, TextTooLong or PayloadTooLarge."""
     if not texts or texts == ("",):
-        raise InvalidRequest("Invalid request: missing q parameter.")
+        raise InvalidRequest("Invalid request: missing q parameter")
     if len(texts) > settings.list_limit:
-        raise TextTooLong(f"Invalid request: {len(texts):,} texts are over the limit of {settings.list_limit:,}.")
+        raise TextTooLong(f"Invalid request: request ({len(texts)}) exceeds text limit ({settings.list_limit})")
     if (size := sum(map(len, texts))) > settings.char_limit:
-        raise TextTooLong(f"Invalid request: {size:,} characters are over the limit of {settings.char_limit:,}.")
+        raise TextTooLong(f"Invalid request: request ({size}) exceeds text limit ({settings.char_limit})")
     if beam_size == 1:  # the limit below is at least `char_limit`
         return
     limit = max(settings.beam_char_limit, settings.char_limit * (settings.beam_size or 1))

@@ -43,6 +43,9 @@ GOOGLE_STATUS = {
     503: "UNAVAILABLE",
 }
 ROUTING = {404: "There is nothing at this address.", 405: "This address does not take this method."}
+DEEPL = ("/v2/", "/v3/")
+"""Prefixes of the paths of DeepL's interface."""
+NOT_OFFERED = "This server does not have this function of DeepL's interface, or the address is wrong."
 
 MESSAGE_START = re.compile("^((Input|String|List) should|Value error, must)")
 """Beginning of pydantic's messages, in whose place the name of the parameter is put."""
@@ -50,7 +53,7 @@ MESSAGE_START = re.compile("^((Input|String|List) should|Value error, must)")
 
 def body_of(path: str, status: int, message: str) -> dict[str, object]:
     """Returns the body of an error: LibreTranslate's, or that of the interface below whose prefix the path is."""
-    if path.startswith(("/v2/", "/v3/")):  # DeepL
+    if path.startswith(DEEPL):
         return {"message": message}
     if path.startswith(GOOGLE):
         reason = "backendError" if status >= 500 else "invalid"
@@ -75,6 +78,19 @@ def status_and_message(error: Exception) -> tuple[int, str, dict[str, str]]:
     return 500, "Something went wrong on the server; its log says what.", {}
 
 
+def in_words_of(path: str, error: Exception, message: str) -> str:
+    """Returns the message in the words of DeepL or LibreTranslate, where their clients look for them."""
+    if isinstance(error, errors.UnsupportedLanguage) and error.role:
+        if path.startswith(DEEPL):
+            return f"Value for '{error.role}_lang' not supported: {message}"
+        return message if path.startswith(GOOGLE) else f"{error.code} is not supported"
+    if isinstance(error, HTTPException) and error.status_code == 404 and path.startswith(DEEPL):
+        return NOT_OFFERED
+    if isinstance(error, errors.Overloaded) and not path.startswith((*DEEPL, GOOGLE)):
+        return f"Slowdown: {message}"
+    return message
+
+
 def validation_message(problems: Sequence[Any]) -> str:
     """Returns pydantic's errors of the first wrong parameter as one sentence with its name, without its value.
 
@@ -90,7 +106,9 @@ def validation_message(problems: Sequence[Any]) -> str:
     index = next((number for number, part in enumerate(inner) if isinstance(part, int)), len(inner))
     name = "".join([first, *(f"[{part}]" if isinstance(part, int) else f".{part}" for part in inner[index:])])
     if problems[chosen[0]]["type"] == "missing":
-        return f"Invalid request: missing {name} parameter."
+        return f"Invalid request: missing {name} parameter"
+    if name == "alternatives" and problems[chosen[0]]["type"] == "int_parsing":
+        return "Invalid request: alternatives parameter is not a number"
     texts = [MESSAGE_START.sub("must", problems[number]["msg"]).rstrip(".") for number in chosen]
     return f"Invalid request: {name} {' or '.join(dict.fromkeys(texts))}."
 
@@ -98,4 +116,5 @@ def validation_message(problems: Sequence[Any]) -> str:
 def error_response(path: str, error: Exception) -> Response:
     """Returns the response to a request for `path` that raised `error`."""
     status, message, headers = status_and_message(error)
+    message = in_words_of(path, error, message)
     return Response(orjson.dumps(body_of(path, status, message)), status, headers, "application/json")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from codecs import BOM_UTF8
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
@@ -18,6 +19,8 @@ from starlette.types import Receive, Scope, Send
 from server.errors import InvalidRequest, UnsupportedMediaType
 
 FIELDS_LIMIT = 10_000
+INDEXED = re.compile(r"(\w+)\[([0-9]{1,5})\](?:\.(\w+)|\[(\w+)\])?")
+"""The name of a field in a list, as forms write it."""
 FORM = "application/x-www-form-urlencoded"
 MULTIPART = "multipart/form-data"
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
@@ -110,7 +113,7 @@ def json_object(body: bytes) -> dict[str, Any]:
             body.decode()
         except UnicodeDecodeError as fault:
             raise InvalidRequest(f"The body is not UTF-8 at byte {fault.start}.") from None
-        raise InvalidRequest(f"The body is not valid JSON: {str(error).split(':')[0]} at byte {error.pos}.") from None
+        raise InvalidRequest(f"Invalid JSON format: {str(error).split(':')[0]} at byte {error.pos}.") from None
     if not isinstance(values, dict):
         raise InvalidRequest("The JSON body must be an object.")
     return {name: value for name, value in values.items() if value is not None}
@@ -130,9 +133,17 @@ def decoded_pairs(encoded: bytes) -> dict[str, Any]:
 
 
 def gathered(pairs: list[tuple[str, str]]) -> dict[str, Any]:
-    """Returns values by name; a repeated name has a list. `name[]` is the same as `name`."""
+    """Returns values by name; a repeated name has a list. `name[]` is the same as `name`, and `name[0]`, `name[0].field`
+    and `name[0][field]` are the items of a list and their fields."""
     values: dict[str, Any] = {}
+    lists: dict[str, dict[int, Any]] = {}
     for written, value in pairs:
+        if match := INDEXED.fullmatch(written):
+            items, index, field = lists.setdefault(match[1], {}), int(match[2]), match[3] or match[4]
+            item = items.setdefault(index, {} if field else value)
+            if field and isinstance(item, dict):
+                item[field] = value
+            continue
         name = written.removesuffix("[]")
         if name not in values:
             values[name] = value
@@ -140,4 +151,4 @@ def gathered(pairs: list[tuple[str, str]]) -> dict[str, Any]:
             values[name].append(value)
         else:
             values[name] = [values[name], value]
-    return values
+    return values | {name: [items[index] for index in sorted(items)] for name, items in lists.items()}

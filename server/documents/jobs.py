@@ -128,7 +128,7 @@ class FileJobs:
     async def _translate(self, record: JobRecord, document: ReceivedDocument, request: TranslationRequest) -> None:
         """Translates a document and stores the outcome; waits while Redis cannot be reached."""
         try:
-            token = await self._documents.translate(document, request, patient=True)
+            token = await self._documents.translate(document, request, patient=True, copy=False)
             record = dataclasses.replace(record, state="done", token=token)
         except AttentiveError as error:
             record = dataclasses.replace(record, state="error", problem=error.message)

@@ -104,17 +104,22 @@ class DocumentTranslator:
         document.workspace.remove()
         document.permit.release()
 
-    async def translate(self, document: ReceivedDocument, request: TranslationRequest, patient: bool = False) -> str:
+    async def translate(
+        self, document: ReceivedDocument, request: TranslationRequest, patient: bool = False, copy: bool = True
+    ) -> str:
         """Translates a document with the options of `request`, whose texts are ignored. Returns the token of the new
         file in the store.
 
         Raises the errors of `Translator.translate`. If the server is overloaded it raises Overloaded, or waits if
-        `patient`; after the first batch it always waits.
+        `patient`; after the first batch it always waits. Unless `copy`, a document in the target language is an
+        InvalidRequest.
         """
         may_wait = patient
         workspace, caller = document.workspace, document.caller
         async with time_limit(request.deadline):
             source = await self._source(document, request)
+            if not copy and source.lower() == document.target.lower():
+                raise InvalidRequest("Source and target language are equal.")
             for texts in batches(read_lines(workspace.texts)):
                 batch = dataclasses.replace(request, texts=texts, source=source, format=document.format, remember=False)
                 async with self._turns.hold(caller, document.order):

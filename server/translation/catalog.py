@@ -17,11 +17,13 @@ from model.symbols import FORMAL, INFORMAL
 from model.tokenizer import Encoding, Tokenizer
 from server.errors import InvalidRequest, UnsupportedLanguage
 from server.text.language_id import resolve_language_code
+from server.text.languages import language_name
 from server.translation.types import Formality
 
 AUTO = "auto"
 NO_FORMALITY = (
-    "'formality' is not supported for given 'target_lang'; prefer_more and prefer_less pass without an effect."
+    "Target language without forms of address: 'formality' is not supported for given 'target_lang'; prefer_more and "
+    "prefer_less pass without an effect."
 )
 INVISIBLE = re.compile("[\u00ad\u061c\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]")
 """Soft hyphens, joiners and marks of the direction. A vocabulary spells them in bytes, which a model turns into letters."""
@@ -205,8 +207,8 @@ class ModelCatalog:
             first, second = self._direct(source, pivot), self._direct(pivot, target)
             if first and second:
                 return Leg(first, source, pivot), Leg(second, pivot, target)
-        goals = ", ".join(self.targets(source)) or "nothing"
-        raise UnsupportedLanguage(f"There is no model for {source} to {target}; {source} goes to {goals}.")
+        goal, origin = [f"{language_name(code)} ({code})" for code in (target, source)]
+        raise UnsupportedLanguage(f"{goal} is not available as a target language from {origin}")
 
     def searched(self, source: str, target: str, options: DecodingOptions) -> DecodingOptions:
         """Returns the options for the model between two codes. If the codes need to be resolved or detected first, or
@@ -236,7 +238,9 @@ def _served(code: str, served: Sequence[str], role: str) -> str:
     language = code if code in served else resolve_language_code(code, served)
     if language is None:
         raise UnsupportedLanguage(
-            f"{printable_code(code)} is not supported as {role} language; served: {', '.join(served)}."
+            f"{printable_code(code)} is not supported as {role} language; served: {', '.join(served)}.",
+            printable_code(code).strip("'"),
+            role,
         )
     return language
 

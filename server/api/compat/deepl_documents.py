@@ -14,6 +14,7 @@ from server.api.dependencies import deadline, enter, glossary_terms, json_respon
 from server.api.parameters import ParameterRoute
 from server.api.routes.files import DOWNLOADED, file_response
 from server.api.schemas.deepl import DocumentKey, DocumentParameters
+from server.documents.formats import SUFFIXES, format_of
 from server.errors import InvalidRequest, Unavailable
 from server.translation.catalog import AUTO
 
@@ -25,13 +26,16 @@ Id = Annotated[str, Path(description="From the answer to the upload.")]
 async def send(request: Request, parameters: Annotated[DocumentParameters, File()]) -> Response:
     services, file = services_of(request), parameters.file
     name = file.filename or ""
-    if parameters.output_format and not name.lower().endswith(f".{parameters.output_format.lower()}"):
-        raise InvalidRequest("'output_format' is not supported: a translated file has the format of the original.")
+    check_kind(name, parameters.output_format)
     caller = await enter(request, 0, parameters.auth_key)  # counted before the file is read, because reading takes time
     glossary = await glossary_terms(
         request, caller, parameters.glossaries, parameters.source_lang, parameters.target_lang
     )
-    document = await services.documents.receive(await file.read(), name, parameters.target_lang, caller.name)
+    services.translator.catalog.target(parameters.target_lang)
+    try:
+        document = await services.documents.receive(await file.read(), name, parameters.target_lang, caller.name)
+    except InvalidRequest as error:
+        raise type(error)(f"Invalid file: {error.message}") from None
     with ExitStack() as stack:
         stack.callback(services.documents.close, document)
         await enter(request, document.characters, parameters.auth_key, requests=0)
@@ -51,6 +55,19 @@ async def send(request: Request, parameters: Annotated[DocumentParameters, File(
         id, key = await services.file_jobs.start(document, work)
         stack.pop_all()  # the job closes the document
     return json_response({"document_id": id, "document_key": key})
+
+
+def check_kind(name: str, output_format: str | None) -> None:
+    """Checks that a file with this name is read, and written in the format that its caller expects: `output_format`, or
+    its own. Raises InvalidRequest."""
+    if not name.lower().endswith(SUFFIXES):
+        raise InvalidRequest(f"Invalid file: its file extension must be one of {', '.join(SUFFIXES)}.")
+    format = format_of(name)
+    written = (format.written_as or format.suffix).removeprefix(".")
+    if written != (output_format or format.suffix).lower().removeprefix("."):
+        raise InvalidRequest(
+            f"A {format.suffix} file is translated into .{written} here; set 'output_format' to {written}."
+        )
 
 
 @router.post("/{document_id}", summary="Status of a file")

@@ -20,7 +20,7 @@ from server.api.schemas.glossaries import (
     MultilingualChanges,
     MultilingualParameters,
 )
-from server.errors import Forbidden, NotFound
+from server.errors import Forbidden, InvalidRequest, NotFound
 from server.glossaries.formats import MEDIA_TYPES, EntriesFormat, read_entries, write_entries
 from server.glossaries.glossaries import Glossaries
 from server.glossaries.types import Dictionary, DictionaryInfo, Glossary, base_language
@@ -90,6 +90,8 @@ async def multilingual_glossary(glossary_id: Id, request: Request, parameters: K
 @router.patch(V3 + "/{glossary_id}", summary="Rename a glossary, or add entries")
 async def change(glossary_id: Id, request: Request, parameters: MultilingualChanges) -> Response:
     glossaries, owner = await entered(request, parameters, change=True)
+    if parameters.name is None and not parameters.dictionaries:
+        raise InvalidRequest("Name 'name' or 'dictionaries' to change.")
     if parameters.name is not None:
         await glossaries.rename(owner, glossary_id, parameters.name)
     for dictionary in parameters.dictionaries:

@@ -20,6 +20,7 @@ from server.api.schemas.base import Answer, Code, Key, UploadParameters
 from server.api.schemas.glossaries import InlineGlossary
 from server.documents.formats import SUFFIXES
 from server.documents.store import StoredFile
+from server.errors import InvalidRequest
 
 router = APIRouter(tags=["files"], route_class=ParameterRoute)
 DOWNLOAD = "/download_file"
@@ -50,6 +51,8 @@ async def translate_file(request: Request, parameters: Annotated[FileParameters,
     services = services_of(request)
     documents, file = services.documents, parameters.file
     caller = await enter(request, 0, parameters.api_key)  # counted before the file is read, because reading takes time
+    if not (file.filename or "").lower().endswith(SUFFIXES):
+        raise InvalidRequest("Invalid request: file format not supported")
     glossary = await inline_or_stored(request, caller, parameters.glossary, parameters.source, parameters.target)
     document = await documents.receive(await file.read(), file.filename or "", parameters.target, caller.name)
     try:

@@ -86,7 +86,7 @@ async def frontend_settings(request: Request) -> Response:
 )
 async def suggest() -> Response:
     """LibreTranslate stores better translations that users suggest. This server does not."""
-    raise Forbidden("This server takes no suggestions.")
+    raise Forbidden("Suggestions are disabled on this server.")
 
 
 def named(language: str) -> dict[str, Any]:

@@ -36,6 +36,12 @@ async def root(request: Request) -> Response:
     return json_response({"name": "Attentive", "version": server_version(), **links}, headers={"Vary": "Accept"})
 
 
+@router.get("/spec", include_in_schema=False)
+async def spec(request: Request) -> Response:
+    """LibreTranslate's address of the OpenAPI document."""
+    return json_response(request.app.openapi())
+
+
 @router.get("/docs", include_in_schema=False)
 async def docs() -> Response:
     """Swagger UI, which shows /openapi.json and sends requests."""

@@ -86,7 +86,7 @@ async def translate(request: Request, parameters: TranslateParameters) -> Respon
 def decoding_options(parameters: TranslateParameters, settings: Settings) -> DecodingOptions:
     """Returns the options of a request. Raises InvalidRequest for too many alternatives."""
     if parameters.alternatives > settings.alternatives_limit:
-        raise InvalidRequest(f"alternatives must be at most {settings.alternatives_limit} here.")
+        raise InvalidRequest(f"Invalid request: alternatives parameter must be <= {settings.alternatives_limit}")
     hypotheses = parameters.alternatives + 1
     beam = parameters.beam_size or settings.beam_size
     return DecodingOptions(

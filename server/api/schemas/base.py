@@ -67,7 +67,7 @@ class Answer(BaseModel):
 
 
 class ErrorAnswer(Answer):
-    error: str = Field(description="One sentence.", examples=["Invalid request: missing q parameter."])
+    error: str = Field(description="One sentence.", examples=["Invalid request: missing q parameter"])
 
 
 Code = Annotated[StrictStr, Field(min_length=1, max_length=32, examples=["en"])]

@@ -119,8 +119,16 @@ class DeeplLanguagesParameters(DeeplUsageParameters):
     )
 
 
+class DeeplResourceParameters(DeeplUsageParameters):
+    resource: Literal[
+        "translate_text", "translate_document", "glossary", "voice", "write", "style_rules", "translation_memory"
+    ] = Field(description="Part of DeepL's interface.", examples=["translate_text"])
+
+
 class DocumentParameters(TranslationParameters, UploadParameters):
-    output_format: OptionalText = Field(default=None, description="Rejected, unless it is the format of the file.")
+    output_format: OptionalText = Field(
+        default=None, description="Format of the translated file. Rejected, unless a file of this kind is written so."
+    )
 
 
 class DocumentKey(Parameters):

@@ -73,7 +73,10 @@ class GlossaryParameters(DictionaryParameters):
 class MultilingualParameters(GlossaryKey):
     name: StrictStr = Field(description="Name of the glossary.", examples=["Devices"])
     dictionaries: list[DictionaryParameters] = Field(
-        default=[], max_length=100, description="Entries of each language pair."
+        min_length=1,
+        max_length=100,
+        description="Entries of each language pair.",
+        examples=[[{"source_lang": "EN", "target_lang": "DE", "entries": ENTRIES_EXAMPLE}]],
     )
 
 

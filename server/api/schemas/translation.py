@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, StrictStr
 
@@ -22,8 +22,16 @@ from server.api.schemas.base import (
 )
 from server.api.schemas.glossaries import InlineGlossary
 from server.engine.ipc.messages import Timings
+from server.errors import InvalidRequest
 from server.text.language_id import DetectedLanguage
 from server.translation.types import Flag
+
+
+def _format(value: Any) -> Any:
+    """Returns text in lower case. Raises InvalidRequest in LibreTranslate's words for another format."""
+    if (value := lower_case(value)) not in ("text", "html") and isinstance(value, str):
+        raise InvalidRequest(f"{value[:20] if value.isprintable() else 'This'} format is not supported")
+    return value
 
 
 class TranslateParameters(Parameters):
@@ -32,7 +40,7 @@ class TranslateParameters(Parameters):
     )
     source: Code = Field(description="Language of the text, or `auto`.", examples=["en"])
     target: Code = Field(description="Language to translate into.", examples=["de"])
-    format: Annotated[Literal["text", "html"], BeforeValidator(lower_case)] = Field(
+    format: Annotated[Literal["text", "html"], BeforeValidator(_format)] = Field(
         default="text", description="`html` keeps tags and translates the text between them."
     )
     alternatives: Annotated[int, Field(ge=0)] = Field(default=0, description="Number of further translations.")

@@ -17,7 +17,6 @@ ASK = {"q": "One.", "source": "en", "target": "de"}
         ({"q": 5}, "q must be a valid string or must be a valid list"),
         ({"q": ["a", 5]}, "q[1] must be a valid string"),
         ({"target": ""}, "target must have at least 1 character"),
-        ({"format": "pdf"}, "format must be 'text' or 'html'"),
         ({"beam_size": "x"}, "beam_size must be a valid integer, unable to parse string as an integer"),
         ({"beam_size": -1}, "beam_size must be greater than or equal to 1"),
         ({"timeout": "inf"}, "timeout must be a finite number"),
@@ -33,10 +32,27 @@ def test_a_wrong_parameter_is_named(client, changes, message):
     assert (answer.status_code, answer.json()) == (400, {"error": f"Invalid request: {message}."})
 
 
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"target": "zz"}, "zz is not supported"),
+        ({"source": "xx-YY"}, "xx-YY is not supported"),
+        ({"format": "pdf"}, "pdf format is not supported"),
+        ({"alternatives": "x"}, "Invalid request: alternatives parameter is not a number"),
+        ({"alternatives": 99}, "Invalid request: alternatives parameter must be <= 10"),
+        ({"q": None}, "Invalid request: missing q parameter"),
+        ({"q": ""}, "Invalid request: missing q parameter"),
+    ],
+)
+def test_sentences_of_libretranslate(client, changes, message):
+    answer = client.post("/translate", json=ASK | changes)
+    assert (answer.status_code, answer.json()) == (400, {"error": message})
+
+
 def test_the_first_missing_parameter_is_named(client):
     for fields in ({"json": {"q": "One."}}, {"data": {"q": "One."}}, {"params": {"q": "One."}}):
         answer = client.post("/translate", **fields)
-        assert (answer.status_code, answer.json()["error"]) == (400, "Invalid request: missing source parameter.")
+        assert (answer.status_code, answer.json()["error"]) == (400, "Invalid request: missing source parameter")
 
 
 @pytest.mark.parametrize(
@@ -55,8 +71,8 @@ def test_a_parameter_of_two_types_names_both(client, name, value, message):
     ("body", "message"),
     [
         (b'{"q": "a \xff b"}', "The body is not UTF-8 at byte 9."),
-        (b'{"q":', "The body is not valid JSON: unexpected end of data at byte 5."),
-        (json.dumps({"q": "\ud800"}).encode(), "The body is not valid JSON: no low surrogate in string at byte 7."),
+        (b'{"q":', "Invalid JSON format: unexpected end of data at byte 5."),
+        (json.dumps({"q": "\ud800"}).encode(), "Invalid JSON format: no low surrogate in string at byte 7."),
     ],
 )
 def test_a_body_that_is_no_json_is_refused_with_the_place(client, body, message):

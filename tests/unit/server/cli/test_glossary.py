@@ -39,7 +39,7 @@ def test_a_glossary_is_created_changed_and_deleted(glossary, entries):
     glossary("import", id, entries("Akku\tbattery\n"), "--from", "de", "--to", "en", "--inflected")
     shown = json.loads(glossary("show", id))
     assert (shown["name"], shown["key"]) == ("Devices", None)
-    assert [(pair["entries"], pair["exact"]) for pair in shown["dictionaries"]] == [(1, False), (2, True)]
+    assert [(pair["entries"], pair["exact"]) for pair in shown["dictionaries"]] == [(2, True), (1, False)]
     assert json.loads(glossary("list", "--json")) == [shown]
     assert glossary("export", id, *PAIR) == "battery\tAkku\ndevice\tGerät"
     assert glossary("export", id, *PAIR, "--csv") == "battery,Akku\ndevice,Gerät"

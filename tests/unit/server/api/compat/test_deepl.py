@@ -22,6 +22,8 @@ def ask(client, **fields):
 def test_every_way_to_ask(client, parts):
     answer = client.post("/v2/translate", **parts)
     expected = {"detected_source_language": "EN", "text": "dlrow olleH", "billed_characters": 11}
+    if "prefer_more" in str(parts):
+        expected["formality_used"] = "default"
     assert answer.json() == {"translations": [expected]}
     assert answer.headers["x-trace-id"] == answer.headers["x-request-id"]
 
@@ -98,6 +100,36 @@ def test_target_languages_are_regional(client, parts):
     languages = {entry["language"]: entry["name"] for entry in client.request("GET", "/v2/languages", **parts).json()}
     assert languages["EN-GB"] == "English (British)"
     assert {"EN-US", "DE", "FR"} <= set(languages) and "EN" not in languages
+
+
+def test_languages_of_a_resource(client):
+    listed = {one["lang"]: one for one in client.get("/v3/languages?resource=translate_text").json()}
+    assert listed["en"] | {"features": 0} == {
+        "lang": "en",
+        "name": "English",
+        "usable_as_source": True,
+        "usable_as_target": False,
+        "status": "stable",
+        "features": 0,
+    }
+    assert listed["en-GB"]["usable_as_target"] and "auto_detection" not in listed["en-GB"]["features"]
+    assert {*listed["de"]["features"]} == {"auto_detection", "glossary", "tag_handling"}
+    assert client.get("/v3/languages?resource=write").json() == []
+    assert client.get("/v3/languages").status_code == client.get("/v3/languages?resource=x").status_code == 400
+    assert {one["name"] for one in client.get("/v3/languages/resources").json()} >= {"translate_text", "glossary"}
+
+
+def test_functions_that_are_not_offered_say_so(client):
+    for path in ("/v2/write/rephrase", "/v3/style_rules", "/v3/translation_memories"):
+        answer = client.post(path, json={})
+        assert (answer.status_code, "does not have this function" in answer.json()["message"]) == (404, True)
+
+
+@pytest.mark.parametrize("name", ["source_lang", "target_lang"])
+def test_a_wrong_language_is_named(client, name):
+    assert f"Value for '{name}' not supported" in ask(client, **{name: "xx"}).json()["message"]
+    body = {"name": "x", "source_lang": "EN", "target_lang": "DE", "entries": "a\tb"} | {name: "xx"}
+    assert name in client.post("/v2/glossaries", json=body).json()["message"]
 
 
 def test_source_languages_and_invalid_types(client):

@@ -8,9 +8,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from server.api.compat.deepl_documents import check_kind
+from server.documents.formats import FORMATS
 from server.documents.jobs import FileJobs
 from server.documents.store import OwnRecords
-from server.errors import NotFound
+from server.errors import InvalidRequest, NotFound
 
 FIELDS = {"source_lang": "EN", "target_lang": "DE"}
 
@@ -74,6 +76,39 @@ def test_an_upload_that_cannot_be_translated_is_rejected(client, fields):
     answer = send(client, **fields)
     assert answer.status_code == 400
     assert isinstance(answer.json()["message"], str)
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "message"),
+    [
+        ("a.invalid", {}, "Invalid file: its file extension"),
+        ("a.docx", {}, "Invalid file: "),
+        ("a.txt", {"output_format": "docx"}, "set 'output_format' to txt"),
+        ("a.pdf", {"output_format": "pptx"}, "'output_format'"),
+        ("a.txt", {"target_lang": "XX"}, "Value for 'target_lang' not supported"),
+    ],
+)
+def test_an_upload_is_refused_in_the_words_of_deepl(client, name, fields, message):
+    answer = client.post("/v2/document", files={"file": (name, b"Hello")}, data=FIELDS | fields)
+    assert (answer.status_code, message in answer.json()["message"]) == (400, True), answer.json()
+
+
+def test_a_file_is_written_in_the_format_of_the_original_or_as_asked(client):
+    for kind in FORMATS:
+        written = (kind.written_as or kind.suffix).removeprefix(".")
+        check_kind("a" + kind.suffix.upper(), written)
+        if kind.written_as:
+            with pytest.raises(InvalidRequest, match=written):
+                check_kind("a" + kind.suffix, None)
+        else:
+            check_kind("a" + kind.suffix, None)
+
+
+def test_a_document_in_the_target_language_is_an_error(client):
+    text = "Das ist ein ganz gewöhnlicher deutscher Satz, der nicht übersetzt werden muss.".encode()
+    for fields in ({"source_lang": "DE"}, {"source_lang": ""}):
+        status = finished(client, send(client, text, **fields).json())
+        assert (status["status"], status["error_message"]) == ("error", "Source and target language are equal.")
 
 
 @pytest.mark.slow

@@ -45,7 +45,7 @@ def test_a_glossary_of_several_pairs(client):
     assert [one["entry_count"] for one in created["dictionaries"]] == [1, 1]
     added = {"source_lang": "en", "target_lang": "de", "entries": "device\tGerät"}
     changed = client.patch(path, json={"name": "New", "dictionaries": [added]}).json()
-    assert (changed["name"], changed["dictionaries"][1]["entry_count"]) == ("New", 2)
+    assert (changed["name"], changed["dictionaries"][0]["entry_count"]) == ("New", 2)
     [found] = client.get(path + "/entries", params={"source_lang": "EN", "target_lang": "de"}).json()["dictionaries"]
     assert found == {"source_lang": "en", "target_lang": "de", "entries_format": "tsv"} | {
         "entries": "Battery\tAkku\ndevice\tGerät"
@@ -56,6 +56,35 @@ def test_a_glossary_of_several_pairs(client):
     assert gone.status_code == 204
     assert len(client.get("/v3/glossaries").json()["glossaries"][0]["dictionaries"]) == 1
     assert client.delete(path).status_code == 204
+
+
+@pytest.mark.parametrize("name", ["dictionaries[{}].{}", "dictionaries[{}][{}]"])
+def test_dictionaries_in_a_form_keep_their_order(client, name):
+    pairs = [("EN", "DE", "device\tGerät"), ("DE", "EN", "Akku\tbattery\nGerät\tdevice")]
+    form = {"name": "Both"}
+    for number, pair in enumerate(pairs):
+        form |= {
+            name.format(number, key): value
+            for key, value in zip(("source_lang", "target_lang", "entries"), pair, strict=True)
+        }
+    created = client.post("/v3/glossaries", data=form)
+    assert created.status_code == 201
+    described = [(one["source_lang"], one["target_lang"], one["entry_count"]) for one in created.json()["dictionaries"]]
+    assert described == [("en", "de", 1), ("de", "en", 2)]
+    path = f"/v3/glossaries/{created.json()['glossary_id']}"
+    added = {key.replace("[1]", "[0]"): value for key, value in form.items() if "[1]" in key} | {
+        name.format(0, "entries"): "a\tb"
+    }
+    assert client.patch(path, data=added).json()["dictionaries"][1]["entry_count"] == 3
+    assert client.patch(path, data={"dictionary": "x"}).status_code == 400
+
+
+@pytest.mark.parametrize(
+    "body", [{}, {"dictionaries": []}, {"dictionaries[0]": "x"}, {"dictionaries[0].source_lang": "EN"}]
+)
+def test_a_glossary_without_entries_is_refused(client, body):
+    assert client.post("/v3/glossaries", json={"name": "x"} | body).status_code == 400
+    assert client.post("/v3/glossaries", data={"name": "x"} | body).status_code == 400
 
 
 def test_translations_use_glossaries(client):

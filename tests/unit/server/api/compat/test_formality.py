@@ -50,6 +50,8 @@ def test_other_languages_refuse_it(formal, engine, formality, status):
     answer = formal.post("/v2/translate", json=HELLO | {"target_lang": "FR", "formality": formality})
     assert answer.status_code == status
     assert not {*heads(engine)} & {*FORMS.values()}
+    said = answer.json().get("translations", [{}])[0].get("formality_used")
+    assert said == ("default" if formality == "prefer_less" else None)
     if status == 400:
         assert "formality" in answer.json()["message"]
         body = {"source_lang": "EN", "target_lang": "FR", "formality": formality}
@@ -67,7 +69,9 @@ def test_a_document_has_a_form_of_address(formal, engine):
 def test_languages_say_whether_they_have_it(formal, serve):
     listed = formal.get("/v2/languages", params={"type": "target"}).json()
     assert {one["language"]: one["supports_formality"] for one in listed}.items() >= {"DE": True, "FR": False}.items()
-    assert not any(one["supports_formality"] for one in formal.get("/v2/languages").json())
+    assert not any("supports_formality" in one for one in formal.get("/v2/languages").json())
+    listed = formal.get("/v3/languages", params={"resource": "translate_text"}).json()
+    assert {one["lang"] for one in listed if "formality" in one["features"]} == {"de"}
 
 
 def test_the_attention_of_a_formal_translation_has_the_symbol(formal, monkeypatch):

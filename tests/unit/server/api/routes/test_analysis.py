@@ -43,7 +43,7 @@ def test_scores_of_given_translations(client):
     one = client.post("/score", json=asked | {"translation": "Hallo"}).json()["scores"]
     assert one["score"] == found[0]["score"]
     assert client.post("/score", json=asked | {"translation": ["x"] * 17}).status_code == 400
-    assert client.post("/score", json=ASK).json() == {"error": "Invalid request: missing translation parameter."}
+    assert client.post("/score", json=ASK).json() == {"error": "Invalid request: missing translation parameter"}
 
 
 def test_a_trace_has_every_step(client, engine):

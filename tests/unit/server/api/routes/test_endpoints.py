@@ -41,7 +41,7 @@ def test_frontend_settings(serve):
 @pytest.mark.parametrize("body", [{"q": "a", "s": "b", "source": "en", "target": "de"}, {}])
 def test_suggestions_are_rejected(client, body):
     answer = client.post("/suggest", json=body)
-    assert (answer.status_code, answer.json()) == (403, {"error": "This server takes no suggestions."})
+    assert (answer.status_code, answer.json()) == (403, {"error": "Suggestions are disabled on this server."})
     assert client.get("/frontend/settings").json()["suggestions"] is False
 
 
