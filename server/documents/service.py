@@ -17,7 +17,7 @@ from server.documents.document import Workspace, add_lines, read_lines
 from server.documents.fair_slots import FairSlots
 from server.documents.formats import FileFormat, format_of
 from server.documents.store import FileStore, disk_errors
-from server.errors import AttentiveError, Overloaded, PayloadTooLarge
+from server.errors import AttentiveError, InvalidRequest, Overloaded, PayloadTooLarge
 from server.task_process import TaskProcess
 from server.translation.catalog import AUTO
 from server.translation.time_limit import time_limit
@@ -164,7 +164,7 @@ class DocumentTranslator:
         """Returns the source language, detected once for the whole file."""
         if request.source.strip().lower() != AUTO or not document.characters:
             return request.source
-        guesses = await asyncio.to_thread(self._translator.detector.detect, document.sample)
+        guesses = await asyncio.to_thread(self._translator.detector.detect, document.sample, document.target)
         return guesses[0].language
 
     async def _translate_batch(self, request: TranslationRequest, patient: bool) -> list[str]:
