@@ -21,6 +21,7 @@ from server.text.markup.passages import Passage
 from server.text.markup.projection import Link
 from server.translation import sentence
 from server.translation.alignment import passage_links
+from server.translation.alternatives import distinct_alternatives
 from server.translation.catalog import AUTO, Leg, ModelCatalog
 from server.translation.context import SentenceContext, gather_or_cancel
 from server.translation.preparation import PreparedText, Segment, SegmentedText, prepare, segment_passages
@@ -214,8 +215,7 @@ class Translator:
         ):
             texts = [prepared.text]
         best, *others = texts
-        alternatives = tuple(dict.fromkeys([other for other in others if other != best]))
-        translation = Translation(new_id(), best, alternatives, prepared.detected, tuple(legs))
+        translation = Translation(new_id(), best, distinct_alternatives(best, others), prepared.detected, tuple(legs))
         self._record(translation, request)
         return translation
 

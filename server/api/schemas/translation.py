@@ -43,7 +43,7 @@ class TranslateParameters(Parameters):
     format: Annotated[Literal["text", "html"], BeforeValidator(_format)] = Field(
         default="text", description="`html` keeps tags and translates the text between them."
     )
-    alternatives: Annotated[int, Field(ge=0)] = Field(default=0, description="Number of further translations.")
+    alternatives: Annotated[int, Field(ge=0)] = Field(default=0, description="Largest number of further translations.")
     api_key: Key = None
     beam_size: BeamSize = None
     length_penalty: LengthPenalty = None

@@ -91,7 +91,7 @@ class FakeEngine:
     """The interface of WorkerPool, answered in this process after `delay` seconds.
 
     `submitted` holds every sentence's ids, `cancelled` counts jobs that were given up, `failures` maps a source to the
-    failure it raises. Hypothesis k of a beam ends with k exclamation marks.
+    failure it raises. Hypothesis k of a beam ends with k letters x.
     """
 
     def __init__(self, delay: float = 0.0) -> None:
@@ -173,7 +173,7 @@ class FakeEngine:
         await asyncio.sleep(self.delay)
 
     def _hypothesis(self, tokens: tuple[int, ...], rank: int, limit: int | None) -> Hypothesis:
-        tokens = (*tokens, *[FIRST + ord("!")] * rank)
+        tokens = (*tokens, *[FIRST + ord("x")] * rank)
         scores = tuple(-0.01 for _ in range(len(tokens) + 1))  # sure, so that no text is read twice
         return Hypothesis(tokens, scores, sum(scores), "length" if limit == len(tokens) else "stop")
 
