@@ -52,6 +52,11 @@ class Settings:
 
     host: str = setting("127.0.0.1", "Address to listen on. 0.0.0.0 listens on every interface.")
     port: int = setting(8000, "TCP port to listen on. 0 selects a free port.", 0, 65535)
+    public_url: str = setting(
+        "",
+        "Address of the server for its clients, such as https://translate.example.org, for the addresses of translated files. "
+        "Without it they have the address that the client has connected to.",
+    )
     weights: Path = setting(default_weights(), "Folder with one sub-folder per model, or a single model folder.")
     firefox_models: str = setting(
         "https://storage.googleapis.com/moz-fx-translations-data--303e-prod-translations-data/db/models.json",
@@ -184,6 +189,8 @@ class Settings:
 
     def __post_init__(self) -> None:
         check_bounds(self, flag_and_variable)
+        if self.public_url and not self.public_url.startswith(("http://", "https://")):
+            raise SettingsError(f"{flag_and_variable('public_url')} must begin with http:// or https://.")
         if self.data is not None and self.data.exists() and not self.data.is_dir():
             raise SettingsError(f"{flag_and_variable('data')} must be a folder, and {str(self.data)!r} is a file.")
 

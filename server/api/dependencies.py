@@ -114,11 +114,11 @@ async def inline_or_stored(
     return TermIndex(entries) if entries else None
 
 
-def check_texts(texts: tuple[str, ...], settings: Settings, beam_size: int = 1) -> None:
+def check_texts(texts: tuple[str, ...], settings: Settings, beam_size: int = 1, name: str = "q") -> None:
     """Checks the number and the length of texts, and the length times the beam width that the request chose, against
-    the settings. Raises InvalidRequest, TextTooLong or PayloadTooLarge."""
+    the settings. `name` is that of their parameter. Raises InvalidRequest, TextTooLong or PayloadTooLarge."""
     if not texts or texts == ("",):
-        raise InvalidRequest("Invalid request: missing q parameter")
+        raise InvalidRequest(f"Invalid request: missing {name} parameter")
     if len(texts) > settings.list_limit:
         raise TextTooLong(f"Invalid request: request ({len(texts)}) exceeds text limit ({settings.list_limit})")
     if (size := sum(map(len, texts))) > settings.char_limit:

@@ -33,6 +33,7 @@ STATUS: dict[type[errors.AttentiveError], int] = {
     errors.StateUnreachable: 503,
     errors.DeadlineExceeded: 504,
 }
+COMPRESSED = "The body has the content encoding {}; send it without one."
 GOOGLE = "/language/translate/v2"
 """Prefix of the paths of Google's interface."""
 GOOGLE_STATUS = {

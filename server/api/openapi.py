@@ -17,7 +17,7 @@ ERRORS = {
     404: "Not found.",
     410: "The id has expired.",
     413: "The body is too large, or the text is too long for the beam width.",
-    415: "The body is neither JSON nor a form.",
+    415: "The body is neither JSON nor a form, or it is compressed.",
     429: "The server is busy, or there were too many requests.",
     503: "The server is starting or stopping, or no worker runs.",
     504: "The time limit of the request has passed.",

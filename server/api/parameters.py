@@ -16,11 +16,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from server.api.errors import COMPRESSED
 from server.errors import InvalidRequest, UnsupportedMediaType
 
 FIELDS_LIMIT = 10_000
 INDEXED = re.compile(r"(\w+)\[([0-9]{1,5})\](?:\.(\w+)|\[(\w+)\])?")
 """The name of a field in a list, as forms write it."""
+GZIP = b"\x1f\x8b"
 FORM = "application/x-www-form-urlencoded"
 MULTIPART = "multipart/form-data"
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
@@ -112,6 +114,8 @@ def json_object(body: bytes) -> dict[str, Any]:
         try:
             body.decode()
         except UnicodeDecodeError as fault:
+            if body.startswith(GZIP):
+                raise UnsupportedMediaType(COMPRESSED.format("gzip")) from None
             raise InvalidRequest(f"The body is not UTF-8 at byte {fault.start}.") from None
         raise InvalidRequest(f"Invalid JSON format: {str(error).split(':')[0]} at byte {error.pos}.") from None
     if not isinstance(values, dict):

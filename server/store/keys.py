@@ -129,6 +129,10 @@ class Keys:
         if self._loaded and version == self._version:
             return
         keys = await self.all()
+        if not keys and self._by_digest:  # keys are revoked, never deleted: the store has lost them
+            log.error("the store has no API keys any more; the last ones stay valid until it has some")
+            self._version = version
+            return
         self._by_digest = {key.digest: key for key in keys if key.revoked is None}
         self._version, self._loaded = version, True
 

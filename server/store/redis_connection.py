@@ -12,7 +12,7 @@ from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import RedisError
+from redis.exceptions import OutOfMemoryError, RedisError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from server.errors import StateUnreachable
@@ -22,6 +22,7 @@ log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 TIMEOUT_SECONDS = 0.25
 """Longest time of one operation, with the connection that it may need."""
+FULL = "The server's shared state (Redis) is full; its operator must give it more memory (maxmemory)."
 FAILURES = 2
 """Consecutive failures that open the circuit breaker."""
 CONNECTIONS = 16
@@ -67,7 +68,7 @@ class RedisConnection(Store):
             raise StateUnreachable from error
         except RedisError as error:  # Redis answered: it is out of memory, read-only, or the user may not do this
             self._count_refusal(error)
-            raise StateUnreachable from error
+            raise (StateUnreachable(FULL) if isinstance(error, OutOfMemoryError) else StateUnreachable()) from error
         self._failures = 0
         return result
 

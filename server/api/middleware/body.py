@@ -7,8 +7,8 @@ import contextlib
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from server.api.errors import error_response
-from server.errors import PayloadTooLarge, Unavailable
+from server.api.errors import COMPRESSED, error_response
+from server.errors import PayloadTooLarge, Unavailable, UnsupportedMediaType
 
 CANCELLED_AT_DISCONNECT = "attentive.cancelled_at_disconnect"
 """Extension of ASGI's scope: the server cancels the task of a request whose client has disconnected."""
@@ -41,7 +41,8 @@ class RequestBody:
                 raise Unavailable("The server is shutting down.") from None
 
     async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        length = dict(scope["headers"]).get(b"content-length", b"")
+        headers = dict(scope["headers"])
+        length = headers.get(b"content-length", b"")
         too_large = length.isdigit() and int(length) > self.limit
         body, more = bytearray(), True
         while more and not too_large:
@@ -53,6 +54,8 @@ class RequestBody:
             too_large = len(body) > self.limit
         if too_large:
             await self._refuse(scope["path"], more, receive, send)
+        elif body and (encoding := headers.get(b"content-encoding", b"identity").lower()) != b"identity":
+            raise UnsupportedMediaType(COMPRESSED.format(printable(encoding)))
         else:
             await self._run(scope, bytes(body), receive, send)
 
@@ -83,6 +86,11 @@ class RequestBody:
             await self.app(scope, receive_whole, send)
         finally:
             watching.cancel()
+
+
+def printable(value: bytes) -> str:
+    """Returns the beginning of a header's value for an error message."""
+    return "".join(character for character in value[:40].decode("latin-1") if character.isprintable())
 
 
 async def cancel_at_disconnect(receive: Receive, work: asyncio.Task[None] | None) -> None:

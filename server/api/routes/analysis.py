@@ -47,7 +47,7 @@ async def score(request: Request, parameters: ScoreParameters) -> Response:
     if len(given) > SCORED_LIMIT:
         raise TextTooLong(f"At most {SCORED_LIMIT} translations are scored at once.")
     check_texts((parameters.q,), services.settings)
-    check_texts(tuple(given), services.settings)
+    check_texts(tuple(given), services.settings, name="translation")
     caller = await enter(request, len(parameters.q), parameters.api_key)
     limit = deadline(request, services.settings.timeout_seconds)
     inspector = services.inspector

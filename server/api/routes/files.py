@@ -24,6 +24,8 @@ from server.errors import InvalidRequest
 
 router = APIRouter(tags=["files"], route_class=ParameterRoute)
 DOWNLOAD = "/download_file"
+PORTS = (None, 80, 443)
+"""Ports that an address does not name."""
 DOWNLOADED = content("application/octet-stream")
 
 
@@ -69,8 +71,16 @@ async def translate_file(request: Request, parameters: Annotated[FileParameters,
         token = await documents.translate(document, work)
     finally:
         documents.close(document)
-    address = f"{request.base_url}{DOWNLOAD[1:]}/{token}/{quote(document.name, safe='')}"
-    return json_response({"translatedFileUrl": address})
+    address = f"{services.settings.public_url.rstrip('/') or own_address(request)}{DOWNLOAD}"
+    return json_response({"translatedFileUrl": f"{address}/{token}/{quote(document.name, safe='')}"})
+
+
+def own_address(request: Request) -> str:
+    """Returns the address that the client has connected to, without what it says in the header `Host`."""
+    host, port = request.scope.get("server") or ("localhost", None)
+    scheme, root = request.scope["scheme"], request.scope.get("root_path", "")
+    named = f"[{host}]" if ":" in host else host
+    return f"{scheme}://{named}{root}" if port in PORTS else f"{scheme}://{named}:{port}{root}"
 
 
 @router.get(

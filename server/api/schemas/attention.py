@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, StrictStr, WithJsonSchema
@@ -52,7 +53,7 @@ class AttentionParameters(ViewOptions, SentenceParameters):
     masked_heads: HeadMask = None
     vectors: Annotated[
         Heads | None,
-        BeforeValidator(read_heads),
+        BeforeValidator(partial(read_heads, name="vectors")),
         WithJsonSchema({"anyOf": [{"type": "string", "maxLength": 32}, {"type": "null"}]}),
     ] = Field(
         default=None,

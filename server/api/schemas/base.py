@@ -13,7 +13,6 @@ from server.errors import InvalidRequest
 
 HEAD_MASK_LIMIT = 4096
 """Longest value of `masked_heads`, in characters."""
-HEAD_MASK_FORM = "masked_heads must look like cross.0.1,encoder.2.3 (kind.layer.head from 0)."
 HEAD = re.compile(r"(cross|encoder|decoder)\.([0-9]{1,3})\.([0-9]{1,3})")
 Heads = tuple[tuple[str, int, int], ...]
 """Kind, layer and head of each."""
@@ -34,17 +33,18 @@ def list_of_one(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
-def read_heads(text: Any) -> Heads:
+def read_heads(text: Any, name: str = "masked_heads") -> Heads:
     """Returns the heads of "kind.layer.head,..." or of a list of such texts, sorted and without repetition. Raises
-    InvalidRequest."""
+    InvalidRequest with the name of the parameter."""
     if isinstance(text, list):
         text = ",".join(map(str, text))
+    form = InvalidRequest(f"{name} must look like cross.0.1,encoder.2.3 (kind.layer.head from 0).")
     if not isinstance(text, str) or len(text) > HEAD_MASK_LIMIT:
-        raise InvalidRequest(HEAD_MASK_FORM)
+        raise form
     matches = [HEAD.fullmatch(part.strip()) for part in text.split(",") if part.strip()]
     heads = {(match[1], int(match[2]), int(match[3])) for match in matches if match}
     if None in matches:
-        raise InvalidRequest(HEAD_MASK_FORM)
+        raise form
     return tuple(sorted(heads))
 
 

@@ -38,7 +38,7 @@ def parse_xml(data: bytes, doctype: bool = False) -> Element:
         raise InvalidRequest("The file is damaged: a part of it is not well-formed XML.")
     document = root.getroottree().docinfo
     if document.doctype and not doctype:
-        raise InvalidRequest("The file is damaged: a part of it declares a document type.")
+        raise InvalidRequest("A part of the file has a document type (DOCTYPE), which is not read here; remove it.")
     subset = document.internalDTD
     if subset is not None and (subset.entities() or subset.elements()):
         raise InvalidRequest("A part of the file defines entities or elements of its own; remove its document type.")
