@@ -14,7 +14,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 
-from server.api.compat import deepl, deepl_documents, deepl_glossaries, google
+from server.api.compat import deepl, deepl_documents, deepl_glossaries, deepl_languages, google
 from server.api.errors import error_response
 from server.api.middleware.body import RequestBody
 from server.api.middleware.request_log import RequestLog
@@ -35,9 +35,9 @@ ROUTERS = (
     files.router,
     operation.router,
     deepl.router,
-    deepl.v3_router,
     deepl_documents.router,
     deepl_glossaries.router,
+    deepl_languages.router,
     google.router,
 )
 DESCRIPTION = (
