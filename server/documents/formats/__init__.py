@@ -27,7 +27,7 @@ FORMATS = (
     FileFormat(".vtt", "text/vtt", "subtitles", "read_webvtt"),
     FileFormat(".html", "text/html", "html"),
     FileFormat(".htm", "text/html", "html"),
-    FileFormat(".docx", f"{OFFICE}.wordprocessingml.document", "docx"),
+    FileFormat(".docx", f"{OFFICE}.wordprocessingml.document", "office_open", "read_word"),
     FileFormat(".md", "text/markdown", "markdown"),
     FileFormat(".markdown", "text/markdown", "markdown"),
     FileFormat(".po", "text/x-gettext-translation", "gettext"),

@@ -1,81 +1,142 @@
-"""Reads Word files (.docx): the paragraphs of the text, of headers, footers and notes. Fields and deleted text are not
-changed."""
+"""Reads the paragraphs of Word files (.docx). Fields other than links, choices and deleted text are not changed."""
 
 from __future__ import annotations
 
-import re
+import copy
+from collections.abc import Iterable, Iterator, Sequence
 
 from lxml import etree
 
-from server.documents.document import Document
-from server.documents.formats.office import RunParagraph, RunTags, office_document
+from server.documents.formats.office import RunParagraph, RunTags
 from server.documents.formats.xml_inline import Element
-from server.documents.zip_archive import Archive
 
-W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 CHOICES = frozenset(("checkbox", "comboBox", "date", "dropDownList", "picture", "docPartObj", "docPartList"))
 """Kinds of content controls whose content is not written by hand."""
-PARTS = re.compile(r"word/(?:document|header\d*|footer\d*|footnotes|endnotes|comments)\.xml")
+RANGES = ("bookmark", "commentRange", "perm")
+"""Elements with "Start" and "End" in their names and the same id, around words."""
 
 
-def named(names: str) -> frozenset[str]:
-    """Returns the tags with these names."""
-    return frozenset(W + name for name in names.split())
+def word_tags(w: str) -> RunTags:
+    """Returns the tags of Word in this namespace."""
 
+    def named(names: str) -> frozenset[str]:
+        return frozenset(w + name for name in names.split())
 
-TAGS = RunTags(
-    run=W + "r",
-    properties=W + "rPr",
-    text=W + "t",
-    first=W + "pPr",
-    starts=named("bookmarkStart commentRangeStart permStart"),
-    ends=named("bookmarkEnd commentRangeEnd permEnd"),
-    gaps=named("tab br cr ptab"),
-    containers=named("hyperlink ins smartTag moveTo"),
-    ignored=named("proofErr"),
-    invisible=named("lang noProof proofErr"),
-    spaces=True,
-)
-
-
-def read(data: bytes, target: str) -> Document:
-    """Reads a .docx file. Raises InvalidRequest or PayloadTooLarge."""
-    archive = Archive(data)
-    archive.require("word/document.xml")
-    parts = [name for name in archive.names if PARTS.fullmatch(name)]
-    return office_document(archive, parts, lambda root: ((element, WordParagraph) for element in root.iter(W + "p")))
+    return RunTags(
+        run=w + "r",
+        properties=w + "rPr",
+        text=w + "t",
+        first=w + "pPr",
+        gaps=named("tab br cr ptab"),
+        containers=named("hyperlink ins smartTag moveTo customXml dir bdo"),
+        ignored=named("proofErr"),
+        settings=named("sdtPr sdtEndPr smartTagPr customXmlPr"),
+        invisible=named("lang noProof proofErr"),
+        spaces=True,
+    )
 
 
 class WordParagraph(RunParagraph):
-    """A paragraph with content controls and with fields, which are several runs from the first to the last mark."""
+    """A paragraph with content controls, with pairs of elements around words (bookmarks, comments), and with fields,
+    which are several runs from the first to the last mark."""
 
-    def __init__(self, element: Element) -> None:
-        self._field: list[Element] = []
-        self._depth = 0
-        super().__init__(element, TAGS)
-        if self._field:  # the field ends in a later paragraph
-            self.inline.atom(self._field)
+    def __init__(self, element: Element, tags: RunTags) -> None:
+        self._w = tags.run[:-1]
+        super().__init__(element, tags)
 
-    def add(self, child: Element, top: bool) -> None:
-        marks = [mark.get(W + "fldCharType") for mark in child.iter(W + "fldChar")] if child.tag == TAGS.run else []
-        if marks or (self._field and child.tag not in TAGS.starts | TAGS.ends):
-            self._depth += marks.count("begin") - marks.count("end")
-            self._field.append(child)
-            if self._depth <= 0 and child.tag == TAGS.run:
-                self.inline.atom(self._field)
-                self._field, self._depth = [], 0
-        elif child.tag == W + "sdt" and (content := self.content(child)) is not None:
-            for inner in content:  # without the control, which could replace the translation by its data
-                self.add(inner, top)
-        else:
-            super().add(child, top)
+    def add_children(self, parent: Iterable[Element], top: bool) -> None:
+        """Adds the children of the paragraph or of a container. Pairs that overlap each other become single marks."""
+        groups = list(self._fields(parent))
+        ends = self._ranges(groups)
+        numbers: dict[int, int] = {}
+        for i, group in enumerate(groups):
+            if i in ends:
+                numbers[ends[i]] = self.inline.open_range(group, groups[ends[i]])
+            elif i in numbers:
+                self.inline.close(numbers[i])
+            elif len(group) > 1 or self._marks(group[0]):
+                self._add_field(group, top)
+            else:
+                self.add(group[0], top)
 
     def add_words(self, text: str) -> None:
         self.inline.text(text)
 
     def content(self, element: Element) -> Element | None:
-        """Returns also the content of a content control that people write in."""
-        if element.tag != W + "sdt":
+        """Returns also the content of a link's field, and of a content control that people write in."""
+        if element.tag == self._w + "fldSimple":
+            return element if is_link(element.get(self._w + "instr", "")) else None
+        if element.tag != self._w + "sdt":
             return super().content(element)
-        kinds = {etree.QName(kind).localname for kind in element.iterfind(W + "sdtPr/*")}
-        return element.find(W + "sdtContent") if kinds.isdisjoint(CHOICES) else None
+        kinds = {etree.QName(kind).localname for kind in element.iterfind(f"{self._w}sdtPr/*")}
+        return element.find(self._w + "sdtContent") if kinds.isdisjoint(CHOICES) else None
+
+    def shell(self, element: Element) -> tuple[Element, Element]:
+        made, inner = super().shell(element)
+        for child in element:
+            if child.tag == self._w + "sdtContent":
+                inner = etree.SubElement(made, child.tag, child.attrib)
+            elif child.tag in self.tags.settings:
+                made.append(copy.deepcopy(child))
+        return made, inner
+
+    def _marks(self, element: Element) -> list[str]:
+        """Returns the marks of fields in a run: "begin", "separate", "end"."""
+        w = self._w
+        marks = element.iterchildren(w + "fldChar") if element.tag == w + "r" else ()
+        return [mark.get(w + "fldCharType") for mark in marks]
+
+    def _fields(self, parent: Iterable[Element]) -> Iterator[list[Element]]:
+        """Yields the children, those of a field together. A field may end in a later paragraph."""
+        field: list[Element] = []
+        depth = 0
+        for child in parent:
+            marks = self._marks(child)
+            depth += marks.count("begin") - marks.count("end")
+            field.append(child)
+            if depth <= 0:
+                yield field
+                field, depth = [], 0
+        if field:
+            yield field
+
+    def _ranges(self, groups: Sequence[Sequence[Element]]) -> dict[int, int]:
+        """Returns the end of each pair of elements around words by its start, where pairs do not overlap."""
+        pairs: dict[int, int] = {}
+        starts: list[tuple[str, int]] = []
+        tags = {self._w + name + edge: (name, edge) for name in RANGES for edge in ("Start", "End")}
+        for i, (first, *_) in enumerate(groups):
+            name, edge = tags.get(first.tag, ("", ""))
+            key = name + first.get(self._w + "id", "") if edge else ""
+            if edge == "Start":
+                starts.append((key, i))
+            elif edge and starts and starts[-1][0] == key:
+                pairs[starts.pop()[1]] = i
+            elif edge:
+                starts = [start for start in starts if start[0] != key]
+        return pairs
+
+    def _add_field(self, field: Sequence[Element], top: bool) -> None:
+        """Adds a field. The words of a link are translated, and those of a field that does not end here: a table of
+        contents begins in its first line."""
+        depth, middle = 0, 0
+        for i, run in enumerate(field, 1):
+            marks = self._marks(run)
+            depth += marks.count("begin") - marks.count("end")
+            if depth == 1 and not middle and marks == ["separate"]:
+                middle = i
+        instruction = "".join(text for run in field[:middle] for text in run.itertext(self._w + "instrText"))
+        if middle and depth > 0:
+            self.inline.atom(field[:middle])
+            self.add_children(field[middle:], top)
+        elif is_link(instruction) and self._marks(field[-1]) == ["end"]:
+            number = self.inline.open_range(field[:middle], field[-1:])
+            self.add_children(field[middle:-1], top=False)
+            self.inline.close(number)
+        else:
+            self.inline.atom(field)
+
+
+def is_link(instruction: str) -> bool:
+    """Returns whether a field is a link."""
+    return instruction.split()[:1] == ["HYPERLINK"]

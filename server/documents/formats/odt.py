@@ -9,7 +9,7 @@ from server.documents.formats.xml_inline import Element, Inline, Kind, add_mixed
 from server.documents.zip_archive import Archive
 
 TEXT = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}"
-PARTS = ("content.xml", "styles.xml")
+PARTS = ("content.xml", "styles.xml", "meta.xml")
 KINDS: dict[str, Kind] = {
     "span": "container",
     "a": "container",
@@ -27,9 +27,7 @@ def read(data: bytes, target: str) -> Document:
     archive = Archive(data)
     archive.require("content.xml")
     parts = [name for name in PARTS if name in archive.names]
-    return office_document(
-        archive, parts, lambda root: ((element, TextParagraph) for element in root.iter(TEXT + "p", TEXT + "h"))
-    )
+    return office_document(archive, parts, {TEXT + "p": TextParagraph, TEXT + "h": TextParagraph})
 
 
 class TextParagraph:

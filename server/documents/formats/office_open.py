@@ -1,64 +1,81 @@
-"""Reads presentations (.pptx) and workbooks (.xlsx): the text of slides, notes, charts and drawings, and the strings of
-cells and comments. The names of sheets and the headers of tables are not changed, because formulas refer to them."""
+"""Reads Word files (.docx), presentations (.pptx) and workbooks (.xlsx): the text of documents, headers, notes, slides,
+diagrams, charts, comments and cells. The names of sheets and the headers of tables are not changed, because formulas refer
+to them."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Callable
 from functools import partial
 
 from server.documents.document import Document
-from server.documents.formats.office import Found, RunParagraph, RunTags, office_document
+from server.documents.formats.docx import WordParagraph, word_tags
+from server.documents.formats.office import Paragraph, RunParagraph, RunTags, office_document
+from server.documents.formats.package import parts_by_kind, prefixes
 from server.documents.formats.xml_inline import Element, parse_xml
 from server.documents.zip_archive import Archive
 
-A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
-S = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
-DRAWING = RunTags(
-    run=A + "r",
-    properties=A + "rPr",
-    text=A + "t",
-    first=A + "pPr",
-    ends=frozenset((A + "endParaRPr",)),
-    gaps=frozenset((A + "br",)),
-    invisible=frozenset(("lang", "altLang", "dirty", "err", "noProof", "smtClean", "bmk")),
+KINDS = frozenset(
+    "header footer footnotes endnotes comments slide notesSlide chart chartEx chartUserShapes diagramData diagramDrawing "
+    "drawing sharedStrings threadedComment".split()
 )
-CELL = RunTags(
-    run=S + "r", properties=S + "rPr", text=S + "t", ends=frozenset((S + "rPh", S + "phoneticPr")), spaces=True
-)
-SLIDES = re.compile(
-    r"ppt/(?:slides/slide|notesSlides/notesSlide|charts/chart|diagrams/(?:data|drawing))\d+\.xml|ppt/comments/.*\.xml"
-)
-SHEETS = re.compile(r"xl/(?:sharedStrings|comments\d*|charts/chart\d+|drawings/drawing\d+)\.xml")
-CELLS = re.compile(r"xl/worksheets/sheet\d+\.xml")
-TABLES = re.compile(r"xl/tables/table\d+\.xml")
+"""Kinds of parts with text."""
+
+
+def drawing_tags(a: str) -> RunTags:
+    """Returns the tags of the text of drawings in this namespace."""
+    return RunTags(
+        run=a + "r",
+        properties=a + "rPr",
+        text=a + "t",
+        first=a + "pPr",
+        ends=frozenset((a + "endParaRPr",)),
+        gaps=frozenset((a + "br",)),
+        invisible=frozenset(("lang", "altLang", "dirty", "err", "noProof", "smtClean", "bmk")),
+    )
+
+
+def cell_tags(s: str) -> RunTags:
+    """Returns the tags of the strings of cells in this namespace."""
+    ends = frozenset((s + "rPh", s + "phoneticPr"))
+    return RunTags(run=s + "r", properties=s + "rPr", text=s + "t", ends=ends, spaces=True)
+
+
+PARAGRAPHS: dict[str, Callable[[Element], Paragraph]] = {
+    **{w + "p": partial(WordParagraph, tags=word_tags(w)) for w in prefixes("wordprocessingml", "main")},
+    **{a + "p": partial(RunParagraph, tags=drawing_tags(a)) for a in prefixes("drawingml", "main")},
+    **{
+        s + name: partial(RunParagraph, tags=cell_tags(s))
+        for s in prefixes("spreadsheetml", "main")
+        for name in ("si", "is", "text")
+    },
+}
+
+
+def read_word(data: bytes, target: str) -> Document:
+    """Reads a .docx file. Raises InvalidRequest or PayloadTooLarge."""
+    archive = Archive(data)
+    return office_document(archive, parts_by_kind(archive, "document", KINDS), PARAGRAPHS)
 
 
 def read_slides(data: bytes, target: str) -> Document:
     """Reads a .pptx file. Raises InvalidRequest or PayloadTooLarge."""
     archive = Archive(data)
-    archive.require("ppt/presentation.xml")
-    return office_document(archive, [name for name in archive.names if SLIDES.fullmatch(name)], find_paragraphs)
+    return office_document(archive, parts_by_kind(archive, "presentation", KINDS), PARAGRAPHS)
 
 
 def read_workbook(data: bytes, target: str) -> Document:
     """Reads a .xlsx file. Raises InvalidRequest or PayloadTooLarge."""
     archive = Archive(data)
-    archive.require("xl/workbook.xml")
-    names = [name for name in archive.names if SHEETS.fullmatch(name)]
-    names += [name for name in archive.names if CELLS.fullmatch(name) and b"inlineStr" in archive.part(name)]
+    parts = parts_by_kind(archive, "workbook", KINDS | {"table"})
     headers = frozenset(
         column.get("name", "")
-        for name in archive.names
-        if TABLES.fullmatch(name)
-        for column in parse_xml(archive.part(name)).iter(S + "tableColumn")
+        for part, kind in parts.items()
+        if kind == "table"
+        for column in parse_xml(archive.part(part)).iter("{*}tableColumn")
     )
-    return office_document(archive, names, find_paragraphs, headers)
-
-
-def find_paragraphs(root: Element) -> Iterator[Found]:
-    """Yields the paragraphs of a part."""
-    for paragraph in root.iter(A + "p"):
-        yield paragraph, partial(RunParagraph, tags=DRAWING)
-    for cell in root.iter(S + "si", S + "is", S + "text"):
-        yield cell, partial(RunParagraph, tags=CELL)
+    with_text = [
+        part
+        for part, kind in parts.items()
+        if kind != "table" and (kind != "worksheet" or b"inlineStr" in archive.part(part))
+    ]
+    return office_document(archive, with_text, PARAGRAPHS, headers)

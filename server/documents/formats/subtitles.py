@@ -12,8 +12,9 @@ from server.documents.formats.plain import decode
 from server.text.markup.passages import escape
 from server.text.markup.scan import scan_markup
 
-LINE = re.compile(r"[^\n]*\n|[^\n]+")
+LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 MOMENT = re.compile(r"<\d[\d:.,]*>")
+TIMED = "<img t>"
 HEAD = re.compile(r"(?:\{\\[^}]{0,100}\}|[-–—]\s)*")
 WORDS = re.compile(r"(?:<[^<>]*>|[^\s<]|<)+")
 OPEN_END = re.compile(r"[\w,’']$")
@@ -25,11 +26,12 @@ SPEAKER = re.compile(r"\s*[-–—]\s")
 @dataclass(frozen=True, slots=True)
 class Cue:
     """Lines of a subtitle that are one text. `lines` are as written, `head` is a position code or a dash before the
-    text."""
+    text, and `moments` are the times of single words, which are images in the text."""
 
     lines: tuple[str, ...]
     head: str
     text: str
+    moments: tuple[str, ...] = ()
 
 
 def read_subrip(data: bytes, target: str) -> Document:
@@ -122,12 +124,13 @@ def cues_of(lines: list[str], web: bool) -> Iterator[Cue]:
 
 
 def make_cue(lines: list[str], web: bool) -> Cue:
-    """Returns the lines as one cue, without the times of single words."""
+    """Returns the lines as one cue."""
     joined = " ".join(line.strip() for line in lines)
     head = HEAD.match(joined)
     start = head.end() if head else 0
-    words = MOMENT.sub("", joined[start:])
-    return Cue(tuple(lines), joined[:start], words if web else change_text(words, escape))
+    words = MOMENT.split(joined[start:])
+    text = TIMED.join(word if web else change_text(word, escape) for word in words)
+    return Cue(tuple(lines), joined[:start], text, tuple(MOMENT.findall(joined)))
 
 
 def lay_out(part: str | Cue, translated: str | None, web: bool) -> str:
@@ -137,7 +140,9 @@ def lay_out(part: str | Cue, translated: str | None, web: bool) -> str:
         return part
     if translated is None:
         return "".join(part.lines)
-    words = WORDS.findall(part.head + (translated if web else change_text(translated, html.unescape)))
+    moments = iter(part.moments)  # in order of time, also where their words have changed places
+    timed = re.sub(TIMED, lambda _: next(moments, TIMED), translated if web else change_text(translated, html.unescape))
+    words = WORDS.findall(part.head + timed)
     total = sum(map(len, words)) + len(words)
     rows: list[list[str]] = [[] for _ in part.lines]
     done, row = 0, 0

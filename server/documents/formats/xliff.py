@@ -35,24 +35,50 @@ def read(data: bytes, target: str) -> Document:
     namespace = next((name for name in (VERSION_1, VERSION_2) if root.tag == name + "xliff"), None)
     if namespace is None:
         raise InvalidRequest("The file is not XLIFF 1.2 or 2.x.")
-    units: list[tuple[Element, Inline]] = []
+    units: list[tuple[Element, Element, Inline]] = []
     for source in sources(root, namespace):
-        inline = Inline()
-        add_mixed(inline, copy.deepcopy(source), kind_of)
-        if has_words(plain(inline.html)):
-            units.append((source, inline))
+        segments = source_segments(source, namespace)
+        done = translated_segments(source, namespace)
+        for place in [segment for segment in segments if segment.get("mid") not in done] if segments else [source]:
+            inline = Inline()
+            add_mixed(inline, copy.deepcopy(place), kind_of)
+            if has_words(plain(inline.html)):
+                units.append((source, place, inline))
 
     def write(translations: Sequence[str]) -> bytes:
-        for (source, inline), translated in zip(units, translations, strict=True):
-            made = new_target(source, namespace)
-            rebuild(made, translated, inline, append_text)
+        places: dict[Element, Element] = {}
+        for (source, place, inline), translated in zip(units, translations, strict=True):
+            if place not in places:
+                places |= new_target(source, namespace)
+            clear(places[place])
+            rebuild(places[place], translated, inline, append_text)
         if namespace == VERSION_2:
             root.set("trgLang", target)
         for file in root.iter(VERSION_1 + "file"):
             file.set("target-language", target)
         return write_xml(root)
 
-    return Document(tuple(inline.html for _, inline in units), "html", write)
+    return Document(tuple(inline.html for *_, inline in units), "html", write)
+
+
+def marks_of(parent: Element | None) -> list[Element]:
+    """Returns the segments in a source or target that contain no other ones."""
+    marks = [] if parent is None else [mark for mark in parent.iter("{*}mrk") if mark.get("mtype") == "seg"]
+    around = {mark.getparent() for mark in marks}
+    return [mark for mark in marks if mark not in around]
+
+
+def source_segments(source: Element, namespace: str) -> list[Element]:
+    """Returns the segments into which a tool has cut a source."""
+    return marks_of(source.getparent().find(namespace + "seg-source"))
+
+
+def translated_segments(source: Element, namespace: str) -> dict[str, Element]:
+    """Returns the segments of the target that have been translated, by their names."""
+    target = source.getparent().find(namespace + "target")
+    if target is None or target.get("state") in UNTRANSLATED:
+        return {}
+    return {mark.get("mid"): mark for mark in marks_of(target) if "".join(mark.itertext()).strip()}
 
 
 def sources(root: Element, namespace: str) -> Iterator[Element]:
@@ -66,7 +92,8 @@ def sources(root: Element, namespace: str) -> Iterator[Element]:
             continue
         target = parent.find(namespace + "target")
         state = (target.get("state") if target is not None else None) or parent.get("state")
-        if target is None or not "".join(target.itertext()).strip() or state in UNTRANSLATED:
+        done = target is not None and "".join(target.itertext()).strip() and state not in UNTRANSLATED
+        if not done or len(translated_segments(source, namespace)) < len(marks_of(target)):
             yield source
 
 
@@ -77,21 +104,42 @@ def kind_of(element: Element) -> Kind:
     return "container" if etree.QName(element).localname in CONTAINERS else "atom"
 
 
-def new_target(source: Element, namespace: str) -> Element:
-    """Returns an empty target for a source, in the place of the old one or after the source."""
+def new_target(source: Element, namespace: str) -> dict[Element, Element]:
+    """Puts a new target in the place of the old one or after the source. Returns the elements in it that take the
+    translation of the source and of its segments."""
     parent = source.getparent()
+    segments, done = source_segments(source, namespace), translated_segments(source, namespace)
+    segmented = parent.find(namespace + "seg-source")
     target = parent.find(namespace + "target")
     if target is None:
         target = etree.Element(namespace + "target")
-        before = parent.find(namespace + "seg-source")
-        before = source if before is None else before
+        before = source if segmented is None else segmented
         before.addnext(target)  # lxml moves the white space after `before` behind the target
         target.tail, before.tail = before.tail or target.tail, before.tail or target.tail
-    target.text = None
-    for child in list(target):
-        target.remove(child)
+    clear(target)
     if namespace == VERSION_1 and target.get("state"):
         target.set("state", "needs-review-translation")
     if namespace == VERSION_2 and parent.get("state") in UNTRANSLATED:
         parent.set("state", "translated")
-    return target
+    if not segments:
+        return {source: target}
+    fill(target, segmented)
+    places = dict(zip(segments, marks_of(target), strict=True))
+    for place in places.values():
+        if (old := done.get(place.get("mid"))) is not None:
+            clear(place)
+            fill(place, old)
+    return places
+
+
+def clear(element: Element) -> None:
+    """Removes the content of an element."""
+    element.text = None
+    for child in list(element):
+        element.remove(child)
+
+
+def fill(element: Element, other: Element) -> None:
+    """Copies the content of another element into an empty one."""
+    element.text = other.text
+    element.extend(copy.deepcopy(child) for child in other)

@@ -53,8 +53,10 @@ def write_xml(root: Element) -> bytes:
     return data
 
 
-FORMULA = re.compile(r"([^\W\d_]+)<span k([0-9]+)>([0-9+\-−]{1,4})</span k\2>([^\W\d_]*)")
+FORMULA = re.compile(r"(?<![^\W\d_])([^\W\d_]+)<span k([0-9]+)>([0-9+\-−]{1,4})</span k\2>([^\W\d_]*)")
 """A word with a formatted number in it."""
+WORDS = re.compile(r"(\w+[+\-−]*(?!\w))")
+"""Words, also with the signs that `FORMULA` has at the end of a word."""
 INVALID_CHARACTERS = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that XML does not allow."""
 NUMBERED_TAG = re.compile(r"<(/?)(?:span|img|br) k([0-9]+)>")
@@ -65,6 +67,9 @@ class Inline:
 
     def __init__(self) -> None:
         self.elements: list[Sequence[Any]] = []
+        self.inner: dict[int, tuple[Element | None, Sequence[Element]]] = {}
+        """By the number of elements around words: the element that takes them, None if they are beside it, and the elements
+        after them."""
         self.formulas: dict[str, Sequence[Element]] = {}
         """Words with a formatted number, and the elements that write each."""
         self._parts: list[str] = []
@@ -76,10 +81,17 @@ class Inline:
     def text(self, text: str) -> None:
         self._parts.append(html.escape(text, quote=False))
 
-    def open(self, shell: Element) -> int:
-        """Opens an element around words and returns its number. `shell` is a copy of the element without content."""
-        self._parts.append(f"<span k{self._number([shell])}>")
-        return len(self.elements) - 1
+    def open(self, shell: Element, inner: Element | None = None) -> int:
+        """Opens an element around words and returns its number. `shell` is a copy of the element without content, and
+        `inner` the element in it that takes the words."""
+        return self.open_range([shell], (), shell if inner is None else inner)
+
+    def open_range(self, starts: Sequence[Any], ends: Sequence[Any], inner: Element | None = None) -> int:
+        """Opens a range of words between elements and returns its number. The words are in `inner`, or beside them."""
+        number = self._number(starts)
+        self.inner[number] = (inner, ends)
+        self._parts.append(f"<span k{number}>")
+        return number
 
     def close(self, number: int) -> None:
         self._parts.append(f"</span k{number}>")
@@ -98,6 +110,10 @@ class Inline:
         each, for formats whose text is not in runs. The number of a note at the end of a word is moved like a word."""
 
         def word(match: re.Match[str]) -> str:
+            if (
+                self.inner[int(match[2])][0] is not self.elements[int(match[2])][0]
+            ):  # no formatting: a bookmark, a control
+                return match[0]
             if not match[4] and not is_formula(match[1]):  # the number of a note
                 add_text(self.elements[int(match[2])][0], match[3])
                 return f"{match[1]}<img k{match[2]}>"
@@ -149,27 +165,40 @@ def add_mixed(inline: Inline, parent: Element, kind_of: Callable[[Element], Kind
 def rebuild(parent: Element, translated: str, inline: Inline, add_text: Callable[[Element, str], None]) -> None:
     """Fills an empty paragraph from translated HTML. `add_text(element, text)` adds text at the end of an element."""
     stack = [parent]
-    words = re.compile(rf"\b({'|'.join(map(re.escape, inline.formulas)) or '(?!)'})\b")
+    waiting: list[str] = []  # text that is added at once, because adding takes time by the length of the text before
+
+    def flush() -> None:
+        if waiting:
+            add_text(stack[-1], "".join(waiting))
+            waiting.clear()
+
     for token in scan_markup(translated):
         if isinstance(token, str):
-            for part in words.split(INVALID_CHARACTERS.sub("", html.unescape(token))):
+            text = INVALID_CHARACTERS.sub("", html.unescape(token))
+            for part in WORDS.split(text) if inline.formulas else [text]:
                 formula = inline.formulas.get(part, ())
                 if formula and stack[-1].tag != formula[0].tag:
+                    flush()
                     stack[-1].extend([copy.deepcopy(element) for element in formula])
                 else:
-                    add_text(stack[-1], part)
+                    waiting.append(part)
         elif match := NUMBERED_TAG.fullmatch(token.raw):
-            if not match[1]:
-                originals = inline.elements[int(match[2])]
+            if match[1]:
+                flush()
+                if len(stack) > 1:
+                    stack.pop()
+                    stack[-1].extend(inline.inner[int(match[2])][1])
+            elif originals := inline.elements[int(match[2])]:
+                flush()
                 for element in originals:
                     element.tail = None  # the text after the element is part of the translation
                 stack[-1].extend(originals)
-                if not originals:
-                    add_text(stack[-1], "\n")
                 if token.name == "span":
-                    stack.append(originals[0])
-            elif len(stack) > 1:
-                stack.pop()
+                    inner = inline.inner[int(match[2])][0]
+                    stack.append(stack[-1] if inner is None else inner)
+            else:
+                waiting.append("\n")
+    flush()
 
 
 def plain(markup: str) -> str:

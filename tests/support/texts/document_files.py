@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import zipfile
 from collections.abc import Mapping
 
@@ -68,10 +69,35 @@ def word_file() -> bytes:
     return target.getvalue()
 
 
+def package(main: str, parts: Mapping[str, str | bytes]) -> bytes:
+    """Returns an Office Open XML file with these parts and relationships to them. The kind of each is its name without
+    folder and digits, unless it is written before a colon."""
+    kinds = {name.rpartition(":")[2]: re.sub(r".*/|\d*\.\w+$", "", name.partition(":")[0]) for name in parts}
+    kinds |= {main: "officeDocument", "docProps/core.xml": "core-properties"}
+    base = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    links = {
+        name: f'<Relationship Type="{base}/{kind}" Target="/{name}"/>'
+        for name, kind in kinds.items()
+        if name in {part.rpartition(":")[2] for part in parts}
+    }
+    head = '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">'
+    folder, _, file = main.rpartition("/")
+    first = [link for name, link in links.items() if name in (main, "docProps/core.xml")]
+    others = [link for name, link in links.items() if name not in (main, "docProps/core.xml")]
+    return archive(
+        {
+            "_rels/.rels": f"{head}{''.join(first)}</Relationships>",
+            f"{folder}/_rels/{file}.rels": f"{head}{''.join(others)}</Relationships>",
+            **{name.rpartition(":")[2]: content for name, content in parts.items()},
+        }
+    )
+
+
 def word_body(body: str) -> bytes:
     """Returns a .docx with only this body."""
     namespace = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
-    return archive({"word/document.xml": f'<w:document xmlns:w="{namespace}"><w:body>{body}</w:body></w:document>'})
+    document = f'<w:document xmlns:w="{namespace}"><w:body>{body}</w:body></w:document>'
+    return package("word/document.xml", {"word/document.xml": document})
 
 
 def open_document(body: str) -> bytes:
@@ -116,19 +142,20 @@ def slides(paragraphs: str) -> bytes:
         f'<p:sld xmlns:p="http://schemas.openxmlformats.org/presentationml/2006/main" xmlns:a="{DRAWING}">'
         f'<p:cNvPr id="1" name="Picture 1" descr="A red house"/><p:txBody>{paragraphs}</p:txBody></p:sld>'
     )
-    parts = {"ppt/presentation.xml": "<p/>", "ppt/slides/slide1.xml": slide, "docProps/core.xml": CORE}
-    return archive(parts)
+    parts = {"ppt/presentation.xml": "<presentation/>", "ppt/slides/slide1.xml": slide, "docProps/core.xml": CORE}
+    return package("ppt/presentation.xml", parts)
 
 
 def workbook(strings: str, header: str = "") -> bytes:
     """Returns a .xlsx with these shared strings, and a table with one column header."""
-    return archive(
+    return package(
+        "xl/workbook.xml",
         {
-            "xl/workbook.xml": "<w/>",
+            "xl/workbook.xml": "<workbook/>",
             "xl/sharedStrings.xml": f'<sst xmlns="{SHEET}">{strings}</sst>',
-            "xl/worksheets/sheet1.xml": f'<worksheet xmlns="{SHEET}"><c t="inlineStr"><is><t>Inline</t></is></c></worksheet>',
+            "worksheet:xl/worksheets/sheet1.xml": f'<worksheet xmlns="{SHEET}"><c t="inlineStr"><is><t>Inline</t></is></c></worksheet>',
             "xl/tables/table1.xml": f'<table xmlns="{SHEET}"><tableColumn name="{header}"/></table>',
-        }
+        },
     )
 
 

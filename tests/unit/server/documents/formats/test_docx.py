@@ -75,7 +75,80 @@ def test_words_in_content_controls_are_translated_and_choices_kept():
     )
     made = part(change("a.docx", word_body(body)), "word/document.xml")
     assert "".join(re.findall("<w:t[^>]*>([^<]*)</w:t>", made)) == "DEAR CUSTOMER, WELCOME TO oneA BLOCK"
-    assert made.count("<w:sdt>") == 2 and "dropDownList" in made
+    assert made.count("<w:sdt>") == 3 and "dropDownList" in made
+
+
+def field(instruction: str, words: str) -> str:
+    """Returns the runs of a field."""
+    marks = [f'<w:r><w:fldChar w:fldCharType="{kind}"/></w:r>' for kind in ("begin", "separate", "end")]
+    return f"{marks[0]}<w:r><w:instrText> {instruction} </w:instrText></w:r>{marks[1]}{words}{marks[2]}"
+
+
+def run(words: str) -> str:
+    return f'<w:r><w:t xml:space="preserve">{words}</w:t></w:r>'
+
+
+LINK = field('HYPERLINK "http://a.b" \\o "tip"', run("my page"))
+CONTROL = (
+    '<w:sdt><w:sdtPr><w:alias w:val="x"/><w:dataBinding w:xpath="/a" w:storeItemID="{1}"/><w:text/></w:sdtPr>'
+    "<w:sdtContent>%s</w:sdtContent></w:sdt>"
+)
+MARK = '<w:bookmark%s w:id="%s"/>'
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        LINK,
+        field("HYPERLINK \\l a", run("one ") + "<w:r><w:rPr><w:b/></w:rPr><w:t>bold</w:t></w:r>"),
+        f'<w:fldSimple w:instr="HYPERLINK a">{run("my page")}</w:fldSimple>',
+        CONTROL % run("my value"),
+        CONTROL % LINK,
+        CONTROL % (CONTROL % run("nested")),
+        f'<w:hyperlink w:anchor="m">{CONTROL % run("linked")}</w:hyperlink>',
+        f"<w:smartTag><w:smartTagPr/>{run('my town')}</w:smartTag>",
+        MARK % ("Start", 1) + run("my place") + MARK % ("End", 1),
+        MARK % ("Start", 1) + LINK + MARK % ("End", 1),
+        field("HYPERLINK a", MARK % ("Start", 1) + run("my place") + MARK % ("End", 1)),
+        '<w:commentRangeStart w:id="4"/>' + run("noted") + '<w:commentRangeEnd w:id="4"/>',
+        MARK % ("Start", 1) + run("a ") + MARK % ("Start", 2) + run("b") + MARK % ("End", 2) + MARK % ("End", 1),
+    ],
+)
+def test_elements_around_words_stay_around_them(inner):
+    """The paragraph keeps all its elements, each around the same words."""
+    data = word_body(f"<w:p>{run('Before ')}{inner}{run(' and after.')}</w:p>")
+    before = re.sub("<w:t[^>]*>", "<w:t>", part(data, "word/document.xml"))
+    after = re.sub("<w:t[^>]*>|(?<=</w:r>)\n", "<w:t>", part(change("a.docx", data), "word/document.xml"))
+    assert after.partition("?>\n")[2] == re.sub("(?<=<w:t>)[^<]*", lambda words: words[0].upper(), before)
+
+
+def test_marks_that_overlap_or_end_elsewhere_stay_at_their_place():
+    overlapping = (
+        MARK % ("Start", 1) + run("one ") + MARK % ("Start", 2) + run("two ") + MARK % ("End", 1) + run("three")
+    )
+    for inner in (overlapping + MARK % ("End", 2), overlapping, MARK % ("End", 7) + LINK + MARK % ("Start", 8)):
+        data = word_body(f"<w:p>{run('Before ')}{inner}{run(' and after.')}</w:p>")
+        made = etree.fromstring(part(change("a.docx", data), "word/document.xml").encode())
+        source = etree.fromstring(part(data, "word/document.xml").encode())
+
+        def places(root):
+            """Returns the text before each mark."""
+            return [
+                (mark.get(mark.keys()[0]), "".join(mark.xpath("preceding::*[local-name()='t']/text()")).upper())
+                for mark in root.iter("{*}bookmarkStart", "{*}bookmarkEnd")
+            ]
+
+        assert places(made) == places(source)
+
+
+def test_the_first_line_of_a_table_of_contents_is_translated():
+    marks = [f'<w:r><w:fldChar w:fldCharType="{kind}"/></w:r>' for kind in ("begin", "separate", "end")]
+    first = f"{marks[0]}<w:r><w:instrText>TOC</w:instrText></w:r>{marks[1]}{field('HYPERLINK a', run('My chapter'))}"
+    made = part(
+        change("a.docx", word_body(f"<w:p>{first}</w:p><w:p>{run('More')}{marks[2]}</w:p>")), "word/document.xml"
+    )
+    assert re.findall("<w:t[^>]*>([^<]*)", made) == ["MY CHAPTER", "MORE"]
+    assert re.findall('fldCharType="(\\w+)"', made) == ["begin", "separate", "begin", "separate", "end", "end"]
 
 
 def test_an_undefined_prefix_is_rejected_even_before_a_warning():

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import re
+import zipfile
 
 import pytest
 
@@ -12,6 +14,7 @@ from tests.support.texts.document_files import (
     archive,
     change,
     open_document,
+    package,
     part,
     slides,
     word_body,
@@ -101,3 +104,84 @@ def test_a_formula_is_translated_as_a_word():
 def test_other_archives_are_rejected(name):
     with pytest.raises(InvalidRequest, match="missing"):
         read_document(name, archive({"a": "b"}), "de")
+
+
+W, A, S = (
+    f"http://schemas.openxmlformats.org/{name}ml/2006/main" for name in ("wordprocessing", "drawing", "spreadsheet")
+)
+CHART = "http://schemas.openxmlformats.org/drawingml/2006/chart"
+WORDS = f'<x xmlns="{W}"><p><r><t>Hello</t></r></p></x>'
+TEXTS = f'<x xmlns="{A}"><p><r><t>Hello</t></r></p></x>'
+CACHE = (
+    f'<c:chart xmlns:c="{CHART}"><c:ser><c:tx><c:strRef><c:f>A1</c:f><c:strCache><c:pt><c:v>Hello</c:v></c:pt></c:strCache>'
+    "</c:strRef></c:tx><c:cat><c:strLit><c:pt><c:v>Hello</c:v></c:pt></c:strLit></c:cat><c:val><c:numRef><c:numCache>"
+    "<c:formatCode>General</c:formatCode><c:pt><c:v>e5</c:v></c:pt></c:numCache></c:numRef></c:val></c:ser></c:chart>"
+)
+MAINS = {
+    "a.docx": ("word/document.xml", "document"),
+    "a.pptx": ("ppt/p.xml", "presentation"),
+    "a.xlsx": ("b.xml", "workbook"),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "part_name", "content"),
+    [
+        ("a.docx", "officeDocument:word/document2.xml", WORDS.replace("x ", "document ").replace("/x", "/document")),
+        ("a.docx", "header:word/parts/top.xml", WORDS),
+        ("a.docx", "footnotes:notes.xml", WORDS),
+        ("a.docx", "comments:Word/Comments.xml", WORDS),
+        ("a.docx", "chart:word/charts/c.xml", CACHE),
+        ("a.docx", "diagramData:word/d.xml", TEXTS),
+        ("a.pptx", "slide:slides/first.xml", TEXTS),
+        ("a.pptx", "notesSlide:ppt/n/n.xml", TEXTS),
+        ("a.pptx", "chart:ppt/c/a%20b.xml", CACHE),
+        ("a.xlsx", "comments:xl/comments/comment1.xml", f'<x xmlns="{S}"><text><t>Hello</t></text></x>'),
+        ("a.xlsx", "sharedStrings:strings.xml", f'<x xmlns="{S}"><si><t>Hello</t></si></x>'),
+        ("a.xlsx", "worksheet:1.xml", f'<x xmlns="{S}"><c t="inlineStr"><is><t>Hello</t></is></c></x>'),
+        ("a.xlsx", "chart:xl/c.xml", CACHE),
+        ("a.xlsx", "drawing:xl/d.xml", TEXTS),
+    ],
+)
+@pytest.mark.parametrize("strict", [False, True])
+def test_parts_are_found_whatever_their_names_and_in_both_forms_of_the_standard(name, part_name, content, strict):
+    main, root = MAINS[name]
+    kind, _, own = part_name.partition(":")
+    parts = {own: content} if kind == "officeDocument" else {main: f"<{root}/>", part_name: content}
+    data = package(own if kind == "officeDocument" else main, parts)
+    if strict:
+        with zipfile.ZipFile(io.BytesIO(data)) as entries:
+            data = archive({entry: strict_form(entries.read(entry).decode()) for entry in entries.namelist()})
+        content = strict_form(content)
+    if "%20" in own:
+        with zipfile.ZipFile(io.BytesIO(data)) as entries:
+            data = archive({entry.replace("%20", " "): entries.read(entry) for entry in entries.namelist()})
+    made = part(change(name, data), own.replace("%20", " "))
+    plain = re.sub(r"<\?.*\?>\n| xml:space=\"preserve\"", "", made)
+    assert plain == content.replace("Hello", "HELLO")
+
+
+def strict_form(content: str) -> str:
+    """Returns a part in the strict form of ISO 29500."""
+    names = r"http://schemas.openxmlformats.org/(wordprocessingml|drawingml|spreadsheetml)/2006/"
+    return re.sub(names, r"http://purl.oclc.org/ooxml/\1/", content).replace(
+        "http://schemas.openxmlformats.org/officeDocument/2006/", "http://purl.oclc.org/ooxml/officeDocument/"
+    )
+
+
+def test_relationships_out_of_the_file_and_in_circles_are_harmless():
+    links = "".join(
+        f'<Relationship Type="x/{kind}" Target="{target}" TargetMode="{mode}"/>'
+        for kind, target, mode in [
+            ("slide", "../../../../etc/passwd", "Internal"),
+            ("slide", "http://a.b/ppt/p.xml", "External"),
+            ("slide", "p.xml", "Internal"),
+            ("notesSlide", "", "Internal"),
+            ("slide", "missing.xml", "Internal"),
+        ]
+    )
+    data = package("ppt/p.xml", {"ppt/p.xml": "<presentation/>"})
+    with zipfile.ZipFile(io.BytesIO(data)) as entries:
+        parts = {entry: entries.read(entry) for entry in entries.namelist()}
+    parts["ppt/_rels/p.xml.rels"] = f"<Relationships>{links}</Relationships>".encode()
+    assert read_document("a.pptx", archive(parts), "de").texts == ()

@@ -13,7 +13,25 @@ def test_subtitles_keep_everything_except_the_text():
     for words in ("Hello there", "Tom & Jerry", "Yes", "No ", "way"):
         expected = expected.replace(words, words.upper())
     assert change("a.srt", SRT.encode()).decode() == expected
-    assert change("a.vtt", VTT.encode()).decode() == VTT.replace("Hi &amp; <00:01.500>bye", "HI &amp; BYE")
+    assert change("a.vtt", VTT.encode()).decode() == VTT.replace("Hi &amp; <00:01.500>bye", "HI &amp; <00:01.500>BYE")
+
+
+@pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("name", ["a.srt", "a.vtt"])
+def test_line_ends_are_kept(name, line_end):
+    lines = ["WEBVTT"] * (name == "a.vtt") + ["", "1", "00:00:01.000 --> 00:00:02.000", "Hello,", "you", "", ""]
+    data = line_end.join([*lines, "00:00:03.000 --> 00:00:04.000", "Bye", "", "NOTE me"])
+    assert read_document(name, data.encode(), "de").texts == ("Hello, you", "Bye")
+    expected = data.replace("Hello", "HELLO").replace("you", "YOU").replace("Bye", "BYE")
+    assert change(name, data.encode()).decode() == expected
+
+
+def test_times_of_words_stay_in_order():
+    cue = "WEBVTT\n\n00:01.000 --> 00:04.000\n<00:01.000><c>Never</c> <00:02.000>give <00:03.500>up\n"
+    document = read_document("a.vtt", cue.encode(), "de")
+    assert document.write(document.texts).decode() == cue
+    made = document.write(["Gib <img t>niemals <img t><c>auf</c> <img t>hier"]).decode()
+    assert made.endswith("Gib <00:01.000>niemals <00:02.000><c>auf</c> <00:03.500>hier\n")
 
 
 def test_a_cue_keeps_its_number_of_lines():

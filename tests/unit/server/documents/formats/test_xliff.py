@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from server.documents.reader_process import read_document
@@ -44,6 +46,40 @@ def test_version_2():
     expected = XLIFF_2.replace('srcLang="en"', 'srcLang="en" trgLang="de"').replace('"initial"', '"translated"')
     target = '<target>CLICK <pc id="1">THIS<ph id="2"/></pc> NOW</target>'
     assert made == expected.replace("now</source>", f"now</source>{target}")
+
+
+SEGMENT = '<mrk mtype="seg" mid="%s">%s</mrk>'
+
+
+@pytest.mark.parametrize(
+    ("segments", "target", "expected"),
+    [
+        ("{1:One.} {2:Two.}", "", "<target>{1:ONE.} {2:TWO.}</target>"),
+        (
+            '<g id="1">{1:One.} {2:<x id="2"/>Two.}</g>',
+            "",
+            '<target><g id="1">{1:ONE.} {2:<x id="2"/>TWO.}</g></target>',
+        ),
+        ("{1:One.} {2:12}", "<target/>", "<target>{1:ONE.} {2:12}</target>"),
+        ("{1:One.} {2:Two.}", "<target>{1:Eins.} {2:}</target>", "<target>{1:Eins.} {2:TWO.}</target>"),
+        ("{1:One.} {2:Two.}", "<target>{1:Eins.} {2:Zwei.}</target>", "<target>{1:Eins.} {2:Zwei.}</target>"),
+        (
+            "{1:One.}",
+            '<target state="new">{1:One.}</target>',
+            '<target state="needs-review-translation">{1:ONE.}</target>',
+        ),
+        ("One.", "", "<target>ONE.</target>"),
+    ],
+)
+def test_segments_of_a_source_are_segments_of_the_target(segments, target, expected):
+    def written(text: str) -> str:
+        return re.sub(r"\{(\d):(.*?)\}", lambda match: SEGMENT % match.groups(), text)
+
+    source = re.sub(r"\{\d:(.*?)\}", r"\1", segments)
+    head = '<xliff xmlns="urn:oasis:names:tc:xliff:document:1.2"><file><body><trans-unit id="1">'
+    before = f"{head}<source>{source}</source><seg-source>{written(segments)}</seg-source>{written(target)}"
+    made = change("a.xlf", f"{before}</trans-unit></body></file></xliff>".encode()).decode()
+    assert made.partition("</seg-source>")[2].partition("</trans-unit>")[0] == written(expected)
 
 
 @pytest.mark.parametrize("content", ["<xliff/>", "<x", '<!DOCTYPE x [<!ENTITY a "b">]><xliff>&a;</xliff>'])
