@@ -19,6 +19,8 @@ if TYPE_CHECKING:  # its module imports numpy, which the process that reads docu
 
 UNIT_CHARACTERS = 2_000
 """Neighbouring texts of a document are joined up to this length if the format allows it."""
+DEPTH_LIMIT = 100
+"""Largest number of collections within each other in files of messages."""
 SAMPLE_CHARACTERS = 2_000
 """Number of characters for the detection of the language."""
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import orjson
 
-from server.documents.document import Document, has_words
+from server.documents.document import DEPTH_LIMIT, Document, has_words
 from server.documents.formats.plain import decode
 from server.errors import InvalidRequest
 from server.text.offsets import edited
@@ -42,7 +43,12 @@ def read(data: bytes, target: str) -> Document:
     escapes = text.isascii() and "\\u" in text
     values = list(find_values(text))
     with_message = {value.path[:-1] for value in values if value.path and value.path[-1] == "message"}
-    texts = [value for value in values if is_text(value, with_message)]
+
+    @cache  # a file may have many strings in deep collections
+    def hides(collections: tuple[str, ...]) -> bool:
+        return any(collections[:depth] in with_message for depth in range(1, len(collections) + 1))
+
+    texts = [value for value in values if is_text(value, hides)]
     locales = [value for value in values if value.path == ("@@locale",)]
 
     def write(translations: Sequence[str]) -> bytes:
@@ -62,6 +68,8 @@ def find_values(text: str) -> Iterator[Value]:
         raw = token[0]
         if raw in "{[":
             path.append("")
+            if len(path) > DEPTH_LIMIT:
+                raise InvalidRequest(f"The file has more than {DEPTH_LIMIT} collections within each other.")
         elif raw in "}]":
             path.pop()
         elif token[1]:
@@ -70,10 +78,10 @@ def find_values(text: str) -> Iterator[Value]:
             yield Value(token.start(), token.end(), tuple(path), orjson.loads(raw))
 
 
-def is_text(value: Value, with_message: set[tuple[str, ...]]) -> bool:
-    """Returns whether people read a string."""
+def is_text(value: Value, hides: Callable[[tuple[str, ...]], bool]) -> bool:
+    """Returns whether people read a string. `hides` says whether its collections are metadata."""
+    if value.path[-1:] != ("message",) and hides(value.path[:-1]):
+        return False  # the description or a placeholder of a browser extension's message
     if any(key.startswith("@") for key in value.path):
         return False
-    if any(value.path[:depth] in with_message for depth in range(1, len(value.path))) and value.path[-1] != "message":
-        return False  # the description or a placeholder of a browser extension's message
     return has_words(value.text) and not CODE.fullmatch(value.text)

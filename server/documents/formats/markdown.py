@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import html
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -71,7 +72,8 @@ def find_blocks(text: str) -> Iterator[Block]:
         lines.append(lines[-1] + len(line) + 1)
     environment: dict[str, Any] = {}
     end = offset
-    for token in MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(text[offset:], environment):
+    blocks = MarkdownIt("commonmark").enable("table").disable("inline")  # inline markup is read by `to_inline`
+    for token in blocks.parse(text[offset:], environment):
         if token.map is None or token.type not in ("inline", "html_block"):
             continue
         position = max(end, offset + lines[token.map[0]])
@@ -183,30 +185,41 @@ def paired(tokens: Sequence[re.Match[str]], source: str, references: Mapping[str
     """Returns the markup that surrounds text: for the number of a token, the number of the other one and how the token
     is written. A reference to the text itself becomes a reference to its label, which is not translated."""
     pairs: dict[int, tuple[int, str]] = {}
-    stack: list[int] = []
+    stack: list[tuple[int, str]] = []
+    waiting: Counter[str] = Counter()  # number of openings in the stack by kind, which bounds the time of a search
+
+    def opening(kind: str) -> int | None:
+        """Removes the last opening of a kind and those after it, and returns its number."""
+        while waiting[kind]:
+            number, last = stack.pop()
+            waiting[last] -= 1
+            if last == kind:
+                return number
+        return None
+
     for i, token in enumerate(tokens):
-        if token["open"]:
-            stack.append(i)
-        elif close := token["close"]:
-            start = next((k for k in reversed(stack) if tokens[k]["open"]), None)
+        kind = "open" if token["open"] else ""
+        if close := token["close"]:
+            start = opening("open")
             if start is None:
                 continue
             label = source[tokens[start].end() : token.start()]
             if close in ("]", "[]", "][]"):
                 is_defined = normalizeReference(label) in references
                 close = f"][{label}]" if is_defined else ""
-            del stack[stack.index(start) :]
             if close:
                 pairs[start], pairs[i] = (i, tokens[start][0]), (start, close)
         elif run := token["run"]:
-            before, after = source[: token.start()][-1:], source[token.end() : token.end() + 1]
+            before, after = source[max(0, token.start() - 1) : token.start()], source[token.end() : token.end() + 1]
             word = run[0] == "_" and before.isalnum() and after.isalnum()
-            start = next((k for k in reversed(stack) if tokens[k]["run"] == run), None)
-            if start is not None and before.strip() and not word:
-                del stack[stack.index(start) :]
+            start = opening(run) if before.strip() and not word else None
+            if start is not None:
                 pairs[start], pairs[i] = (i, run), (start, run)
             elif after.strip() and not word:
-                stack.append(i)
+                kind = run
+        if kind:
+            stack.append((i, kind))
+            waiting[kind] += 1
     return pairs
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import yaml
 
-from server.documents.document import Document, has_words
+from server.documents.document import DEPTH_LIMIT, Document, has_words
 from server.documents.formats.json import CODE
 from server.documents.formats.plain import decode
 from server.errors import InvalidRequest
@@ -81,6 +81,8 @@ def find_scalars(text: str) -> Iterator[Scalar]:
         key = bool(stack) and stack[-1] >= 0 and stack[-1] % 2 == 0
         if stack and stack[-1] >= 0:
             stack[-1] += 1
+        if len(stack) > DEPTH_LIMIT:
+            raise InvalidRequest(f"The file has more than {DEPTH_LIMIT} collections within each other.")
         if isinstance(event, yaml.MappingStartEvent):
             stack.append(0)
         elif isinstance(event, yaml.SequenceStartEvent):
