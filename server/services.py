@@ -118,7 +118,7 @@ class Services:
             await asyncio.gather(self._loading, return_exceptions=True)
         await self.file_jobs.close()  # their clients cannot fetch a result here any more
         await self.engine.workers.stop(self.settings.grace_seconds)
-        await self.documents.reader.close()
+        await self.documents.readers.close()
         await self.inspector.encoders.close()
         await self.documents.store.close()
         for store in self._stores:

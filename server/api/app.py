@@ -78,7 +78,7 @@ def create_app(settings: Settings, services: Services | None = None) -> FastAPI:
         allow_origins=[origin.strip() for origin in settings.cors_origins.split(",") if origin.strip()],
         allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"],
         allow_headers=["*"],
-        expose_headers=["X-Request-Id", "Retry-After", "Server-Timing"],
+        expose_headers=["X-Request-Id", "Retry-After", "Server-Timing", "X-Warning"],
         max_age=86_400,
     )
     app.add_middleware(RequestLog, metrics=services.metrics)

@@ -9,11 +9,12 @@ from contextlib import asynccontextmanager
 
 
 class FairSlots:
-    """At most `limit` holders at a time. A free slot goes to the waiting caller that holds the fewest slots, and among
-    these to the one that was served the longest time ago. Belongs to one event loop."""
+    """At most `limit` holders at a time, and at most `share` of one caller. A free slot goes to the waiting caller that
+    holds the fewest slots, and among these to the one that was served the longest time ago. Belongs to one event loop."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, share: int | None = None) -> None:
         self._limit = limit
+        self._share = share or limit
         self._held: Counter[str] = Counter()
         self._waiting: dict[asyncio.Future[None], tuple[str, int]] = {}
         self._served: dict[str, int] = {}
@@ -34,8 +35,11 @@ class FairSlots:
                 self._grant()
 
     def _grant(self) -> None:
-        while self._waiting and self._held.total() < self._limit:
-            granted = min(self._waiting, key=self._priority)
+        while self._held.total() < self._limit:
+            within_share = [waiter for waiter, (caller, _) in self._waiting.items() if self._held[caller] < self._share]
+            if not within_share:
+                break
+            granted = min(within_share, key=self._priority)
             caller, _ = self._waiting.pop(granted)
             self._held[caller] += 1
             self._turn += 1

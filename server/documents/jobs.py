@@ -39,8 +39,8 @@ ID = re.compile("[0-9A-F]{32}")
 @dataclass(frozen=True, slots=True)
 class JobRecord:
     """The state of one job. `digest` is the SHA-256 of its key, `server` the server that works on it, `characters` the
-    length of its texts, `problem` the reason of a failure in one sentence, and `token` that of the translated file in the
-    store."""
+    length of its texts, `problem` the reason of a failure in one sentence, `token` that of the translated file in the store,
+    and `warning` what may be wrong with it."""
 
     id: str
     digest: str
@@ -49,6 +49,7 @@ class JobRecord:
     state: State = "translating"
     problem: str = ""
     token: str = ""
+    warning: str = ""
 
 
 class FileJobs:
@@ -128,8 +129,8 @@ class FileJobs:
     async def _translate(self, record: JobRecord, document: ReceivedDocument, request: TranslationRequest) -> None:
         """Translates a document and stores the outcome; waits while Redis cannot be reached."""
         try:
-            token = await self._documents.translate(document, request, patient=True, copy=False)
-            record = dataclasses.replace(record, state="done", token=token)
+            made = await self._documents.translate(document, request, patient=True, copy=False)
+            record = dataclasses.replace(record, state="done", token=made.token, warning=made.warning)
         except AttentiveError as error:
             record = dataclasses.replace(record, state="error", problem=error.message)
         except Exception:  # the job's client learns of it by its state

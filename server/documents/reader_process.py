@@ -17,9 +17,10 @@ from typing import Any
 
 import orjson
 
-from server.documents.document import Document, Workspace, add_lines, read_lines, sample
+from server.documents.document import Document, Workspace, add_lines, join_pieces, read_lines, sample
 from server.documents.formats import format_of
 from server.errors import AttentiveError, PayloadTooLarge, TextTooLong, Unavailable
+from server.text.markup.passages import escape, parse_passages
 from server.text.segmentation import cut_text
 
 DATA_BYTES = 256_000_000
@@ -27,7 +28,9 @@ DATA_BYTES = 256_000_000
 FILE_BYTES = 400_000_000
 """Limit on a file that the process writes."""
 PIECE_CHARACTERS = 10_000
-"""Longest piece of a plain text that is translated at once."""
+"""Longest piece of a text that is translated at once, unless it is a passage of HTML with markup in it."""
+PASSAGE_CHARACTERS = 50_000
+"""Limit on such a passage: a request that fills the queue keeps other documents out of it."""
 Reader = Callable[[bytes, str], Document]
 """Reads a document from (content, target language)."""
 
@@ -59,7 +62,12 @@ def perform(action: str, folder: str, name: str, target: str, characters: int) -
             return {}
         if document.characters > characters:
             raise TextTooLong(f"The file's {document.characters:,} characters are over the limit of {characters:,}.")
-        add_lines(workspace.texts, (piece for text in document.texts for piece in cut_pieces(document, text)))
+        pieces = [piece for text in document.texts for piece in cut_pieces(document, text)]
+        if max(map(len, pieces), default=0) > PASSAGE_CHARACTERS:
+            raise TextTooLong(
+                f"A paragraph of the file is over the limit of {PASSAGE_CHARACTERS:,} characters; split it."
+            )
+        add_lines(workspace.texts, pieces)
         return {"format": document.format, "characters": document.characters, "sample": sample(document)}
     except AttentiveError as error:
         return failure(error)
@@ -77,8 +85,19 @@ def perform(action: str, folder: str, name: str, target: str, characters: int) -
 
 
 def cut_pieces(document: Document, text: str) -> list[str]:
-    """Returns a text of the document, and a long plain text in pieces, each of which is translated alone."""
-    return cut_text(text, PIECE_CHARACTERS) if document.format == "text" else [text]
+    """Returns a text of the document, and a long one in pieces, each of which is translated alone."""
+    if len(text) <= PIECE_CHARACTERS:
+        return [text]
+    if document.format == "text":
+        return cut_text(text, PIECE_CHARACTERS)
+    pieces: list[str] = []
+    for passage in parse_passages(text, document.format):
+        if passage.marks:
+            pieces.append(passage.render())
+        else:
+            first, *others = cut_text(passage.text, PIECE_CHARACTERS)
+            pieces += [passage.before + escape(first), *map(escape, others)]
+    return join_pieces(pieces)
 
 
 def read_document(name: str, content: bytes, target: str) -> Document:

@@ -16,9 +16,9 @@ from server.access.admission import Admission, Permit
 from server.documents.document import Workspace, add_lines, read_lines
 from server.documents.fair_slots import FairSlots
 from server.documents.formats import FileFormat, format_of
+from server.documents.readers import Readers
 from server.documents.store import FileStore, disk_errors
-from server.errors import AttentiveError, InvalidRequest, Overloaded, PayloadTooLarge
-from server.task_process import TaskProcess
+from server.errors import AttentiveError, InvalidRequest, Overloaded
 from server.translation.catalog import AUTO
 from server.translation.time_limit import time_limit
 from server.translation.translator import Translator
@@ -33,8 +33,17 @@ FILES_PER_JOB = 16
 """Documents in progress for each batch that is translated at the same time."""
 NAME_CHARACTERS = 100
 """Longest file name without its suffix."""
+UNCHANGED = "No text of the file was translated."
 SLOWEST_RETRY = 10
 """Longest time in seconds between two attempts to translate a batch while the server is overloaded."""
+
+
+@dataclass(frozen=True, slots=True)
+class TranslatedDocument:
+    """A translated file: its `token` in the store, and a `warning` in one sentence if all its texts are as before."""
+
+    token: str
+    warning: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +77,9 @@ class DocumentTranslator:
     ) -> None:
         self.store = store
         self.characters = characters
-        self.reader = TaskProcess("server.documents.reader_process")
+        self.readers = Readers()
         self._translator = translator
         self._admission = admission
-        self._reading = FairSlots(1)
         self._turns = FairSlots(jobs)
         self._limit = FILES_PER_JOB * jobs
         self._numbers = count()
@@ -106,15 +114,14 @@ class DocumentTranslator:
 
     async def translate(
         self, document: ReceivedDocument, request: TranslationRequest, patient: bool = False, copy: bool = True
-    ) -> str:
-        """Translates a document with the options of `request`, whose texts are ignored. Returns the token of the new
-        file in the store.
+    ) -> TranslatedDocument:
+        """Translates a document with the options of `request`, whose texts are ignored, and keeps the new file in the store.
 
         Raises the errors of `Translator.translate`. If the server is overloaded it raises Overloaded, or waits if
         `patient`; after the first batch it always waits. Unless `copy`, a document in the target language is an
         InvalidRequest.
         """
-        may_wait = patient
+        may_wait, changed = patient, False
         workspace, caller = document.workspace, document.caller
         async with time_limit(request.deadline):
             source = await self._source(document, request)
@@ -125,18 +132,19 @@ class DocumentTranslator:
                 async with self._turns.hold(caller, document.order):
                     translated = await self._translate_batch(batch, patient)
                 patient = True
+                changed = changed or translated != list(texts)
                 with disk_errors():
                     add_lines(workspace.translations, translated)
             await self.run("write", workspace, document.file_format, document.target, caller, document.order)
         token = await self.store.keep(workspace, document.name, document.file_format.media_type, caller, may_wait)
         document.permit.release(succeeded=True)
-        return token
+        return TranslatedDocument(token, "" if changed else UNCHANGED)
 
     async def run(
         self, action: str, workspace: Workspace, format: FileFormat, target: str, caller: str, order: int
     ) -> dict[str, Any]:
-        """Returns the result of a task of `server.documents.reader_process.perform`. Callers take turns. Raises the error of
-        the document, or PayloadTooLarge if the process needed too much time or memory."""
+        """Returns the result of a task of `server.documents.reader_process.perform`. Raises the errors of the document and of
+        `Readers.run`."""
         task = {
             "action": action,
             "folder": str(workspace.folder),
@@ -144,15 +152,7 @@ class DocumentTranslator:
             "target": target,
             "characters": self.characters,
         }
-        async with self._reading.hold(caller, order):
-            try:
-                answer = await self.reader.run(task)
-            except TimeoutError:
-                raise PayloadTooLarge("The file takes too long to read; split it.") from None
-            except MemoryError:
-                raise PayloadTooLarge(
-                    "The file needs more memory than this server has for one file; split it."
-                ) from None
+        answer = await self.readers.run(task, caller, order)
         if trace := answer.get("trace"):
             log.error("a file could not be translated", extra={"trace": trace})
         if name := answer.get("error"):

@@ -25,6 +25,8 @@ COPIED_BYTES = 1 << 20
 """Number of bytes that are copied at once."""
 RATIO_LIMIT = 300
 """Limit on the ratio of unpacked to packed size. Real documents stay below 50."""
+OLD_OFFICE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+"""The first bytes of files of Office 97, and of encrypted files of later versions."""
 METHODS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 
 
@@ -32,6 +34,10 @@ class Archive:
     """A zip archive in memory. Raises InvalidRequest, or PayloadTooLarge before anything is unpacked."""
 
     def __init__(self, data: bytes) -> None:
+        if data.startswith(OLD_OFFICE):
+            raise InvalidRequest(
+                "The file is protected by a password, or has the format of Office 97; save it without."
+            )
         try:
             self._zip = zipfile.ZipFile(io.BytesIO(data))
         except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError) as error:
@@ -39,7 +45,8 @@ class Archive:
         self._entries = self._zip.infolist()
         self.names = {entry.filename: entry for entry in self._entries}
         """The entries by name, in order."""
-        self._read: dict[str, int] = {}  # estimated memory of each part that was read
+        self._read: set[str] = set()
+        self._size, self._memory = 0, 0  # of the parts that were read; the memory is estimated
         unpacked = sum(entry.file_size for entry in self._entries)
         if len(self._entries) > ENTRIES_LIMIT or unpacked > UNPACKED_BYTES or unpacked > RATIO_LIMIT * len(data):
             raise PayloadTooLarge("The file unpacks to more than this server reads.")
@@ -60,14 +67,17 @@ class Archive:
         is too large."""
         self.require(name)
         entry = self.names[name]
-        read = sum(self.names[other].file_size for other in self._read.keys() | {name})
-        if entry.file_size > PART_BYTES or read > PARTS_BYTES:
+        size = 0 if name in self._read else entry.file_size
+        if entry.file_size > PART_BYTES or self._size + size > PARTS_BYTES:
             raise PayloadTooLarge("The text of the file unpacks to more than this server reads.")
         content = io.BytesIO()
         self._copy(entry, content)
         data = content.getvalue()
-        self._read[name] = ELEMENT_BYTES * (data.count(b"<") - data.count(b"</")) + len(data)
-        if sum(self._read.values()) > TREE_BYTES:
+        if size:
+            self._read.add(name)
+            self._size += size
+            self._memory += ELEMENT_BYTES * (data.count(b"<") - data.count(b"</")) + len(data)
+        if self._memory > TREE_BYTES:
             raise PayloadTooLarge("The file has more paragraphs and formatting than this server reads; split it.")
         return data
 

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from server.api.compat.deepl import FORMALITY
 from server.api.dependencies import deadline, enter, glossary_terms, json_response, services_of, translation_request
 from server.api.parameters import ParameterRoute
-from server.api.routes.files import DOWNLOADED, file_response
+from server.api.routes.files import DOWNLOADED, file_response, stated, warned
 from server.api.schemas.deepl import DocumentKey, DocumentParameters
 from server.documents.formats import SUFFIXES, format_of
 from server.errors import InvalidRequest, Unavailable
@@ -79,10 +79,10 @@ async def status(document_id: Id, request: Request, parameters: DocumentKey) -> 
         body["seconds_remaining"] = 1
     elif job.state == "done":
         await services_of(request).documents.store.check(job.token)  # a file that is no longer kept is a 410
-        body["billed_characters"] = job.characters
+        body |= {"billed_characters": job.characters} | stated(job.warning)
     else:
         body["error_message"] = job.problem
-    return json_response(body)
+    return json_response(body, headers=warned(job.warning))
 
 
 @router.post("/{document_id}/result", summary="Fetch a translated file, once", responses={200: DOWNLOADED})
@@ -94,4 +94,6 @@ async def result(document_id: Id, request: Request, parameters: DocumentKey) -> 
         raise Unavailable("The document is not ready yet.", 1)
     if job.state == "error":
         raise InvalidRequest(job.problem)
-    return file_response(await jobs.take(job))
+    response = file_response(await jobs.take(job))
+    response.headers.update(warned(job.warning))
+    return response

@@ -40,6 +40,7 @@ class FileParameters(UploadParameters):
 
 class FileAnswer(Answer):
     translatedFileUrl: str = Field(description="Address of the translated file, valid for a limited time.")
+    warning: str | None = Field(default=None, description="Also in the header `X-Warning`: no text was translated.")
 
 
 @router.post(
@@ -68,11 +69,12 @@ async def translate_file(request: Request, parameters: Annotated[FileParameters,
             deadline=deadline(request, services.settings.file_timeout_seconds),
             glossary=glossary,
         )
-        token = await documents.translate(document, work)
+        made = await documents.translate(document, work)
     finally:
         documents.close(document)
     address = f"{services.settings.public_url.rstrip('/') or own_address(request)}{DOWNLOAD}"
-    return json_response({"translatedFileUrl": f"{address}/{token}/{quote(document.name, safe='')}"})
+    body = {"translatedFileUrl": f"{address}/{made.token}/{quote(document.name, safe='')}"}
+    return json_response(body | stated(made.warning), headers=warned(made.warning))
 
 
 def own_address(request: Request) -> str:
@@ -95,6 +97,16 @@ async def download_file(
     request: Request,
 ) -> Response:
     return file_response(await services_of(request).documents.store.find(token))
+
+
+def stated(warning: str) -> dict[str, str]:
+    """Returns the warning about a translated file as a field of an answer."""
+    return {"warning": warning} if warning else {}
+
+
+def warned(warning: str) -> dict[str, str]:
+    """Returns the warning about a translated file as a header."""
+    return {"X-Warning": warning} if warning else {}
 
 
 class FetchedOnce(FileResponse):

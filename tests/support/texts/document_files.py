@@ -153,7 +153,9 @@ def workbook(strings: str, header: str = "") -> bytes:
         {
             "xl/workbook.xml": "<workbook/>",
             "xl/sharedStrings.xml": f'<sst xmlns="{SHEET}">{strings}</sst>',
-            "worksheet:xl/worksheets/sheet1.xml": f'<worksheet xmlns="{SHEET}"><c t="inlineStr"><is><t>Inline</t></is></c></worksheet>',
+            "worksheet:xl/worksheets/sheet1.xml": (
+                f'<worksheet xmlns="{SHEET}"><c t="inlineStr"><is><t>Inline</t></is></c></worksheet>'
+            ),
             "xl/tables/table1.xml": f'<table xmlns="{SHEET}"><tableColumn name="{header}"/></table>',
         },
     )

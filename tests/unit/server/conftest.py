@@ -16,17 +16,17 @@ from starlette.testclient import TestClient
 from server.api.app import create_app
 from server.config import Settings
 from server.documents.reader_process import perform
+from server.documents.readers import Readers
 from server.services import Services
-from server.task_process import TaskProcess
 from tests.support.engine.fake_engine import FakeEngine, fake_catalog
 from tests.support.servers.keys import KeyFile
 from tests.support.servers.ports import free_port
 
 
-class InlineReader(TaskProcess):
+class InlineReaders(Readers):
     """Reads documents in this process."""
 
-    async def run(self, task: dict[str, Any]) -> dict[str, Any]:
+    async def run(self, task: dict[str, Any], caller: str, order: int) -> dict[str, Any]:
         return perform(**task)
 
 
@@ -43,7 +43,7 @@ def serve(engine: FakeEngine) -> Iterator[Callable[..., TestClient]]:
     def start(catalog=None, **settings) -> TestClient:
         chosen = Settings(**settings)
         services = Services(chosen, engine, catalog or fake_catalog())
-        services.documents.reader = InlineReader("")
+        services.documents.readers = InlineReaders()
         client = TestClient(create_app(chosen, services))
         clients.append(client)
         return client.__enter__()

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from server import task_process
 from server.access.admission import Admission
+from server.documents import readers
 from server.documents.document import Workspace, add_lines, read_lines
 from server.documents.formats import format_of
 from server.documents.service import DocumentTranslator
@@ -34,8 +34,8 @@ def run(workspace: Workspace, *names: str, action="read", characters=1_000, afte
         for order, name in enumerate(names):
             task = documents.run(action, workspace, format_of(name), "de", "x", order)
             results += await asyncio.gather(task, return_exceptions=True)
-            after(documents.reader)
-        await documents.reader.close()
+            after(documents.readers.processes[-1])
+        await documents.readers.close()
         return results
 
     return asyncio.run(all_of_them())
@@ -90,7 +90,7 @@ def test_a_process_that_ends_during_a_task_is_replaced(workspace):
 
 def test_a_document_that_takes_too_long_is_refused(workspace, monkeypatch):
     workspace.upload.write_bytes(b"x")
-    monkeypatch.setattr(task_process, "TASK_SECONDS", 0.0)
+    monkeypatch.setattr(readers, "READER_SECONDS", 0.0)
     assert isinstance(run(workspace, "a.txt")[0], PayloadTooLarge)
 
 
@@ -98,3 +98,26 @@ def test_memory_is_bounded(workspace):
     workspace.upload.write_bytes(b"ab\n" * 8_000_000)
     [result] = run(workspace, "a.srt", characters=10**9)
     assert isinstance(result, PayloadTooLarge) and "memory" in result.message
+
+
+def test_a_slow_file_delays_no_other(workspace, tmp_path):
+    """One caller has two files that take forever."""
+
+    async def go() -> list:
+        documents = DocumentTranslator(None, None, Admission(1), 1_000, 1)
+        slow, quick = Workspace(tmp_path / "slow"), workspace
+        slow.folder.mkdir()
+        os.mkfifo(slow.upload)  # reading it waits for a writer
+        quick.upload.write_bytes(b"Hello world.")
+        waiting = [asyncio.create_task(documents.run("read", slow, format_of("a.txt"), "de", "x", i)) for i in range(2)]
+        async with asyncio.timeout(30):
+            result = await documents.run("read", quick, format_of("a.txt"), "de", "y", 9)
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        result["again"] = await documents.run("read", quick, format_of("a.txt"), "de", "x", 10)
+        await documents.readers.close()
+        return result
+
+    result = asyncio.run(go())
+    assert result["characters"] == result["again"]["characters"] == 12

@@ -76,6 +76,37 @@ def test_a_long_line_is_translated_in_pieces(client, engine, monkeypatch):
     assert max(sizes) <= 100
 
 
+@pytest.mark.parametrize("content", [b"", b"42\n", b"ABBA\n"])
+def test_a_file_in_which_nothing_was_translated_says_so(client, content):
+    answer = send(client, content=content)
+    assert answer.headers["X-Warning"] == answer.json()["warning"] == documents.UNCHANGED
+    assert fetch(client, answer).content == content
+    assert "X-Warning" not in send(client).headers and "warning" not in send(client).json()
+    sent = client.post("/v2/document", files={"file": ("a.txt", content)}, data=DEEPL).json()
+    key = {"document_key": sent["document_key"]}
+    while (state := client.post(f"/v2/document/{sent['document_id']}", json=key).json())["status"] == "translating":
+        time.sleep(0.02)
+    assert (state["status"], state["warning"]) == ("done", documents.UNCHANGED)
+    result = client.post(f"/v2/document/{sent['document_id']}/result", json=key)
+    assert (result.headers["X-Warning"], result.content) == (documents.UNCHANGED, content)
+
+
+def test_a_long_paragraph_is_translated_in_pieces(client, monkeypatch):
+    sizes: list[int] = []
+    translate = documents.Translator.translate
+    monkeypatch.setattr(
+        documents.Translator,
+        "translate",
+        lambda self, request: sizes.append(sum(map(len, request.texts))) or translate(self, request),
+    )
+    made = fetch(client, send(client, "a.md", b"One *a **b " * 5_000)).content
+    assert max(sizes) <= documents.BATCH_CHARACTERS and len(made) > 50_000
+    made = fetch(client, send(client, "a.html", b"<p>" + b"Cats &amp; dogs sleep. " * 3_000)).content
+    assert max(sizes) <= 1.5 * documents.BATCH_CHARACTERS and made.count(b"&amp;") == 3_000  # with the escapes
+    refused = send(client, "a.html", b"<p>Some <b>cats</b> " + b"and dogs sleep. " * 5_000)
+    assert refused.status_code == 413 and "50,000" in refused.json()["error"]
+
+
 def reject_if(full: bool) -> None:
     if full:
         raise Overloaded("The server is busy; try again later.")

@@ -185,3 +185,8 @@ def test_relationships_out_of_the_file_and_in_circles_are_harmless():
         parts = {entry: entries.read(entry) for entry in entries.namelist()}
     parts["ppt/_rels/p.xml.rels"] = f"<Relationships>{links}</Relationships>".encode()
     assert read_document("a.pptx", archive(parts), "de").texts == ()
+
+
+def test_a_protected_file_is_named_as_such():
+    with pytest.raises(InvalidRequest, match="password"):
+        read_document("a.docx", bytes.fromhex("d0cf11e0a1b11ae1") + bytes(2_000), "de")
