@@ -64,7 +64,7 @@ def perform(action: str, folder: str, name: str, target: str, characters: int) -
             raise TextTooLong(f"The file's {document.characters:,} characters are over the limit of {characters:,}.")
         pieces = [piece for text in document.texts for piece in cut_pieces(document, text)]
         if max(map(len, pieces), default=0) > PASSAGE_CHARACTERS:
-            raise TextTooLong(
+            raise PayloadTooLarge(
                 f"A paragraph of the file is over the limit of {PASSAGE_CHARACTERS:,} characters; split it."
             )
         add_lines(workspace.texts, pieces)

@@ -49,14 +49,15 @@ def test_a_false_size_in_the_directory_is_rejected():
 
 
 def test_a_part_is_counted_once(monkeypatch):
-    data = make.archive({"word/document.xml": f"<w:document xmlns:w='x'>{'x' * 60}</w:document>"})
-    monkeypatch.setattr(archive, "PARTS_BYTES", 150)
+    data = make.word_body("x" * 600)
+    monkeypatch.setattr(archive, "PARTS_BYTES", 1_500)
     read_document("a.docx", data, "de")
 
 
 def test_many_elements_are_rejected_before_they_are_parsed(monkeypatch):
     monkeypatch.setattr("server.documents.formats.office.parse_xml", lambda data: pytest.fail("parsed"))
-    data = make.archive({"word/document.xml": "<a/>" * 500_000, "image": random.Random(1).randbytes(10_000)})
+    noise = random.Random(1).randbytes(10_000)
+    data = make.package("word/document.xml", {"word/document.xml": "<a/>" * 500_000, "image": noise})
     with pytest.raises(PayloadTooLarge, match="paragraphs"):
         read_document("a.docx", data, "de")
 
