@@ -37,7 +37,7 @@ def test_seeds_and_mutants_keep_the_invariants(name: str) -> None:
     for seed in target.seeds:
         target.check(seed)
     chance = random.Random(name)
-    count = EXAMPLES or (1_000 if name == "texts" else 60)
+    count = EXAMPLES or (1_000 if name == "texts" else 100)
     accepted = sum(target.check(mutant(target.seeds, chance)) for _ in range(count))
     assert accepted >= LEAST_ACCEPTED.get(name, 6)
 
