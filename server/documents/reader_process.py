@@ -56,8 +56,8 @@ def perform(action: str, folder: str, name: str, target: str, characters: int) -
     try:
         document = read_document(name, workspace.upload.read_bytes(), target)
         if action == "write":
-            pieces = read_lines(workspace.translations)
-            translations = ["".join(islice(pieces, len(cut_pieces(document, text)))) for text in document.texts]
+            translated = read_lines(workspace.translations)
+            translations = ["".join(islice(translated, len(cut_pieces(document, text)))) for text in document.texts]
             workspace.result.write_bytes(document.write(translations))
             return {}
         if document.characters > characters:

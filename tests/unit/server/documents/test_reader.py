@@ -103,7 +103,7 @@ def test_memory_is_bounded(workspace):
 def test_a_slow_file_delays_no_other(workspace, tmp_path):
     """One caller has two files that take forever."""
 
-    async def go() -> list:
+    async def go() -> dict:
         documents = DocumentTranslator(None, None, Admission(1), 1_000, 1)
         slow, quick = Workspace(tmp_path / "slow"), workspace
         slow.folder.mkdir()
