@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Literal
 
 from sentencex import segment
@@ -24,8 +25,16 @@ or nowhere."""
 # Line and paragraph ends, tabs (columns) and control characters. Models do not translate them.
 BREAKS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u2028\u2029]+")
-# The beginning of a list item or of a line of dialogue.
-BULLET = re.compile(r"(?:[-*+•‣◦▪●○·–—>]|#{1,6})[^\S\n]+(?=\S)")
+# Further ends of sentences in lines that a program has laid out: columns, rulers, and colors of a terminal.
+LAYOUT = re.compile(rf" {{3,}}|(?<!\S)([-=])\1{{2,}}(?!\S)|\x1b\[[0-?]*[ -/]*[@-~]|{BREAKS.pattern}")
+# The beginning of a list item or of a line of dialogue, and the number of a heading.
+BULLET = re.compile(
+    r"(?:[-*+•‣◦▪●○·–—]|\[[ xX]\]|>{1,3}|[-=]>|#{1,6}"
+    r"|\d{1,2}(?:\.\d{1,2}){1,3}(?=[^\S\n]+(?:A|[A-Z][a-z]{2,})(?![\w/])))[^\S\n]+(?=\S)"
+)
+# The label of an item: a) red b) green.
+LABEL = re.compile(r"(?<![^\s.:;,])\(?(?:[a-z]|[ivx]{1,4}|\d{1,2})\)[^\S\n]+(?=\w)", re.IGNORECASE)
+_LABEL_LENGTH = 6
 WORDS = re.compile(r"\S(?:.*\S)?", re.DOTALL)
 
 # Where an over-long sentence is split, the best kinds first: after punctuation, before a word that begins a clause, at
@@ -59,8 +68,15 @@ def split_sentences(text: str, language: str, split: Split = "all") -> list[Span
     """
     if split == "none":
         return list(_trimmed(text, 0, len(text)))
-    breaks = BREAKS if split == "all" else CONTROLS
-    return [span for line in split_lines(text, breaks) for span in _sentences_of_line(text, line, language)]
+    breaks = CONTROLS if split != "all" else BREAKS
+    if split == "all" and ("   " in text or "---" in text or "===" in text or "\x1b" in text):
+        breaks = LAYOUT
+    return [
+        span
+        for line in split_lines(text, breaks)
+        for item in _items(text, line)
+        for span in _sentences_of_line(text, item, language)
+    ]
 
 
 def split_lines(text: str, breaks: re.Pattern[str] = BREAKS) -> Iterator[Span]:
@@ -70,6 +86,20 @@ def split_lines(text: str, breaks: re.Pattern[str] = BREAKS) -> Iterator[Span]:
         yield from _trimmed(text, start, found.start())
         start = found.end()
     yield from _trimmed(text, start, len(text))
+
+
+def _items(text: str, line: Span) -> Iterator[Span]:
+    """Yields the items of a line that begins with a label, or the line. A label in brackets may be one that the text
+    refers to: it begins no further item."""
+    start, end = line
+    first = LABEL.match(text, start, end) if text.find(")", start, start + _LABEL_LENGTH) > 0 else None
+    if first is None:
+        yield line
+        return
+    further = LABEL.finditer(text, first.end(), end) if text[start] != "(" else ()
+    labels = [first.span(), *[label.span() for label in further if label[0][0] != "("], (end, end)]
+    for label, following in pairwise(labels):
+        yield from _trimmed(text, label[1], following[0])
 
 
 def _sentences_of_line(text: str, line: Span, language: str) -> list[Span]:

@@ -11,9 +11,10 @@ from server.text.language_id import DetectedLanguage, LanguageDetector
 from server.text.markup.passages import Passage, parse_passages
 from server.text.offsets import edited
 from server.text.protection.copied import byte_fallback_spans, without_overlaps
-from server.text.protection.find import NUMBER_SIGN, ProtectedSpan, read_message
+from server.text.protection.find import NUMBER_SIGN, ProtectedSpan
 from server.text.protection.glossary import TermIndex, TermMatch
 from server.text.protection.mask import Masked, mask_sentence
+from server.text.protection.messages import MessageParser
 from server.text.protection.sentences import ProtectedSentence, protected_sentences
 from server.text.segmentation import Span, Split, goes_on
 from server.translation.catalog import AUTO, Leg, ModelCatalog
@@ -172,10 +173,10 @@ class _Cutter:
     def message(self, text: str, offset: int = 0) -> SegmentedText:
         """Returns an ICU message with its arms as segments, `offset` characters after their place in the message."""
         kept = (*self.kept, NUMBER_SIGN)
-        arms, _ = read_message(text, 0) or ([], 0)
+        message = MessageParser(text).parse(0)
         segments = [
             replace(segment, span=(segment.span[0] + start + offset, segment.span[1] + start + offset))
-            for start, end in arms
+            for start, end in (message.arms if message else ())
             for segment in segment_text(text[start:end], self.leg, self.split, kept, self.glossary).segments
         ]
         return SegmentedText(text, self.leg, tuple(segments))

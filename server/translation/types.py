@@ -15,8 +15,8 @@ from server.text.segmentation import Span, Split
 
 Format = Literal["text", "html"]
 Formality = Literal["formal", "informal"]
-Flag = Literal["truncated", "repetition", "omission", "copied", "wrong_language", "placeholder_restored"]
-FAULTS: frozenset[Flag] = frozenset({"truncated", "repetition", "omission", "copied", "wrong_language"})
+Flag = Literal["truncated", "repetition", "omission", "copied", "wrong_language", "number", "placeholder_restored"]
+FAULTS: frozenset[Flag] = frozenset({"truncated", "repetition", "omission", "copied", "wrong_language", "number"})
 """Flags of a translation that is probably wrong."""
 OnFlag = Literal["mark", "retry", "source"]
 Storage = Literal["use", "renew", "none"]

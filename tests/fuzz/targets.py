@@ -19,7 +19,7 @@ from server.glossaries.types import check_entries
 from server.text.markup.passages import parse_passages
 from server.text.markup.scan import scan_markup
 from server.text.protection.glossary import Entry, TermIndex
-from server.text.segmentation import BREAKS, BULLET, CONTROLS, split_long_sentence, split_sentences
+from server.text.segmentation import BULLET, CONTROLS, LABEL, LAYOUT, split_long_sentence, split_sentences
 from tests.support.texts import document_files as make
 from tests.support.texts.document_files import SRT, VTT
 from tests.unit.server.documents.formats.test_markdown import PAGE as MARKDOWN
@@ -71,7 +71,7 @@ def check_text(data: bytes) -> bool:
 
 def losses(text: str, language: str, limit: int) -> Iterator[str]:
     """Yields the name of every function that loses part of the text."""
-    for split, breaks in (("all", BREAKS), ("punctuation", CONTROLS), ("none", CONTROLS)):
+    for split, breaks in (("all", LAYOUT), ("punctuation", CONTROLS), ("none", CONTROLS)):
         spans = split_sentences(text, language, split)  # type: ignore[arg-type]
         starts, ends = [start for start, _ in spans] + [len(text)], [0] + [end for _, end in spans]
         between = [text[a:b] for a, b in zip(ends, starts, strict=True)]
@@ -97,9 +97,9 @@ def losses(text: str, language: str, limit: int) -> Iterator[str]:
 
 def has_content(separator: str, breaks: re.Pattern[str]) -> bool:
     """Returns True if a separator between sentences contains more than white space and a list bullet."""
-    left = breaks.sub("", separator).strip()
-    bullet = BULLET.match(left + " x")
-    return bool(left) and (bullet is None or bullet.end() <= len(left))
+    left = LABEL.sub("", breaks.sub("", separator).strip() + " The", count=1).strip()
+    bullet = BULLET.match(left)
+    return left != "The" and (bullet is None or bullet.end() + len("The") < len(left))
 
 
 def check_file(name: str, data: bytes, exact: bool = False, repeatable: bool = True) -> bool:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.servers.live import ROOT, LiveServer
 from tests.support.texts.generated_spans import SpanTexts
+from tests.support.texts.kept_parts import TEXTS
 
 pytestmark = pytest.mark.slow
 STRINGS = json.loads((ROOT / "tests/support/texts/locale_strings.json").read_text(encoding="utf-8"))
@@ -44,4 +45,14 @@ def test_generated_spans_are_kept(shipped: LiveServer, source: str, target: str)
         for case, answer in zip(cases, answers, strict=True)
         for part in case.parts
         if answer.count(part) != case.text.count(part)
+    ] == []
+
+
+@pytest.mark.parametrize("target", ["de", "fr", "es"])
+def test_marked_parts_are_kept(shipped: LiveServer, target: str) -> None:
+    answers = translate(shipped, [kept.text for kept in TEXTS], "en", target)
+    assert [
+        (kept.text, answer, broken)
+        for kept, answer in zip(TEXTS, answers, strict=True)
+        if (broken := kept.broken_rules(answer))
     ] == []

@@ -38,6 +38,7 @@ WARNINGS: dict[Flag, str] = {
     "omission": "a part of the source is probably not translated.",
     "copied": "the source was copied and not translated.",
     "wrong_language": "the translation is in another language than the target.",
+    "number": "a number or a code of the source is missing, doubled or changed.",
     "placeholder_restored": "a placeholder was put at the aligned place, because the model dropped it.",
 }
 """Meanings of the flags of a sentence, in the order in which they are listed."""

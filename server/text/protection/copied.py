@@ -9,46 +9,70 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Collection, Sequence
+from functools import lru_cache
+from unicodedata import normalize
 
 from model.tokenizer import Encoding
 from server.text.languages import script_of, scripts_of
 from server.text.numbers import find_numbers, is_formula, same_numbers
 from server.text.protection.find import ProtectedSpan, find_protected_spans
+from server.text.protection.patterns import Role
 from server.text.segmentation import Span
 
 EMOJI = re.compile(
     "[\U0001f000-\U0001faff\u2190-\u21ff\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\ufe0f\u20e3\u200d\U000e0020-\U000e007f]+"
 )
 WORD = re.compile(r"\w+")
+_OF_PROGRAMS = re.compile(r"[\\^`{|}~<>_*]")
 _SIGN = (
-    "[~^\u00a2-\u00a7\u00a9\u00ac\u00ae-\u00b1\u00b6\u00d7\u00f7\u2020\u2021\u2030-\u2034\u20a0-\u20cf\u2100-\u214f"
-    "\u2200-\u22ff\u2500-\u25ff\u27c0-\u27ef\u2900-\u2aff]"
+    r"[\\^`{|}~<>_*\u00a2-\u00a7\u00a9\u00ac\u00ae-\u00b1\u00b6\u00d7\u00f7\u2020\u2021\u2030-\u2034\u20a0-\u20cf\u2100-\u214f"
+    "\u2200-\u22ff\u2500-\u25ff\u27c0-\u27ef\u2800-\u28ff\u2900-\u2aff]"
 )
 SIGN = re.compile(_SIGN)
-"""Signs that are neither letters nor punctuation: currencies but for the dollar, mathematics, ©, §."""
+"""Signs that are neither letters nor punctuation: currencies but for the dollar, mathematics, ©, §, those of programs."""
 _NUMBER, _SPACE = r"\d(?:[\d.,:/'’–-]*\d)?", "[ \u00a0\u202f]?"
 SIGNS = re.compile(rf"(?:(?<![\w.,:/'’–-]){_NUMBER}{_SPACE})?{_SIGN}+(?:{_SPACE}{_NUMBER}(?!\w))?")
-_RAISED = "[\u00b2\u00b3\u00b9\u00bc-\u00be\u2070-\u209c\u2150-\u215f\u2189\u2460-\u249b]"
+_RAISED = "[\u00b2\u00b3\u00b9\u00bc-\u00be\u2070-\u209c\u2150-\u2188\u2460-\u24ff\U0001d400-\U0001d7ff]"
 RAISED = re.compile(rf"{_RAISED}+")
-"""Superscripts, subscripts, fractions and circled numbers, which a vocabulary writes as ordinary digits: 3½ as 31⁄2."""
+"""Superscripts, fractions, Roman numerals, letters in circles and of mathematics, which a vocabulary writes as ordinary
+ones: 3½ as 31⁄2."""
 _RAISED_WORD = re.compile(r"[\w\u207a\u207b]+")
-_DATE = r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?(?![\w-])"
-_VERSION = r"v\d+(?:\.\d+)*(?:-[a-z]+[\w.]*)?(?![\w-])|\d+(?:\.\d+){2,}(?:-[a-z]+[\w.]*)?(?![\w-])"
-_HASH = r"(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,64}(?:-[0-9a-f]{4,12}){0,4}(?![\w-])"
+MARK = re.compile(r"[\u0300-\u036f\u0483-\u0489\u20d0-\u20ff]")
+"""Marks on letters. A vocabulary has letters with one mark, and spells the others in bytes."""
+_MARKED_WORD = re.compile(rf"(?:\w|{MARK.pattern})+")
 _UNITS = (
     "km/h m/s mph km cm mm nm µm μm kg mg µg ml cl hl kB KB MB GB TB KiB MiB GiB TiB Mbit/s kbit/s kW MW GW kWh MWh Hz kHz "
     "MHz GHz °C °F px em rem dB ms ns mAh kcal kJ hPa dpi fps"
 )
 _MEASURE = rf"\d+(?:[.,]\d+)*[ \u00a0\u202f]?(?:{'|'.join(sorted(_UNITS.split(), key=len, reverse=True))})(?![\w/])"
-MEASURE = re.compile(rf"(?<![\w.,:/+-])(?:{_DATE}|{_VERSION}|{_HASH}|{_MEASURE})")
-"""ISO dates, versions, hashes, and numbers with a unit."""
-# A4, COVID-19, sha256; report.pdf, example.org; and strings of 40 characters and more, which are not words.
+MEASURE = re.compile(rf"(?<![\w.,:/+-]){_MEASURE}")
+"""Numbers with a unit."""
+# report.pdf, example.org; and strings of 40 characters and more, which are not words.
 NAME = re.compile(
     r"(?<![\w@./\\-])(?:[\w-]+(?:\.[\w-]+)*\."
     r"(?:com|org|net|info|eu|uk|de|fr|es|ch|edu|gov|pdf|txt|docx?|xlsx?|pptx?|od[tsp]|csv|zip|png|jpe?g|gif|svg|html?|xml"
     r"|json|ya?ml|toml|ini|cfg|log|md|py|js|ts|css|php|sh|exe|mp[34])"
-    r"|[^\W\d_]\w*-?\d\w*|\w{40,})(?!\w)"
+    r"|\w{40,})(?!\w)"
 )
+_MORE = "°µμΩ²³½¼¾×±"
+_RUN = re.compile(rf"(?<![\w!-~{_MORE}])[!-/:-^`-~{_MORE}]*+[\d_][!-~{_MORE}]*(?!\w)")
+"""Characters of codes with a digit or an underscore, without the dashes between words."""
+_AROUND = "\"'([{<.,;:!?)]}>*-"
+_CODE = re.compile(r"(?=.*\d)(?:.*[A-Za-zµμΩ°]|.*\d:|.*:\d|\d+(?:[.-]\d+){2,}$|.*\d\.\d+/)|\d+/\d+$|.*[^\W_]_+[^\W_]")
+"""Letters and digits, ratios and times, versions, serials and dates."""
+_CAPITALS = re.compile(r"[IVXLCDM]{2,}(?![\w-])")
+_ROMAN = re.compile(r"M{0,3}(?:C[MD]|D?C{0,3})(?:X[CL]|L?X{0,3})(?:I[XV]|V?I{0,3})")
+_NO_ROMAN = re.compile(r"(?:[\w-]|War |siglos? )$")
+"""Before Roman numerals that are translated: World War II, siglo XIX."""
+_SYMBOLS = re.compile(r"(?<!\S)(?:[^\w\s]|_){2,}(?!\S)")
+"""Words of signs: =>, ^_^, (╯°□°)╯."""
+_ORDINARY = re.compile(
+    r"\d+(?:[.,:]\d+)?(?:(?:st|nd|rd|th|er|re|e|ème|[ap]m|bn|h\d*|(?<=0)s|['’]s)(?:-[A-Za-z][a-z]+)*|(?:-[A-Za-z][a-z]+)+)"
+    r"|[a-z]+-\d+s"
+    r"|\d{1,3}(?:[.,]\d{3})+[.,]?\d*|[A-Z]{0,3}[$€£¥].*|.*\(.*",
+)
+"""Words and numbers that are translated: 21st, 1990s, 20-year-old, 6pm, US$5m."""
+_COLON = re.compile(r"\d:\d")
 DIGIT = re.compile(r"\d")
 LONG = re.compile(r"\S{40}")
 
@@ -56,14 +80,40 @@ LONG = re.compile(r"\S{40}")
 def copied_spans(text: str) -> list[ProtectedSpan]:
     """Returns the emoji, names, codes, dates and measures of a text."""
     found: list[ProtectedSpan] = []
+    if SIGN.search(text):
+        found += [ProtectedSpan(*match.span(), "point") for match in _SYMBOLS.finditer(text) if SIGN.search(match[0])]
+    for match in _CAPITALS.finditer(text):
+        before = text[max(0, match.start() - 7) : match.start()]
+        if _ROMAN.fullmatch(match[0]) and not _NO_ROMAN.search(before):
+            found.append(ProtectedSpan(*match.span(), "word"))
     if not text.isascii():
         found += [ProtectedSpan(*match.span(), "point") for match in EMOJI.finditer(text)]
         if RAISED.search(text):
             found += [span for match in _RAISED_WORD.finditer(text) for span in _raised_spans(match)]
+        if MARK.search(text):
+            words = _MARKED_WORD.finditer(text)
+            found += [ProtectedSpan(*word.span(), "word") for word in words if MARK.search(normalize("NFC", word[0]))]
     if may_hold_name(text):
         found += [ProtectedSpan(*match.span(), "number") for match in MEASURE.finditer(text)]
+        found += code_spans(text)
         found += [ProtectedSpan(*match.span(), "word") for match in NAME.finditer(text)]
     return without_overlaps(found)
+
+
+def code_spans(text: str) -> list[ProtectedSpan]:
+    """Returns the codes of a text: what mixes letters and digits (SW1A, 100m), ratios, versions, serials."""
+    found: list[ProtectedSpan] = []
+    for run in _RUN.finditer(text):
+        code = run[0].strip(_AROUND)
+        if not _CODE.match(code) or (_ORDINARY.fullmatch(code) and not _COLON.search(code)):
+            continue
+        start = run.start() + run[0].index(code)
+        last = found[-1] if found else None
+        if last and text[last.end : start] == " " and code.isupper() and text[last.start : last.end].isupper():
+            start = found.pop().start  # SW1A 1AA
+        role: Role = "number" if code[0].isdigit() else "word"
+        found.append(ProtectedSpan(start, run.start() + run[0].index(code) + len(code), role))
+    return found
 
 
 def number_spans(text: str) -> list[ProtectedSpan]:
@@ -78,16 +128,31 @@ def sign_spans(text: str) -> list[ProtectedSpan]:
     ]
 
 
+@lru_cache(maxsize=1024)
 def lost_spans(text: str, target: str) -> bool:
     """Returns whether a translation lacks or doubles a copied span, a sign or a number of its source, or has a character
     that is not one."""
     if "\ufffd" in target and "\ufffd" not in text:
         return True
-    if (signs := SIGN.findall(text)) and any(target.count(sign) != text.count(sign) for sign in set(signs)):
+    signs = {*SIGN.findall(text), *_OF_PROGRAMS.findall(target)}
+    if signs and any(target.count(sign) != text.count(sign) for sign in signs):
         return True
     for span in copied_spans(text):
         written = text[span.start : span.end]
         if target.count(written) != text.count(written):
+            return True
+    return not same_numbers(text, target)
+
+
+def lost_numbers(text: str, target: str) -> bool:
+    """Returns whether a translation lacks or doubles a number or a code of its source, or has another."""
+    if not lost_spans(text, target):
+        return False
+    for span in copied_spans(text):
+        written = text[span.start : span.end]
+        if (_ROMAN.fullmatch(written) or any(map(str.isnumeric, written))) and target.count(written) != text.count(
+            written
+        ):
             return True
     return not same_numbers(text, target)
 
@@ -125,7 +190,7 @@ def _raised_spans(word: re.Match[str]) -> list[ProtectedSpan]:
     """Returns a word with raised digits as a whole, or only the digits if they are the number of a note."""
     if RAISED.search(word[0]) is None:
         return []
-    letters = "".join(filter(str.isalpha, word[0]))
+    letters = "".join(filter(str.isalpha, RAISED.sub("", word[0])))
     if is_formula(letters):
         return [ProtectedSpan(*word.span(), "word" if letters else "number")]
     start = word.start()
@@ -134,7 +199,7 @@ def _raised_spans(word: re.Match[str]) -> list[ProtectedSpan]:
 
 def may_hold_name(text: str) -> bool:
     """Returns False where `NAME` and `MEASURE` cannot match. This test is much faster than the search."""
-    return "." in text[:-1] or DIGIT.search(text) is not None or LONG.search(text) is not None
+    return "." in text[:-1] or "_" in text or DIGIT.search(text) is not None or LONG.search(text) is not None
 
 
 def foreign_script_spans(text: str, language: str) -> list[Span]:

@@ -10,8 +10,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import accumulate, pairwise
 
 from server.text.languages import ADDRESS, may_hold_address
+from server.text.protection.messages import MessageParser
 from server.text.protection.patterns import INLINE_TAGS, KIND, MAY_HOLD, PATH, ROLES, Role
 from server.text.segmentation import Span
 
@@ -19,12 +21,10 @@ CLOSING = ".,;:!?)]}\"'»”’…"
 """Characters after an address that belong to the sentence."""
 NUMBER_SIGN = "#"
 """Stands for the number in the arms of an ICU message."""
-_HEAD = re.compile(r"\{\s*[\w.-]+\s*,\s*(plural|select|selectordinal)\s*,\s*(?:offset:\d+\s*)?")
-_ARM = re.compile(r"\s*(?:=\d+|[\w.-]+)\s*\{")
-_END = re.compile(r"\s*\}")
-_BRACE = re.compile(r"[{}]")
-ARM_LIMIT = 5_000
-"""Longest arm that is read, in characters, so that broken messages take linear time."""
+_GLUE = re.compile(r"[^\w\s'\"()\[\]<>{}«»„“”‚‘’]{0,3}")
+"""What is between words that are one word of the sentence: %d-%d, {0}/{1}."""
+_RUN = re.compile(r"\S*")
+_LETTER = re.compile(r"[^\W_]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def find_protected_spans(text: str, kept: tuple[str, ...] = ()) -> list[Protecte
     """Returns the protected spans of a text in order. They do not overlap. The words of `kept` are further ones."""
     if not kept and MAY_HOLD.search(text) is None and not may_hold_address(text):
         return []
-    words = sorted(_words(text, kept), reverse=True)
+    words, messages = sorted(_words(text, kept), reverse=True), MessageParser(text)
     spans: list[ProtectedSpan] = []
     position = 0
     while position < len(text):
@@ -60,10 +60,10 @@ def find_protected_spans(text: str, kept: tuple[str, ...] = ()) -> list[Protecte
         elif found is None:
             break
         else:
-            span = _protected(text, found)
+            span = _protected(text, found, position, messages)
         spans.append(span)
         position = span.end
-    return _joined(_paired(spans))
+    return _joined(_without_empty_pairs(_paired(spans), text), text)
 
 
 @lru_cache(maxsize=64)
@@ -97,12 +97,16 @@ def _balanced(text: str, start: int, end: int) -> int:
     return end if close < 0 or text.find("(", start, close) >= 0 else close
 
 
-def _protected(text: str, found: re.Match[str]) -> ProtectedSpan:
-    """Returns the span of a match of `KIND`."""
+def _protected(text: str, found: re.Match[str], done: int, messages: MessageParser) -> ProtectedSpan:
+    """Returns the span of a match of `KIND`, which begins at `done` or later."""
     start, end = found.span()
     kind = found.lastgroup if found.lastgroup in ROLES else next(name for name in ROLES if found[name] is not None)
-    if kind == "braces" and (message := read_message(text, start)):
-        return ProtectedSpan(start, message[1], "icu")
+    if kind == "braces" and (message := messages.parse(start)):
+        return ProtectedSpan(start, message.end, "icu")
+    if kind == "backslash":  # the word around it
+        while start > done and not text[start - 1].isspace():
+            start -= 1
+        end += len(_RUN.match(text, end)[0].rstrip(CLOSING))  # type: ignore[index]
     name = {"link": "[", "link_target": "[", "strong": found[0]}.get(str(kind), "")
     return ProtectedSpan(start, end, ROLES[str(kind)], name or (found["start_name"] or found["end_name"] or "").lower())
 
@@ -144,41 +148,40 @@ def partners_of(spans: Sequence[ProtectedSpan]) -> dict[int, int]:
     return partners
 
 
-def _joined(spans: Sequence[ProtectedSpan]) -> list[ProtectedSpan]:
-    """Returns the spans with words joined that have no character between them."""
+def _without_empty_pairs(spans: Sequence[ProtectedSpan], text: str) -> list[ProtectedSpan]:
+    """Returns the spans, and one word in place of a pair that surrounds protected words and no others:
+    `<1>{{count}}</1>`."""
+    partners = partners_of(spans)
+    letters = [
+        0,
+        *accumulate([_LETTER.search(text, left.end, right.start) is not None for left, right in pairwise(spans)]),
+    ]
+    words = [0, *accumulate([span.role in ("word", "number") for span in spans])]
+    others = [0, *accumulate([span.role in ("break", "icu") for span in spans])]
+    result: list[ProtectedSpan] = []
+    i = 0
+    while i < len(spans):
+        last = partners.get(i, i)
+        if last > i and letters[i] == letters[last] and words[i] < words[last] and others[i] == others[last]:
+            result.append(ProtectedSpan(spans[i].start, spans[last].end, "word"))
+            i = last
+        else:
+            result.append(spans[i])
+        i += 1
+    return result
+
+
+def _joined(spans: Sequence[ProtectedSpan], text: str) -> list[ProtectedSpan]:
+    """Returns the spans with words joined that have no space, letter, bracket or quote between them."""
     result: list[ProtectedSpan] = []
     for span in spans:
         last = result[-1] if result else None
-        if last is not None and last.end == span.start and {last.role, span.role} <= {"word", "number"}:
+        if (
+            last is not None
+            and {last.role, span.role} <= {"word", "number"}
+            and _GLUE.fullmatch(text, last.end, span.start)
+        ):
             result[-1] = replace(last, end=span.end)
         else:
             result.append(span)
     return result
-
-
-def read_message(text: str, start: int) -> tuple[list[Span], int] | None:
-    """Returns the contents of the arms and the end of the ICU message that begins at `start`; None if it is not a complete
-    message: `{count, plural, one {# file} other {# files}}`. Only the text of the arms is translated."""
-    head = _HEAD.match(text, start)
-    if head is None:
-        return None
-    arms: list[Span] = []
-    position = head.end()
-    while arm := _ARM.match(text, position):
-        end = _closing_brace(text, arm.end())
-        if end < 0:
-            return None
-        arms.append((arm.end(), end))
-        position = end + 1
-    last = _END.match(text, position)
-    return (arms, last.end()) if arms and last else None
-
-
-def _closing_brace(text: str, position: int) -> int:
-    """Returns the position of the brace that closes the one before `position`, or -1."""
-    depth = 1
-    for brace in _BRACE.finditer(text, position, position + ARM_LIMIT):
-        depth += 1 if brace[0] == "{" else -1
-        if depth == 0:
-            return brace.start()
-    return -1

@@ -27,10 +27,13 @@ def _kinds() -> Iterator[str]:
             yield f"(?P<{name}>{pattern})"
 
 
-KIND = re.compile(rf"(?=[%{{$<&`\\#\[\]*~/@:.!|¦›·•>])(?:{'|'.join(_kinds())})", re.IGNORECASE | re.DOTALL)
-PATH = re.compile(r"(?<!\w)[a-z]:\\(?:[\w.-]+\\)*[\w.-]*\w|(?<![\w./-])(?:[\w.-]+/)+[\w-]+\.[a-z]\w{0,4}(?!\w)", re.I)
+KIND = re.compile(rf"(?=[%{{$<&`\\#\[\]*~/@:;=_'.!|¦›·•>])(?:{'|'.join(_kinds())})", re.IGNORECASE | re.DOTALL)
+PATH = re.compile(
+    r"(?<!\w)(?:[a-z]:|\\\\[\w.-]+)\\(?:[\w.$-]+\\)*[\w.$-]*\w|(?<![\w./-])(?:[\w.-]+/)+[\w-]+\.[a-z]\w{0,4}(?!\w)",
+    re.I,
+)
 """Paths that begin with a word."""
-MAY_HOLD = re.compile(r"[%{$<&`\\#\[*~/@:|¦›·•>]")
+MAY_HOLD = re.compile(r"[%{}$<&`\\#\[*~/@:;=_|¦›·•>]")
 """Matches every text in which `KIND` or `PATH` can match. This test is much faster than the search."""
 INLINE_TAGS = frozenset("a b big del em font i ins mark s small span strike strong sub sup u p div li ul ol".split())
 """Tags of HTML that, without their partner, are no word of the sentence."""

@@ -156,9 +156,14 @@ def _spaced(read: str, item: StandIn, target: str, place: int) -> str:
 
 
 def _in_order(edits: Sequence[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
-    """Returns the edits in order, each beginning at the earliest where the one before ends."""
+    """Returns the edits in order, each beginning at the earliest where the one before ends, with one space between two
+    that have no text between them."""
     result: list[tuple[int, int, str]] = []
-    for start, end, replacement in sorted(edits, key=lambda edit: edit[:2]):
-        done = result[-1][1] if result else 0
+    done, space = 0, False
+    for start, end, written in sorted(edits, key=lambda edit: edit[:2]):
+        space = space and start <= done
+        replacement = written.removeprefix(" ") if space else written
+        space = replacement.endswith(" ") or (space and not replacement)
         result.append((max(start, done), max(end, done), replacement))
+        done = max(end, done)
     return result

@@ -16,6 +16,7 @@ from model.search.repetition import longest_loop
 from server.engine.client.engine_client import EngineClient
 from server.text.frequent_words import is_evidently_in
 from server.text.languages import LATIN, scripts_of
+from server.text.protection.copied import lost_numbers
 from server.text.translation_checks import ends_early, is_copied, may_repeat, ordinary_words, repeats
 from server.translation.alignment import sentence_attention
 from server.translation.catalog import Leg
@@ -54,6 +55,8 @@ async def apply(context: SentenceContext, draft: Draft) -> Draft:
         flags.add("repetition")
     if language := _wrong_language(context, source, target):
         flags.add(language)
+    if lost_numbers(source, target):
+        flags.add("number")
     if not (limits and context.request.thorough):
         return replace(draft, flags=frozenset(flags)) if len(flags) > len(draft.flags) else draft
     gap = await attention_gap(context.engine, leg, segment.read, segment.ids, best.tokens)

@@ -54,10 +54,10 @@ def test_files_have_the_priority_of_documents(client, engine):
 def test_a_long_file_is_translated_in_batches(client, engine, monkeypatch):
     monkeypatch.setattr(documents, "BATCH_CHARACTERS", 5_000)
     content = "".join(
-        f"This is line {'x' * (i % 30)} {'y' * (i // 30)} of a long file.\n" for i in range(1000)
+        f"This is line {'x' * (i % 30 + 1)} {'y' * (i // 30)} of a long file.\n" for i in range(1000)
     ).encode()
     made = fetch(client, send(client, content=content)).content.decode().splitlines()
-    assert made == [f"This is line {'x' * (i % 30)} {'y' * (i // 30)} of a long file."[::-1] for i in range(1000)]
+    assert made == [f"This is line {'x' * (i % 30 + 1)} {'y' * (i // 30)} of a long file."[::-1] for i in range(1000)]
 
 
 def test_a_long_line_is_translated_in_pieces(client, engine, monkeypatch):

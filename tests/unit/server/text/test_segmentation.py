@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.text.segmentation import BREAKS, BULLET, cut_text, goes_on, split_long_sentence, split_sentences
+from server.text.segmentation import (
+    BREAKS,
+    BULLET,
+    LABEL,
+    LAYOUT,
+    cut_text,
+    goes_on,
+    split_long_sentence,
+    split_sentences,
+)
 
 LANGUAGES = ["en", "de", "fr", "es", "zh", "ja", "ru", "xx", "pt-BR"]
 PIECES = [
@@ -22,6 +31,7 @@ PIECES = [
     "\r\n",
     "\x00",
     "\u2028",
+    *("   ", "---", " *** ", "\x1b[31m", "a) red", "(ii) ", "3.2 The"),
 ]
 text_pieces = st.sampled_from(PIECES)
 texts = st.text(max_size=200) | st.lists(text_pieces | st.text(max_size=3), max_size=40).map("".join)
@@ -32,12 +42,13 @@ def test_sentences_and_separators_are_the_text(text, language):
     done = 0
     for start, end in split_sentences(text, language):
         assert done <= start < end
-        separator = BREAKS.sub("", text[done:start]).strip()
-        assert separator == "" or BULLET.match(f"{separator} x")
+        separator = LAYOUT.sub("", text[done:start]).strip()
+        marker = LABEL.sub("", f"{separator} The", count=1)
+        assert marker.strip() == "The" or BULLET.match(marker)
         assert text[start:end] == text[start:end].strip()
         assert not BREAKS.search(text[start:end])
         done = end
-    assert BREAKS.sub("", text[done:]).strip() == ""
+    assert LAYOUT.sub("", text[done:]).strip() == ""
 
 
 @pytest.mark.parametrize(
@@ -47,6 +58,14 @@ def test_sentences_and_separators_are_the_text(text, language):
         ("  indented\n\n\n\tnext line\r\nlast", ["indented", "next line", "last"]),
         ("Mr. Smith came at 3.14 p.m. yesterday.", ["Mr. Smith came at 3.14 p.m. yesterday."]),
         ("name\tvalue", ["name", "value"]),
+        ("Name    Age   City", ["Name", "Age", "City"]),
+        ("--- One ---", ["One"]),
+        ("\x1b[1;31mred\x1b[0m car", ["red", "car"]),
+        ("a) red b) green, c) blue", ["red", "green,", "blue"]),
+        ("(ii) see it in (a) and b", ["see it in (a) and b"]),
+        ("See a) here", ["See a) here"]),
+        ("3.2 The house", ["The house"]),
+        ("3.5 million people", ["3.5 million people"]),
         ("\n \n", []),
     ],
 )

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.text.protection.find import find_protected_spans, read_message
+from server.text.protection.find import find_protected_spans
+from server.text.protection.messages import MessageParser
 from server.text.protection.patterns import KIND, MAY_HOLD, PATH
 
 
@@ -61,7 +62,7 @@ def test_spans_are_found(text: str, expected: list[str]) -> None:
         ("one<br>two\\nthree", ["break", "break"]),
         ("```\ncode. Code.\n```\ntext", ["break"]),
         ("{n, plural, one {# file} other {# files}}", ["icu"]),
-        ("{n, plural, one {# file}", ["word"]),
+        ("{n, plural, one {# file}", ["word", "word"]),
         ("Home | About us › Legal notice · Press", ["break", "break", "break"]),
         ("Settings > Privacy > Location", ["break", "break"]),
         ("a > b, x || y, a|b, 5>3 and 7 > 6", []),
@@ -81,10 +82,10 @@ def test_terms_are_found_as_whole_words() -> None:
 
 def test_arms_of_a_message_are_its_translatable_text() -> None:
     text = "x {n, plural, offset:1 =0 {none} one {# {a} file} other {# files}} y"
-    message = read_message(text, 2)
+    message = MessageParser(text).parse(2)
     assert message is not None
-    assert [text[start:end] for start, end in message[0]] == ["none", "# {a} file", "# files"]
-    assert text[message[1] :] == " y"
+    assert [text[start:end] for start, end in message.arms] == ["none", "# {a} file", "# files"]
+    assert text[message.end :] == " y"
 
 
 @given(st.text("{}%$<>/:.@#*`\\[]()!&;a1 \n~|›·,=\"'", max_size=40))

@@ -15,6 +15,7 @@ from server.text.protection.copied import (
     byte_fallback_spans,
     copied_spans,
     do_not_translate_spans,
+    lost_numbers,
     lost_spans,
     may_hold_name,
     sign_spans,
@@ -61,6 +62,11 @@ def test_masking_and_restoring_is_the_identity(text):
         ("3 < 4 and a.b", []),
         ("10 km² of CO₂, 2¼ cups and x₁", ["km²", "CO₂", "2¼", "x₁"]),
         ("the house¹ is old", ["¹"]),
+        ("SW1A 1AA (1:1), 10.1000/xyz-1; 2.0.0-rc.1!", ["SW1A 1AA", "1:1", "10.1000/xyz-1", "2.0.0-rc.1"]),
+        ("00:1A:2B at 10:30, 100m or 3.5µg", ["00:1A:2B", "10:30", "100m", "3.5µg"]),
+        ("a 20-year-old, mid-1990s, 6pm, US$5m, 1.234.567 and 10-20", []),
+        ("Louis XIV, World War II, Ⅷ and CIVIC", ["XIV", "Ⅷ"]),
+        ("my_name => ^_^ and a_ H̷e̵ é", ["my_name", "=>", "^_^", "H̷e̵"]),
         ("Node.js, spiegel.de and __init__.py", ["Node.js", "spiegel.de", "__init__.py"]),
     ],
 )
@@ -83,6 +89,24 @@ def test_do_not_translate_spans_are_found(text, expected):
 )
 def test_lost_signs_are_detected(text, target, lost):
     assert lost_spans(text, target) is lost
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "lost"),
+    [
+        ("The house has 120 rooms.", "Das Haus hat 12 Zimmer.", True),
+        ("The code is AB12C.", "Der Code ist AB12.", True),
+        ("The scale is 1:10 here.", "Der Maßstab ist hier 1 : 10.", True),
+        ("Louis XIV was a king.", "Ludwig XVI war ein König.", True),
+        ("Chapter Ⅷ is short.", "Kapitel VIII ist kurz.", True),
+        ("It was on the 21st, in the 1990s.", "Es war am 21., in den 1990ern.", False),
+        ("World War II ended in 1945.", "Der Zweite Weltkrieg endete 1945.", False),
+        ("It costs 1,234.50 euros and 3 cents.", "Es kostet 1.234,50 Euro und drei Cent.", False),
+        ("A 20-year-old came at 6pm.", "Ein 20-Jähriger kam um 6.", False),
+    ],
+)
+def test_lost_numbers_and_codes_are_detected(text, target, lost):
+    assert lost_numbers(text, target) is lost
 
 
 @pytest.mark.parametrize(

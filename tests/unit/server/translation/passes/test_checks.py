@@ -74,6 +74,12 @@ def test_each_flag_by_text(written, flags):
         assert f'attentive_sentences_flagged_total{{reason="{flag}"}} 1.0' in metrics
 
 
+def test_a_lost_number_has_a_flag():
+    translation, metrics = translate(WritingEngine("Das Haus hat 12 Zimmer."), "The house has 120 rooms.")
+    assert translation.legs[0].sentences[0].flags >= {"number"}
+    assert 'attentive_sentences_flagged_total{reason="number"} 1.0' in metrics
+
+
 def test_a_target_that_reaches_the_length_limit_is_truncated():
     translation, _ = translate(WritingEngine(GERMAN, finish="length"), limits=None)
     assert translation.legs[0].sentences[0].flags == {"truncated"}

@@ -1,0 +1,73 @@
+"""ICU messages are parsed as their grammar says: generated messages, quotes, broken ones, and the bound of their depth."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from server.text.protection.find import find_protected_spans
+from server.text.protection.messages import DEPTH, MessageParser
+
+texts = st.lists(st.sampled_from(["red car", "#", "{name}", " ", "'{'", "''", "it's", "\n", "{n, number}"]), max_size=5)
+heads = st.sampled_from(["{n, plural,", "{ n ,plural, offset:1 ", "{0,select,", "{user.name, selectordinal,\n"])
+selectors = st.sampled_from(["one", "=0", " other ", "\nmale", "a-b"])
+
+
+@st.composite
+def messages(draw: st.DrawFn, depth: int = 3) -> tuple[str, list[str]]:
+    """A message and its arms."""
+    message, arms = draw(heads), []
+    for _ in range(draw(st.integers(1, 3))):
+        arm = " ".join(draw(texts)) + (draw(messages(depth - 1))[0] if depth and draw(st.booleans()) else " ")
+        message += f"{draw(selectors)}{{{arm}}}"
+        arms.append(arm)
+    return message + "}", arms
+
+
+@given(messages(), st.sampled_from(["", "It's ", "{a} "]), st.sampled_from(["", " {b}", "}"]))
+def test_the_arms_of_generated_messages_are_found(generated: tuple[str, list[str]], before: str, after: str) -> None:
+    message, arms = generated
+    text = before + message + after
+    parsed = MessageParser(text).parse(len(before))
+    assert parsed is not None and text[len(before) : parsed.end] == message
+    assert [text[start:end] for start, end in parsed.arms] == arms
+
+
+@pytest.mark.parametrize(
+    ("text", "arms"),
+    [
+        ("{n, plural, one {{name} came} other {# came}}", ["{name} came", "# came"]),
+        ("{n, plural, one {a '}' b} other {c}}", ["a '}' b", "c"]),
+        ("{n, plural, one {d'{name}} other {c}}", ["d'{name}", "c"]),
+        ("{n, plural, one {a}", None),
+        ("{n, plural, one {a} b}", None),
+        ("{n, plural}", None),
+        ("{n, choice, one {a}}", None),
+    ],
+)
+def test_quotes_and_broken_messages(text: str, arms: list[str] | None) -> None:
+    parsed = MessageParser(text).parse(0)
+    assert (parsed and [text[start:end] for start, end in parsed.arms]) == arms
+
+
+def nested(depth: int) -> str:
+    return "{n, plural, other {" * depth + "a word" + "}}" * depth
+
+
+def test_the_arms_of_a_deep_message_are_not_translated() -> None:
+    for depth, arms in ((DEPTH // 2, 1), (DEPTH // 2 + 1, 0), (20_000, 0)):
+        text = nested(depth)
+        [span] = find_protected_spans(text)
+        parsed = MessageParser(text).parse(0)
+        assert (span.role, span.end) == ("icu", len(text)) and parsed is not None and len(parsed.arms) == arms
+
+
+@pytest.mark.parametrize(
+    "part", "{n, plural, one {|{n, plural, one {a} other {b} |'{'|<0>{a}|%s%|\\|_a1|{n, select, a {'|a) ".split("|")
+)
+def test_long_texts_of_broken_parts_take_linear_time(part: str) -> None:
+    spans = find_protected_spans(part * 20_000)
+    assert all(left.end <= right.start for left, right in pairwise(spans))
