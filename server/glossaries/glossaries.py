@@ -37,6 +37,7 @@ _INDEXES = 16
 """Indexes of terms that are kept in memory."""
 _ATTEMPTS = 10
 """Attempts to change glossaries while others change them."""
+NO_DICTIONARY = "No dictionary found for language pair."
 Pair = tuple[str, str]
 Change = Callable[[Glossary], Glossary | None]
 """Returns the new state of a glossary, or None to delete it."""
@@ -88,7 +89,7 @@ class Glossaries:
         await self.find(owner, id)
         dictionary = await self._dictionary(id, (base_language(source), base_language(target)))
         if dictionary is None:
-            raise NotFound("The glossary has no dictionary for this language pair.")
+            raise NotFound(NO_DICTIONARY)
         return dictionary
 
     async def rename(self, owner: str, id: str, name: str) -> None:
@@ -111,7 +112,7 @@ class Glossaries:
         def change(glossary: Glossary) -> Glossary:
             kept = tuple([info for info in glossary.dictionaries if (info.source, info.target) != pair])
             if len(kept) == len(glossary.dictionaries):
-                raise NotFound("The glossary has no dictionary for this language pair.")
+                raise NotFound(NO_DICTIONARY)
             return replace(glossary, dictionaries=kept)
 
         await self._change(owner, id, change)
@@ -123,7 +124,7 @@ class Glossaries:
         glossaries = [await self.find(owner, id) for id in ids]
         infos = [glossary.info(*pair) for glossary in glossaries]
         if None in infos:
-            raise InvalidRequest("The glossary has no dictionary for this language pair.")
+            raise InvalidRequest(NO_DICTIONARY)
         key = (pair, tuple([(id, info and info.revision) for id, info in zip(ids, infos, strict=True)]))
         if (index := self._indexes.pop(key, None)) is None:
             entries: dict[str, Entry] = {}

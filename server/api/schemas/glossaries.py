@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 import orjson
-from pydantic import BeforeValidator, Field, StrictStr
+from pydantic import BeforeValidator, Field, StrictStr, model_validator
 
 from server.api.schemas.base import Code, OptionalText, Parameters, lower_case
+from server.errors import InvalidRequest
 from server.glossaries.types import TERM_CHARACTERS
 
 INLINE_PAIRS = 1_000
@@ -70,17 +71,27 @@ class GlossaryParameters(DictionaryParameters):
     name: StrictStr = Field(description="Name of the glossary.", examples=["Devices"])
 
 
-class MultilingualParameters(GlossaryKey):
+class Dictionaries(GlossaryKey):
+    @model_validator(mode="before")
+    @classmethod
+    def _all_read(cls, values: Any) -> Any:
+        """Refuses fields of dictionaries in a form that is not read, which would make an empty glossary."""
+        if any(name != "dictionaries" and name.startswith("dictionaries") for name in values):
+            raise InvalidRequest("'dictionaries' must be a list; a form names its fields dictionaries[0].source_lang.")
+        return values
+
+
+class MultilingualParameters(Dictionaries):
     name: StrictStr = Field(description="Name of the glossary.", examples=["Devices"])
     dictionaries: list[DictionaryParameters] = Field(
-        min_length=1,
+        default=[],
         max_length=100,
-        description="Entries of each language pair.",
+        description="Entries of each language pair. They may be added later.",
         examples=[[{"source_lang": "EN", "target_lang": "DE", "entries": ENTRIES_EXAMPLE}]],
     )
 
 
-class MultilingualChanges(GlossaryKey):
+class MultilingualChanges(Dictionaries):
     name: StrictStr | None = Field(default=None, description="New name.")
     dictionaries: list[DictionaryParameters] = Field(
         default=[], max_length=100, description="Entries that are added, or replace those with the same term."
