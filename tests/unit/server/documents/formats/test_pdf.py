@@ -21,6 +21,43 @@ def test_lines_are_joined_to_paragraphs():
     assert paragraphs == [f"<p>{text}</p>" for text in texts]
 
 
+def row(*cells: str, first: int = 0) -> str:
+    """Returns a line with cells 150 points apart, for `pdf`."""
+    places = f") Tj {150} 0 Td (".join(cells)
+    return f") Tj {first * 150} 0 Td ({places}) Tj -{150 * (first + len(cells) - 1)} 0 Td ("
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (["- one", "- two", "Goes on"], "<ul>|<li>ONE</li>|<li>TWO GOES ON</li>|</ul>"),
+        (["Text:", "1. one", "2. two"], "<p>TEXT:</p>|<p>1. ONE</p>|<p>2. TWO</p>"),
+        (["a. one", "b. two", "", "Text"], "<p>A. ONE</p>|<p>B. TWO</p>|<p>TEXT</p>"),
+        (["- one", "", "Text", "", "- two"], "<ul>|<li>ONE</li>|</ul>|<p>TEXT</p>|<ul>|<li>TWO</li>|</ul>"),
+        (
+            ["Text", row("Name", "Price"), row("Milk", "2"), row("Red apples", "3"), "", "End"],
+            "<p>TEXT</p>|<table>|<tr><td>NAME</td><td>PRICE</td></tr>|<tr><td>MILK</td><td>2</td></tr>|"
+            "<tr><td>RED APPLES</td><td>3</td></tr>|</table>|<p>END</p>",
+        ),
+        (
+            [row("Name", "Note"), row("Milk", "cold and"), row("white", first=1), row("Tea", "hot")],
+            "<table>|<tr><td>NAME</td><td>NOTE</td></tr>|<tr><td>MILK</td><td>COLD AND WHITE</td></tr>|"
+            "<tr><td>TEA</td><td>HOT</td></tr>|</table>",
+        ),
+        (
+            [row("a", "b", "c"), row("d", "", "f"), row("g", "h", "i")],
+            "<table>|<tr><td>A</td><td>B</td><td>C</td></tr>|<tr><td>D</td><td></td><td>F</td></tr>|"
+            "<tr><td>G</td><td>H</td><td>I</td></tr>|</table>",
+        ),
+        (["Left text", row("Page", "7"), "", "More text"], "<p>LEFT TEXT PAGE 7</p>|<p>MORE TEXT</p>"),
+        ([row("1.", "one"), row("2.", "two")], "<p>1. ONE</p>|<p>2. TWO</p>"),
+    ],
+)
+def test_tables_and_lists_do_not_run_together(lines, expected):
+    made = change("a.pdf", pdf(*lines)).decode()
+    assert made.partition("<body>\n")[2].partition("\n</body>")[0].replace("\n", "|") == expected
+
+
 @pytest.mark.parametrize("data", [b"", b"%PDF-1.4", pdf(), pdf("42")], ids=["empty", "damaged", "no text", "numbers"])
 def test_files_without_text_are_rejected(data):
     with pytest.raises(InvalidRequest):
