@@ -54,7 +54,7 @@ def add_entries(parser: argparse.ArgumentParser) -> None:
         "standard input.",
     )
     add_direction(parser, *LANGUAGES)
-    parser.add_argument("--inflected", action="store_true", help="The translations of the terms may be inflected.")
+    parser.add_argument("--inflected", action="store_true", help="The terms and their translations may be inflected.")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -24,7 +24,7 @@ CHARACTERS = 10_000_000
 @dataclass(frozen=True, slots=True)
 class DictionaryInfo:
     """A dictionary without its entries. The languages are codes without region. With `exact` the translations are kept
-    as they are written; otherwise they may be inflected. `characters` is the length of all terms."""
+    as they are written; otherwise terms and translations may be inflected. `characters` is the length of all terms."""
 
     source: str
     target: str

@@ -16,7 +16,10 @@ INLINE_PAIRS = 1_000
 ENTRIES_EXAMPLE = "battery\tAkku\ndevice\tGerät"
 
 Format = Annotated[Literal["tsv", "csv"], BeforeValidator(lower_case)]
-Exact = Annotated[bool, Field(description="With `false`, translations of the terms may be inflected.")]
+Exact = Annotated[
+    bool,
+    Field(description="With `false`, plurals and cases of the terms are found too, and translations may be inflected."),
+]
 Term = Annotated[StrictStr, Field(min_length=1, max_length=TERM_CHARACTERS)]
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
+from server.text.protection.inflection import dictionary_forms
 from server.text.segmentation import BREAKS, Span
 
 Case = Literal["written", "initial", "upper"]
@@ -35,7 +36,7 @@ _SAME = str.maketrans({"\u2019": "'", "\u2018": "'", "\u02bc": "'", "\u2010": "-
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A term and its translation. If not `exact`, the translation may be inflected."""
+    """A term and its translation. If not `exact`, both may be inflected."""
 
     source: str
     target: str
@@ -58,6 +59,10 @@ class _Node:
     children: dict[str, _Node] = field(default_factory=dict)
 
 
+_State = tuple[_Node, bool]
+"""A node of the tree, and whether a word on the way to it is inflected."""
+
+
 class TermIndex:
     """The terms of one language pair. With `any_case` a term is found in any case; otherwise as it is written in the
     glossary, with capital letters at the beginning of words, or in capitals."""
@@ -65,6 +70,7 @@ class TermIndex:
     def __init__(self, entries: Iterable[Entry], any_case: bool = False) -> None:
         self.entries = tuple(entries)
         self.any_case = any_case
+        self._inflected = not all(entry.exact for entry in self.entries)
         self._root = _Node()
         for entry in self.entries:
             node = self._root
@@ -83,40 +89,53 @@ class TermIndex:
         """A hash of all terms, for the keys of the result cache."""
         return hashlib.sha256(repr((self.entries, self.any_case)).encode()).hexdigest()
 
-    def find(self, text: str, excluded: Sequence[Span] = (), lines: bool = False) -> list[TermMatch]:
+    def find(
+        self, text: str, excluded: Sequence[Span] = (), lines: bool = False, language: str = ""
+    ) -> list[TermMatch]:
         """Returns the terms of a text in order, the longest at each place. They do not overlap. A term may contain an
-        `excluded` span, and does not overlap one in another way. With `lines` no term contains a line end."""
+        `excluded` span, and does not overlap one in another way. With `lines` no term contains a line end. Entries that are
+        not exact are found in every inflection of their words in `language`, too."""
         units = _units(text) if self._root.children else []
         matches: list[TermMatch] = []
         first = 0
         while first < len(units):
-            start, after = units[first][0], first + 1
-            node, best = self._root.children.get(units[first][2].lstrip()), None
+            start, after, best = units[first][0], first + 1, None
+            states: list[_State] = [(self._root, False)]
             for number in range(first, len(units)):
-                if number > first:
-                    node = node.children.get(units[number][2]) if node else None
-                if node is None:
+                key = units[number][2] if number > first else units[first][2].lstrip()
+                if not (states := self._following(states, key, language)):
                     break
                 end = units[number][1]
-                if (
-                    node.entries
-                    and not any(low < end and start < high and (low < start or end < high) for low, high in excluded)
-                    and not (lines and BREAKS.search(text, start, end))
-                    and (match := self._match(text, start, end, node.entries))
+                if any(low < end and start < high and (low < start or end < high) for low, high in excluded) or (
+                    lines and BREAKS.search(text, start, end)
                 ):
-                    best, after = match, number + 1
+                    continue
+                found = [match for state in states if (match := self._match(text, start, end, state))]
+                if found:
+                    best, after = found[0], number + 1
             first = after
             matches += [best] if best else []
         return matches
 
-    def _match(self, text: str, start: int, end: int, entries: Sequence[Entry]) -> TermMatch | None:
+    def _following(self, states: Sequence[_State], key: str, language: str) -> list[_State]:
+        """Returns the nodes after one more unit, first those that are reached without an inflection."""
+        reached = [(child, inflected) for node, inflected in states if (child := node.children.get(key))]
+        if self._inflected and language:
+            space = key[: key.startswith(" ")]
+            forms = [space + form for form in dictionary_forms(key.lstrip(), language)]
+            reached += [(child, True) for node, _ in states for form in forms if (child := node.children.get(form))]
+        return reached
+
+    def _match(self, text: str, start: int, end: int, state: _State) -> TermMatch | None:
         """Returns the match of the entry whose case fits best."""
+        node, inflected = state
+        entries = [entry for entry in node.entries if not entry.exact] if inflected else node.entries
         written = _plain(text[start:end])
         for case in ("written", "initial", "upper"):
             for entry in entries:
-                if _case(written, _plain(entry.source)) == case:
+                if (_inflected_case if inflected else _case)(written, _plain(entry.source)) == case:
                     return TermMatch(start, end, entry, case)
-        return TermMatch(start, end, entries[0]) if self.any_case else None
+        return TermMatch(start, end, entries[0]) if self.any_case and entries else None
 
 
 def term_key(term: str) -> str:
@@ -130,6 +149,15 @@ def _case(written: str, term: str) -> Case | None:
     if written == term[:1].upper() + term[1:] or written == " ".join([w[:1].upper() + w[1:] for w in term.split(" ")]):
         return "initial"
     return "upper" if written == term.upper() else None
+
+
+def _inflected_case(written: str, term: str) -> Case | None:
+    """Returns the case of an inflected term: that of its letters, or of its first letter."""
+    if term.isupper() or written.isupper():
+        return None if term.isupper() else "upper"
+    if written[:1].isupper() == term[:1].isupper():
+        return "written"
+    return "initial" if written[:1].isupper() else None
 
 
 def _units(text: str) -> list[tuple[int, int, str]]:

@@ -49,7 +49,7 @@ def protected_sentences(
 ) -> list[ProtectedSentence]:
     """Returns the sentences of a text. A sentence does not begin or end within a protected span or a term, or contain a
     break. The words of `kept` are protected too. The vocabulary of `tokenizer` says which terms the model can write."""
-    spans, terms = _find_parts(text, kept, glossary, split == "all", tokenizer)
+    spans, terms = _find_parts(text, language, kept, glossary, split == "all", tokenizer)
     if not spans and not terms:
         sentences = split_sentences(text, language, split)
         return [ProtectedSentence(start, text[start:end]) for start, end in sentences]
@@ -64,7 +64,7 @@ def protected_sentences(
 
 
 def _find_parts(
-    text: str, kept: tuple[str, ...], glossary: TermIndex | None, lines: bool, tokenizer: Tokenizer
+    text: str, language: str, kept: tuple[str, ...], glossary: TermIndex | None, lines: bool, tokenizer: Tokenizer
 ) -> tuple[list[ProtectedSpan], list[TermMatch]]:
     """Returns the protected spans and the terms of a text, both in order and without overlaps. With `lines` no term
     contains a line end.
@@ -77,16 +77,22 @@ def _find_parts(
         return spans, []
     terms: list[TermMatch] = []
     replaced: list[ProtectedSpan] = []
-    for match in glossary.find(text, [(span.start, span.end) for span in spans], lines):
+    for match in glossary.find(text, [(span.start, span.end) for span in spans], lines, language):
         inside = [span for span in spans if match.start <= span.start and span.end <= match.end]
         target = match.entry.target
-        if not inside and tokenizer.decode(tokenizer.encode_target(target)) == target:
+        if not inside and _is_written(target, tokenizer):
             terms.append(match)
         elif all(_is_kept(span, text, match) for span in inside):
             written = form(match, text, is_start(text, match.start))
             replaced.append(ProtectedSpan(match.start, match.end, "word", written=written))
     outer = [span for span in spans if not any(term.start <= span.start < term.end for term in replaced)]
     return sorted([*outer, *replaced], key=lambda span: span.start), terms
+
+
+def _is_written(term: str, tokenizer: Tokenizer) -> bool:
+    """Returns whether a vocabulary has pieces for a term. A model that spells it in bytes loses the words around it."""
+    tokens = tokenizer.encode_target(term)
+    return tokenizer.decode(tokens) == term and not any(tokenizer.piece(token).startswith("<0x") for token in tokens)
 
 
 def _is_kept(span: ProtectedSpan, text: str, match: TermMatch) -> bool:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from server.text.offsets import edited
 from server.text.protection.find import ProtectedSpan
 from server.text.protection.glossary import Entry, TermIndex, TermMatch, term_key
+from server.text.segmentation import Span
 
 Edit = tuple[int, int, str]
 """The part [start, end) of a text, and what is written instead."""
@@ -31,12 +32,28 @@ def with_translated_terms(text: str, terms: Sequence[TermMatch], spans: Sequence
 def lacking(terms: Sequence[TermMatch], translation: str) -> list[TermMatch]:
     """Returns the terms whose translation a translation lacks, in order."""
     found = Counter(term_key(match.entry.target) for match in _occurrences(terms, translation))
+    inflected = _inflected_targets(terms, translation)
     result = []
     for term in terms:
         key = term_key(term.entry.target)
         found[key] -= 1
-        if found[key] < 0 and (term.entry.exact or not has_inflected(translation, term.entry.target)):
+        if found[key] < 0 if term.entry.exact else term.entry.target not in inflected:
             result.append(term)
+    return result
+
+
+def _inflected_targets(terms: Sequence[TermMatch], translation: str) -> set[str]:
+    """Returns the translations of terms that are not exact and that a translation has in any inflection. Longer ones come
+    first; no word counts twice."""
+    targets = {term.entry.target for term in terms if not term.entry.exact}
+    result = set()
+    for target in sorted(targets, key=len, reverse=True):
+        place = _inflected_place(translation, target)
+        if place is None and (same := TermIndex([Entry(target, target)], any_case=True).find(translation)):
+            place = same[0].start, same[0].end
+        if place:
+            result.add(target)
+            translation = f"{translation[: place[0]]}\0{translation[place[1] :]}"
     return result
 
 
@@ -55,6 +72,64 @@ def case_edits(terms: Sequence[TermMatch], source: str, translation: str) -> lis
         elif len(same) > 1:
             same.pop(0)
     return edits
+
+
+def doubled_edits(terms: Sequence[TermMatch], translation: str) -> list[Edit]:
+    """Returns the edits after which no term stands beside a copy of its own words: "the the house", "Akku Akku". Terms that
+    the source has twice stay."""
+    wanted = Counter([term_key(term.entry.target) for term in terms])
+    occurrences = _occurrences(terms, translation)
+    written = Counter([term_key(found.entry.target) for found in occurrences])
+    edits: list[Edit] = []
+    for found in occurrences:
+        key, done = term_key(found.entry.target), edits[-1][1] if edits else 0
+        words = _WORD.findall(key)
+        start = _copy_before(translation, found.start, words)
+        end = len(translation) - _copy_before(
+            translation[::-1], len(translation) - found.end, [w[::-1] for w in words[::-1]]
+        )
+        if (start, end) == (found.start, found.end) or start < done:
+            continue
+        if len(words) > 1 or written[key] > wanted[key]:
+            written[key] -= len(words) == 1
+            edits.append((start, end, translation[found.start : found.end]))
+    return edits
+
+
+def _copy_before(text: str, position: int, words: Sequence[str]) -> int:
+    """Returns where a copy of the first of some words before a position begins, or the position."""
+    for count in range(len(words), 0, -1):
+        pattern = r"\s+".join(map(re.escape, words[:count]))
+        if found := re.search(rf"(?<!\w){pattern}\s+\Z", text[:position], re.IGNORECASE):
+            return found.start()
+    return position
+
+
+def swapped_edits(terms: Sequence[TermMatch], source: str, translation: str, places: Mapping[int, Span]) -> list[Edit]:
+    """Returns the edits that put terms in place of each other, where the translation has all of them but each stands where
+    another belongs. `places` maps the positions of terms to the words that they are aligned to."""
+    occurrences = _occurrences(terms, translation)
+    edits: list[Edit] = []
+    removed: list[str] = []
+    added: list[str] = []
+    for term in terms:
+        low, high = places[term.start]
+        there = [found for found in occurrences if found.start < high and low < found.end]
+        key = term_key(term.entry.target)
+        if there and key not in [term_key(found.entry.target) for found in there]:
+            found = there[0]
+            edits.append((found.start, found.end, form(term, source, is_start(translation, found.start))))
+            removed.append(term_key(found.entry.target))
+            added.append(key)
+    distinct = len({edit[0] for edit in edits}) == len(edits)
+    return sorted(edits) if distinct and Counter(removed) == Counter(added) else []
+
+
+def in_other_order(terms: Sequence[TermMatch], translation: str) -> bool:
+    """Returns whether a translation has the terms in another order than their source."""
+    written = list(dict.fromkeys([term_key(found.entry.target) for found in _occurrences(terms, translation)]))
+    wanted = [key for key in dict.fromkeys([term_key(term.entry.target) for term in terms]) if key in written]
+    return written != wanted
 
 
 def form(term: TermMatch, source: str, at_start: bool) -> str:
@@ -76,11 +151,17 @@ def is_start(text: str, position: int) -> bool:
 
 def has_inflected(text: str, term: str) -> bool:
     """Returns whether a text contains a term in any inflection: each word may have another ending."""
+    return _inflected_place(text, term) is not None
+
+
+def _inflected_place(text: str, term: str) -> Span | None:
     wanted = [_bare(word) for word in _WORD.findall(term)]
-    words = [_bare(word) for word in _WORD.findall(text)]
-    return bool(wanted) and any(
-        all(map(_is_inflection, words[i : i + len(wanted)], wanted)) for i in range(len(words) - len(wanted) + 1)
-    )
+    words = [(found.span(), _bare(found[0])) for found in _WORD.finditer(text)]
+    for i in range(len(words) - len(wanted) + 1 if wanted else 0):
+        part = words[i : i + len(wanted)]
+        if all(_is_inflection(word, other) for (_, word), other in zip(part, wanted, strict=True)):
+            return part[0][0][0], part[-1][0][1]
+    return None
 
 
 def _is_inflection(word: str, term: str) -> bool:

@@ -12,7 +12,16 @@ from dataclasses import replace
 from server.text.markup.projection import SpanProjection
 from server.text.offsets import OffsetMap
 from server.text.protection.glossary import NO_SPACES, TermMatch
-from server.text.protection.terms import Edit, case_edits, form, is_start, lacking
+from server.text.protection.terms import (
+    Edit,
+    case_edits,
+    doubled_edits,
+    form,
+    in_other_order,
+    is_start,
+    lacking,
+    swapped_edits,
+)
 from server.text.segmentation import Span
 from server.translation.alignment import sentence_links
 from server.translation.catalog import Leg
@@ -24,6 +33,8 @@ SPACED = ".,;:!?…)]}»”%"
 """Characters after which a space follows."""
 _FORCED = 8
 """Most translations of a segment with forced terms."""
+_REPLACED = 2
+"""How often words are replaced by terms that are still missing."""
 
 
 async def apply(context: SentenceContext, draft: Draft, forced: int = _FORCED) -> Draft:
@@ -51,9 +62,15 @@ async def apply(context: SentenceContext, draft: Draft, forced: int = _FORCED) -
             draft, missing = other, still
         else:
             failed.add(term.start)
-    if missing:
-        edits = _replacements(draft, await _places(context, draft, missing), missing)
-        draft = await _with_edits(context, draft, edits)
+    for _ in range(_REPLACED):
+        if missing:
+            edits = _replacements(draft, await _places(context, draft, missing), missing)
+            draft = await _with_edits(context, draft, edits)
+            missing = lacking(terms, draft.text)  # a term may have been counted as a part of another
+    if len(terms) > 1 and in_other_order(terms, draft.text):
+        places = await _places(context, draft, terms)
+        draft = await _with_edits(context, draft, swapped_edits(terms, segment.text, draft.text, places))
+    draft = await _with_edits(context, draft, doubled_edits(terms, draft.text))
     draft = await _with_edits(context, draft, case_edits(terms, segment.text, draft.text))
     best, *others = draft.answer.hypotheses
     kept = [other for other in others if not lacking(terms, leg.model.tokenizer.decode(other.tokens))]

@@ -7,7 +7,8 @@ import unicodedata
 import pytest
 
 from server.text.protection.glossary import Entry, TermIndex
-from server.text.protection.terms import case_edits, form, has_inflected, lacking
+from server.text.protection.inflection import dictionary_forms
+from server.text.protection.terms import case_edits, doubled_edits, form, has_inflected, lacking, swapped_edits
 
 
 def found(text: str, *terms: str, **options) -> list[str]:
@@ -94,3 +95,111 @@ def test_an_inflected_translation_is_left_alone_if_the_entry_is_not_exact():
     assert has_inflected("in den großen Häusern", "großes Haus")
     assert has_inflected("les chevaux", "cheval")
     assert not has_inflected("die Haut", "Haus")
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "entry", "expected"),
+    [
+        ("en", "the batteries", "battery", "batteries"),
+        ("en", "Batteries!", "battery", "Batteries"),
+        ("en", "all BATTERIES", "battery", "BATTERIES"),
+        ("en", "two boxes", "box", "boxes"),
+        ("en", "the women", "woman", "women"),
+        ("en", "sharp knives", "knife", "knives"),
+        ("en", "battery packs", "battery pack", "battery packs"),
+        ("en", "user's guides", "user's guide", "user's guides"),
+        ("de", "die Häuser", "Haus", "Häuser"),
+        ("de", "in den Häusern", "Haus", "Häusern"),
+        ("de", "drei Äpfel", "Apfel", "Äpfel"),
+        ("de", "die Lehrerinnen", "Lehrerin", "Lehrerinnen"),
+        ("de-AT", "des Hauses", "Haus", "Hauses"),
+        ("de", "die Museen", "Museum", "Museen"),
+        ("fr", "les chevaux", "cheval", "chevaux"),
+        ("fr", "les bases de données", "base de données", "bases de données"),
+        ("fr", "les jeux", "jeu", "jeux"),
+        ("es", "las luces", "luz", "luces"),
+        ("es", "las estaciones", "estación", "estaciones"),
+        ("es", "discos duros", "disco duro", "discos duros"),
+        ("it", "i ragazzi", "ragazzo", "ragazzi"),
+        ("pt", "as estações", "estação", "estações"),
+        ("nl", "twee huizen", "huiz", "huizen"),
+    ],
+)
+def test_inflections_are_found_where_the_entry_is_not_exact(language, text, entry, expected):
+    for exact, wanted in ((False, [expected]), (True, [])):
+        index = TermIndex([Entry(entry, "x", exact)])
+        assert [text[one.start : one.end] for one in index.find(text, language=language)] == wanted
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "entry"),
+    [
+        ("en", "with care", "car"),
+        ("en", "some apples", "Apple"),
+        ("en", "the news", "New"),
+        ("de", "die Nass", "Nase"),
+        ("ja", "cats", "cat"),
+    ],
+)
+def test_other_words_are_no_inflections(language, text, entry):
+    assert TermIndex([Entry(entry, "x", exact=False)]).find(text, language=language) == []
+
+
+def test_an_entry_in_the_very_form_comes_before_an_inflection():
+    index = TermIndex([Entry("battery", "Akku", False), Entry("batteries", "Akkus")])
+    assert [one.entry.target for one in index.find("battery, batteries", language="en")] == ["Akku", "Akkus"]
+    assert dictionary_forms("as", "en") == [] and "haus" in dictionary_forms("häusern", "de")
+
+
+def terms(source: str, entries: dict[str, str], exact: bool = True):
+    return TermIndex([Entry(*entry, exact) for entry in entries.items()]).find(source)
+
+
+def changed(text: str, edits) -> str:
+    for start, end, word in reversed(edits):
+        text = text[:start] + word + text[end:]
+    return text
+
+
+@pytest.mark.parametrize(
+    ("source", "entries", "translation", "expected"),
+    [
+        ("das Haus", {"Haus": "the cottage"}, "The the cottage is red.", "the cottage is red."),
+        ("der Akku", {"Akku": "battery"}, "the battery battery is", "the battery is"),
+        ("the UN", {"UN": "die Vereinten Nationen"}, "die die Vereinten Nationen", "die Vereinten Nationen"),
+        ("a b", {"a": "in der Stadt"}, "er ist in der in der Stadt", "er ist in der Stadt"),
+        ("a b", {"a": "Haus der Kunst"}, "im Haus der Kunst der Kunst", "im Haus der Kunst"),
+        ("Bora Bora", {"Bora": "Bora"}, "Bora Bora", "Bora Bora"),
+        ("a, a", {"a": "ja"}, "ja, ja", "ja, ja"),
+        ("das Haus", {"Haus": "the house"}, "see the house", "see the house"),
+        ("das Haus", {"Haus": "a house"}, "Canada a house", "Canada a house"),
+    ],
+)
+def test_no_words_of_a_term_are_doubled(source, entries, translation, expected):
+    assert changed(translation, doubled_edits(terms(source, entries), translation)) == expected
+
+
+@pytest.mark.parametrize(
+    ("entries", "translation", "places", "expected"),
+    [
+        ({"cat": "Hund", "dog": "Katze"}, "Katze und Hund", [(0, 5), (10, 14)], "Hund und Katze"),
+        ({"cat": "Hund", "dog": "Katze"}, "Hund und Katze", [(0, 4), (9, 14)], "Hund und Katze"),
+        ({"cat": "Hund", "dog": "Katze"}, "Katze und Hund", [(10, 14), (0, 5)], "Katze und Hund"),
+        ({"cat": "Hund", "dog": "Katze"}, "Katze und Hund", [(0, 5), (0, 5)], "Katze und Hund"),
+    ],
+)
+def test_terms_that_stand_in_place_of_each_other_are_swapped(entries, translation, places, expected):
+    found = terms("cat and dog", entries)
+    edits = swapped_edits(
+        found, "cat and dog", translation, {term.start: place for term, place in zip(found, places, strict=True)}
+    )
+    assert changed(translation, edits) == expected
+
+
+def test_a_term_within_another_counts_once():
+    entries = {"battery": "Akku", "battery pack": "Akku Paket"}
+    for exact in (True, False):
+        found = terms("the battery pack and the battery", entries, exact)
+        missing = lacking(found, "die Akku Pakete und die Batterie" if not exact else "die Akku Paket und die Batterie")
+        assert [term.entry.source for term in missing] == ["battery"]
+        assert lacking(found, "die Akku Paket und der Akku") == []

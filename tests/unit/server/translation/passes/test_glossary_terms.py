@@ -162,3 +162,15 @@ def test_the_history_has_the_tokens_of_the_translation(words, translate):
 
 def test_a_language_without_spaces(translate):
     assert "手机" in translate("the phone works", {"phone": "手机"}).text
+
+
+@pytest.mark.parametrize(
+    ("text", "entries", "expected"),
+    [
+        ("yrettab and ecived", {"yrettab": "device", "ecived": "battery"}, "device dna battery"),
+        ("the batteries work", {"battery": "Akku"}, "eht Akku krow"),
+        ("the house works", {"house": "eht Haus"}, "eht Haus skrow"),
+    ],
+)
+def test_swapped_inflected_and_doubled_terms(translate, text, entries, expected):
+    assert translate(text, entries, exact=False).text == expected
