@@ -20,6 +20,8 @@ BLOCK = frozenset(
     "entry row".split()
 )
 """Elements of XHTML and DocBook that never format words."""
+PHRASES = frozenset("p h1 h2 h3 h4 h5 h6".split())
+"""Elements of XHTML that hold one text, even if all its words are in other elements."""
 BREAKS = frozenset({"br", "lb", "tab", "line-break", "newline"})
 """Empty elements of XHTML, TEI, OpenDocument and others between sentences or columns."""
 LINE_END = re.compile(r"&#(?:1[03]|[xX]0*[aAdD]);")
@@ -125,7 +127,7 @@ def _holding_texts(elements: Sequence[_Element]) -> set[int]:
         if parent is None or not (element.words or element.full):
             continue
         element.phrase = parent.phrase or parent.words
-        html_phrase = local in INLINE and (parent.signs or parent.phrase or parent.start.local in BLOCK)
+        html_phrase = local in INLINE and (parent.signs or parent.phrase or parent.start.local in PHRASES)
         if local in BLOCK:
             found.add(id(element))
         elif parent.words or html_phrase:
