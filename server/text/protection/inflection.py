@@ -20,6 +20,11 @@ _RULES = {
     language: tuple([(ending, form) for ending, _, form in [rule.strip().partition(":") for rule in rules.split("|")]])
     for language, rules in _ENDINGS.items()
 }
+_OF_ADJECTIVES = {"de": "m", "fr": "e"}
+_LETTERS = {
+    language: frozenset("".join([ending for ending, _ in rules])) | frozenset(_OF_ADJECTIVES.get(language, ""))
+    for language, rules in _RULES.items()
+}
 _UMLAUTS = (("äu", "au"), ("ä", "a"), ("ö", "o"), ("ü", "u"))
 
 
@@ -36,3 +41,13 @@ def dictionary_forms(word: str, language: str) -> list[str]:
             if (at := form.rfind(umlaut)) >= 0
         ]
     return [form for form in dict.fromkeys(forms) if len(form) >= _LEAST and form != word]
+
+
+def may_end(word: str, term: str, language: str) -> bool:
+    """Returns whether the letters at the end of a word in which it differs from a term are those of endings of a language:
+    "Apparats" is a form of "Apparat", and "Apparatik" is another word. In a language without rules any letters are."""
+    letters = _LETTERS.get(primary_subtag(language))
+    if letters is None:
+        return True
+    same = next((i for i, (one, other) in enumerate(zip(word, term, strict=False)) if one != other), len(term))
+    return letters.issuperset(word[same:])

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from server.text.offsets import edited
 from server.text.protection.find import ProtectedSpan
 from server.text.protection.glossary import Entry, TermIndex, TermMatch, term_key
+from server.text.protection.inflection import dictionary_forms, may_end
 from server.text.segmentation import Span
 
 Edit = tuple[int, int, str]
@@ -29,10 +30,10 @@ def with_translated_terms(text: str, terms: Sequence[TermMatch], spans: Sequence
     return edited(text, sorted(edits))[0] if edits else text
 
 
-def lacking(terms: Sequence[TermMatch], translation: str) -> list[TermMatch]:
-    """Returns the terms whose translation a translation lacks, in order."""
+def lacking(terms: Sequence[TermMatch], translation: str, language: str = "") -> list[TermMatch]:
+    """Returns the terms whose translation a translation in `language` lacks, in order."""
     found = Counter(term_key(match.entry.target) for match in _occurrences(terms, translation))
-    inflected = _inflected_targets(terms, translation)
+    inflected = _inflected_targets(terms, translation, language)
     result = []
     for term in terms:
         key = term_key(term.entry.target)
@@ -42,13 +43,13 @@ def lacking(terms: Sequence[TermMatch], translation: str) -> list[TermMatch]:
     return result
 
 
-def _inflected_targets(terms: Sequence[TermMatch], translation: str) -> set[str]:
+def _inflected_targets(terms: Sequence[TermMatch], translation: str, language: str) -> set[str]:
     """Returns the translations of terms that are not exact and that a translation has in any inflection. Longer ones come
     first; no word counts twice."""
     targets = {term.entry.target for term in terms if not term.entry.exact}
     result = set()
     for target in sorted(targets, key=len, reverse=True):
-        place = _inflected_place(translation, target)
+        place = _inflected_place(translation, target, language)
         if place is None and (same := TermIndex([Entry(target, target)], any_case=True).find(translation)):
             place = same[0].start, same[0].end
         if place:
@@ -154,19 +155,22 @@ def has_inflected(text: str, term: str) -> bool:
     return _inflected_place(text, term) is not None
 
 
-def _inflected_place(text: str, term: str) -> Span | None:
+def _inflected_place(text: str, term: str, language: str = "") -> Span | None:
     wanted = [_bare(word) for word in _WORD.findall(term)]
     words = [(found.span(), _bare(found[0])) for found in _WORD.finditer(text)]
     for i in range(len(words) - len(wanted) + 1 if wanted else 0):
         part = words[i : i + len(wanted)]
-        if all(_is_inflection(word, other) for (_, word), other in zip(part, wanted, strict=True)):
+        if all(_is_inflection(word, other, language) for (_, word), other in zip(part, wanted, strict=True)):
             return part[0][0][0], part[-1][0][1]
     return None
 
 
-def _is_inflection(word: str, term: str) -> bool:
+def _is_inflection(word: str, term: str, language: str) -> bool:
+    if term in dictionary_forms(word, language):
+        return True
     lost = 2 if len(term) >= _LONG else int(len(term) > 3 and term[-1] in "aeiou")
-    return word.startswith(term[: len(term) - lost]) and len(word) <= len(term) + _ENDING
+    longest = len(term) + _ENDING
+    return word.startswith(term[: len(term) - lost]) and len(word) <= longest and may_end(word, term, language)
 
 
 def _bare(word: str) -> str:

@@ -46,7 +46,7 @@ async def apply(context: SentenceContext, draft: Draft, forced: int = _FORCED) -
     terms = segment.terms
     if segment.masked.capitals:  # the model reads it in sentence case
         terms = tuple([replace(term, case="written") for term in terms])
-    missing = lacking(terms, draft.text)
+    missing = lacking(terms, draft.text, leg.target)
     failed: set[int] = set()
     for _ in range(forced):
         candidates = [term for term in missing if term.start not in failed]
@@ -58,7 +58,7 @@ async def apply(context: SentenceContext, draft: Draft, forced: int = _FORCED) -
         if len(prefix) + 1 >= leg.model.max_length:
             break
         other = await context.decode(segment, prefix=prefix)
-        if len(still := lacking(terms, other.text)) < len(missing):
+        if len(still := lacking(terms, other.text, leg.target)) < len(missing):
             draft, missing = other, still
         else:
             failed.add(term.start)
@@ -66,14 +66,14 @@ async def apply(context: SentenceContext, draft: Draft, forced: int = _FORCED) -
         if missing:
             edits = _replacements(draft, await _places(context, draft, missing), missing)
             draft = await _with_edits(context, draft, edits)
-            missing = lacking(terms, draft.text)  # a term may have been counted as a part of another
+            missing = lacking(terms, draft.text, leg.target)  # a term may have been counted as a part of another
     if len(terms) > 1 and in_other_order(terms, draft.text):
         places = await _places(context, draft, terms)
         draft = await _with_edits(context, draft, swapped_edits(terms, segment.text, draft.text, places))
     draft = await _with_edits(context, draft, doubled_edits(terms, draft.text))
     draft = await _with_edits(context, draft, case_edits(terms, segment.text, draft.text))
     best, *others = draft.answer.hypotheses
-    kept = [other for other in others if not lacking(terms, leg.model.tokenizer.decode(other.tokens))]
+    kept = [other for other in others if not lacking(terms, leg.model.tokenizer.decode(other.tokens), leg.target)]
     return replace(draft, answer=replace(draft.answer, hypotheses=(best, *kept)))
 
 

@@ -203,3 +203,23 @@ def test_a_term_within_another_counts_once():
         missing = lacking(found, "die Akku Pakete und die Batterie" if not exact else "die Akku Paket und die Batterie")
         assert [term.entry.source for term in missing] == ["battery"]
         assert lacking(found, "die Akku Paket und der Akku") == []
+
+
+@pytest.mark.parametrize(
+    ("language", "target", "translation", "present"),
+    [
+        ("de", "Apparat", "die Apparate", True),
+        ("de", "Apparat", "des Apparats", True),
+        ("de", "Apparat", "die Apparatik", False),
+        ("de", "großes Haus", "in den großen Häusern", True),
+        ("fr", "cheval", "les chevaux", True),
+        ("fr", "toutou", "les toutous", True),
+        ("fr", "toutou", "le toutouile", False),
+        ("es", "luz", "las luces", True),
+        ("es", "socio", "los socios", True),
+        ("es", "socio", "el sociolo", False),
+        ("fi", "talo", "talolla", True),
+    ],
+)
+def test_an_inflection_has_the_endings_of_the_language(language, target, translation, present):
+    assert (lacking(terms("a", {"a": target}, exact=False), translation, language) == []) is present
