@@ -138,6 +138,8 @@ class ModelFolder:
     first_tokens: dict[str, str] = field(default_factory=dict)
     formality: tuple[str, ...] = ()
     segment_length: int = 0
+    preference: int = 0
+    """Of several models with a language pair, one with a larger number is used."""
 
     def __post_init__(self) -> None:
         check_segment_length(self.segment_length, self.model.max_length)
@@ -184,6 +186,7 @@ class ModelFolder:
             **({"first_tokens": self.first_tokens} if self.first_tokens else {}),
             **({"formality": list(self.formality)} if self.formality else {}),
             **({"segment_length": self.segment_length} if self.segment_length else {}),
+            **({"preference": self.preference} if self.preference else {}),
             "tokenizer": asdict(self.tokenizer),
             **({"generation": asdict(self.generation)} if self.generation != Generation() else {}),
             "model": asdict(self.model),
@@ -226,6 +229,7 @@ def folder_of_fields(path: Path, fields: dict[str, Any]) -> ModelFolder:
             first_tokens=_pieces(fields, "first_tokens"),
             formality=tuple([str(language) for language in fields.get("formality", ())]),
             segment_length=fields.get("segment_length", 0),
+            preference=int(fields.get("preference", 0)),
             license=_text(fields, "license"),
             origin=_text(fields, "origin"),
             tokenizer=read_tokenizer_files(fields.get("tokenizer", {})),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import os
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 
 from server.errors import AttentiveError, ClientError, SettingsError
@@ -50,7 +51,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with single_blas_thread():
             parser = make_parser(words[0] if words else "")
-        arguments = parser.parse_args(words)
+        arguments, unknown = parser.parse_known_args(words)
+        if unknown:
+            parser.error(unrecognized(unknown, parser))
         status: int = arguments.run(arguments)
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -73,6 +76,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"attentive: {error.filename}: {error.strerror}.", file=sys.stderr)
         return 1
     return status
+
+
+def unrecognized(words: Sequence[str], parser: argparse.ArgumentParser) -> str:
+    """Returns the message about arguments that no command has, with the most similar flag."""
+    wrong = words[0].partition("=")[0]
+    near = difflib.get_close_matches(wrong, flags(parser), n=1) if wrong.startswith("-") else []
+    return f"unrecognized arguments: {' '.join(words)}" + (f"; did you mean {near[0]}?" if near else "")
+
+
+def flags(parser: argparse.ArgumentParser) -> Iterator[str]:
+    """Yields the flags of a parser and of its commands."""
+    for action in parser._actions:
+        yield from action.option_strings
+        for child in action.choices.values() if isinstance(action.choices, dict) else ():
+            yield from flags(child)
 
 
 def make_parser(first: str) -> argparse.ArgumentParser:

@@ -58,6 +58,11 @@ class Settings:
         "Without it they have the address that the client has connected to.",
     )
     weights: Path = setting(default_weights(), "Folder with one sub-folder per model, or a single model folder.")
+    prefer: str = setting(
+        "",
+        "Names of models, separated by commas: where several models have a language pair, the first of them is used. The others "
+        "follow by the `preference` in their config.json and by name.",
+    )
     firefox_models: str = setting(
         "https://storage.googleapis.com/moz-fx-translations-data--303e-prod-translations-data/db/models.json",
         "Address of Mozilla's list of Firefox's models, for `attentive pull firefox/en-de`.",
@@ -269,7 +274,8 @@ def add_flag(parser: argparse.ArgumentParser, owner: type, item: dataclasses.Fie
     choices = [choice for choice in get_args(kind) if isinstance(choice, str)]
     placeholder = "{" + ",".join(choices) + "}" if choices else PLACEHOLDERS.get(kind, item.name.upper())
     help = f"{item.metadata['help']} [{variable}default: {default_text(item.default)}]".replace("%", "%%")
-    parser.add_argument("--" + item.name.replace("_", "-"), dest=item.name, metavar=placeholder, help=help)
+    bare: dict[str, Any] = {"nargs": "?", "const": "true"} if kind is bool else {}
+    parser.add_argument("--" + item.name.replace("_", "-"), dest=item.name, metavar=placeholder, help=help, **bare)
 
 
 def default_text(default: Any) -> str:

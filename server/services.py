@@ -61,7 +61,8 @@ class Services:
         errors: dict[str, str] = {}
         if catalog is None:
             models, errors = find_models(settings.weights, settings.slots)
-            catalog = ModelCatalog(models)
+            catalog = ModelCatalog(models, comma_separated(settings.prefer))
+            catalog.check_order({model.name for model in models})
         workers = workers or WorkerPool(worker_options(settings), self.metrics.record_step)
         self.engine = EngineClient(workers, self.metrics, settings.model_bytes)
         kept = Bounds(settings.history_size, settings.history_bytes, settings.history_seconds)
@@ -151,6 +152,11 @@ class Services:
             "cache_shared_hits_total": cache.shared_hits if cache else 0,
             "cache_bytes": cache.bytes if cache else 0,
         }
+
+
+def comma_separated(text: str) -> list[str]:
+    """Returns the parts of a text between commas, without blanks."""
+    return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def default_options(settings: Settings, *, rerank: bool | None = None) -> DecodingOptions:

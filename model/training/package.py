@@ -67,6 +67,7 @@ def package(
         formality=_formality(recipe),
         generation=recipe.generation,
         segment_length=recipe.segment_length,
+        preference=recipe.preference,
     )
     # float16 halves the size of the folder.
     save_model(served, transformer.eval(), dtype=torch.float16, file_bytes=_FILE_BYTES)

@@ -116,6 +116,7 @@ class Recipe:
     vocabulary: VocabularyRecipe
     train: TrainRecipe
     segment_length: int = 0
+    preference: int = 0
     generation: Generation = Generation()
 
     @property
@@ -147,6 +148,7 @@ def load_recipe(path: Path, data: Path | None = None) -> Recipe:
         vocabulary=_section(VocabularyRecipe, table.get("vocabulary", {}), "vocabulary"),
         train=_section(TrainRecipe, table.get("train", {}), "train"),
         segment_length=table.get("segment_length", 0),
+        preference=table.get("preference", 0),
         generation=_section(Generation, table.get("generation", {}), "generation"),
     )
     _check_shape(recipe)

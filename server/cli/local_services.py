@@ -16,7 +16,8 @@ from server.services import Services
 from server.translation.catalog import ModelCatalog
 
 FLAGS = tuple(
-    "weights model_bytes device dtype isa threads slots shortlist prefill_tokens beam_size rerank log_level log_format".split()
+    "weights prefer model_bytes device dtype isa threads slots shortlist prefill_tokens beam_size rerank "
+    "log_level log_format".split()
 )
 """Settings that have an effect here. The limits of `attentive serve` do not apply."""
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import logging
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from server.text.language_id import resolve_language_code
 from server.text.languages import language_name
 from server.translation.types import Formality
 
+log = logging.getLogger(__name__)
 AUTO = "auto"
 NO_FORMALITY = (
     "Target language without forms of address: 'formality' is not supported for given 'target_lang'; prefer_more and "
@@ -59,6 +61,8 @@ class ServedModel:
     confidence: Confidence | None = None
     """None if the folder has no confidence.json for its weights."""
     segment_length: int = 0
+    preference: int = 0
+    """Of several models with a pair, one with a larger number comes first, after those that the operator prefers."""
 
     @property
     def key(self) -> str:
@@ -142,13 +146,19 @@ def _with_places_in(text: str, encoding: Encoding) -> Encoding:
 
 
 class ModelCatalog:
-    """Languages, pairs and routes of a set of models. If several models have a pair, the first by name is used.
+    """Languages, pairs and routes of a set of models. If several models have a pair, the first is used: in the order of the
+    names in `prefer`, then by their own preference, then by name.
 
     A pair without a model is translated through one pivot language, English if possible.
     """
 
-    def __init__(self, models: Iterable[ServedModel]) -> None:
-        self.models = tuple(sorted(models, key=lambda model: model.name))
+    def __init__(self, models: Iterable[ServedModel], prefer: Sequence[str] = ()) -> None:
+        self.prefer = tuple(prefer)
+        rank = {name: number for number, name in enumerate(self.prefer)}
+        self.models = tuple(
+            sorted(models, key=lambda model: (rank.get(model.name, len(rank)), -model.preference, model.name))
+        )
+        self._only: dict[str, ModelCatalog] = {}
         # Model -> source -> targets. A model of 200 languages shares one set; its 39,800 pairs are not listed.
         self._tables = [(model, targets_by_source(model.pairs)) for model in self.models]
         near: dict[str, frozenset[str]] = {}
@@ -218,6 +228,34 @@ class ModelCatalog:
         stated = [model.reranked_beam if options.rerank else model.beam_size for model in self.models]
         widest = options.with_defaults(max(stated, default=1))
         return dataclasses.replace(widest, rerank=False) if widest.beam_size == 1 and options.rerank else widest
+
+    def only(self, name: str) -> ModelCatalog:
+        """Returns the catalog of one model. Raises InvalidRequest for a name that no model has."""
+        if name not in self._only:
+            model = next((model for model in self.models if model.name == name), None)
+            if model is None:
+                names = ", ".join(model.name for model in self.models)
+                raise InvalidRequest(f"There is no model {printable_code(name)}; there are {names}.")
+            self._only[name] = ModelCatalog([model])
+        return self._only[name]
+
+    def serving(self, source: str, target: str) -> str | None:
+        """Returns the name of the model of a pair of served languages; None if none has it."""
+        model = self._direct(source, target)
+        return model.name if model else None
+
+    def served_pairs(self, model: ServedModel) -> Iterator[tuple[str, str]]:
+        """Yields the pairs for which a model is used, sorted."""
+        return (pair for pair in sorted(model.pairs) if self._direct(*pair) is model)
+
+    def check_order(self, names: Iterable[str]) -> None:
+        """Logs a warning for each of these models that is never used because others come first, and for unknown names in
+        `prefer`."""
+        for model in self.models:
+            if model.name in names and next(self.served_pairs(model), None) is None:
+                log.warning("model %s serves no language pair, as others come first; name it in --prefer", model.name)
+        for name in set(self.prefer).difference(model.name for model in self.models):
+            log.warning("--prefer names %s, and there is no such model", name)
 
     def knows_formality(self, target: str) -> bool:
         """Returns whether a model knows the forms of address of a target language."""

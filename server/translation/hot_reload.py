@@ -46,7 +46,7 @@ class ServedModels:
             old = self._translator.catalog
             before = {model.name: model for model in old.models}
             after = await self._load_changed(models, before, errors)
-            catalog = ModelCatalog(after.values())
+            catalog = ModelCatalog(after.values(), old.prefer)
             if catalog.sources != old.sources:
                 detector = LanguageDetector(catalog.sources)
                 await asyncio.to_thread(detector.load)
@@ -57,6 +57,7 @@ class ServedModels:
             for model in old.models:
                 if catalog.model(model.key) is None:
                     await self._engine.unload(model.key)
+            catalog.check_order(set(after) - set(before))
             return {
                 "added": sorted(set(after) - set(before)),
                 "replaced": sorted(name for name in set(after) & set(before) if after[name].key != before[name].key),

@@ -76,6 +76,7 @@ def read_model(folder: Path, slots: int = 0) -> ServedModel:
         bytes=weight_bytes(folder),  # before the confidence, whose log would name missing weights first
         confidence=read_confidence(folder),
         segment_length=read.segment_length,
+        preference=read.preference,
     )
 
 

@@ -130,7 +130,8 @@ class Translator:
         key = hash((request.client, request.source, request.target, request.texts, request.options))
         characters = sum(map(len, request.texts))
         catalog = self.catalog
-        searched = catalog.searched(request.source, request.target, request.options)
+        chosen = catalog if request.model is None else catalog.only(request.model)
+        searched = chosen.searched(request.source, request.target, request.options)
         beam = searched.beam_size
         cost = sentence.rows(request, searched) * estimated_tokens(request)
         document = characters > DOCUMENT_CHARACTERS or cost > DOCUMENT_COST or beam > DOCUMENT_ROWS
@@ -141,9 +142,9 @@ class Translator:
             try:
                 async with time_limit(request.deadline):
                     if characters > THREAD_CHARACTERS:
-                        texts = await asyncio.to_thread(prepare, request, catalog, self.detector)
+                        texts = await asyncio.to_thread(prepare, request, chosen, self.detector)
                     else:
-                        texts = prepare(request, catalog, self.detector)
+                        texts = prepare(request, chosen, self.detector)
                     document = (
                         document
                         or beam * sum([len(part.segments) for text in texts for part in text.segmented]) > DOCUMENT_ROWS

@@ -39,7 +39,7 @@ class TranslationRequest:
     not.
     `on_flag` says what happens to a sentence with one of the FAULTS: it is only marked, it is translated again with a
     wider beam and blocked n-grams, or it is replaced by its source. With `thorough` every sentence is checked for
-    omissions and gets its confidence.
+    omissions and gets its confidence. `model` is the name of the only model that is used.
     """
 
     texts: tuple[str, ...]
@@ -61,6 +61,7 @@ class TranslationRequest:
     formality_required: bool = False
     on_flag: OnFlag = "mark"
     thorough: bool = False
+    model: str | None = None
 
 
 @dataclass(slots=True)

@@ -18,7 +18,7 @@ from server.documents.formats import SUFFIXES
 from server.errors import Forbidden
 from server.text.language_id import DetectedLanguage
 from server.text.languages import language_name
-from server.translation.catalog import AUTO
+from server.translation.catalog import AUTO, ModelCatalog
 
 router = APIRouter(tags=["languages"], route_class=ParameterRoute)
 
@@ -32,14 +32,26 @@ class Language(Answer):
     code: str
     name: str
     targets: list[str] = Field(description="Languages that texts in this one can be translated into.")
+    models: dict[str, str] = Field(
+        description="Name of the model for each of these languages. One that is left out is reached through another language."
+    )
 
 
 @router.get("/languages", summary="List the languages that are served", response_model=list[Language])
 async def languages(request: Request) -> Response:
     catalog = services_of(request).translator.catalog
     return json_response(
-        [{**named(language), "targets": catalog.targets(language)} for language in catalog.sources],
+        [
+            {**named(source), "targets": catalog.targets(source), "models": models_of(catalog, source)}
+            for source in catalog.sources
+        ],
     )
+
+
+def models_of(catalog: ModelCatalog, source: str) -> dict[str, str]:
+    """Returns the name of the model for each target language that needs only one."""
+    names = {target: catalog.serving(source, target) for target in catalog.targets(source)}
+    return {target: name for target, name in names.items() if name}
 
 
 @router.post(

@@ -75,6 +75,7 @@ async def translate(request: Request, parameters: TranslateParameters) -> Respon
         glossary=await inline_or_stored(request, caller, parameters.glossary, parameters.source, parameters.target),
         localize_numbers=parameters.localize_numbers,
         on_flag=parameters.on_flag,
+        model=parameters.model,
         thorough=parameters.details or parameters.on_flag != "mark",
     )
     if parameters.stream or parameters.stream_tokens:

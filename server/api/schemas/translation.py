@@ -16,6 +16,7 @@ from server.api.schemas.base import (
     OptionalBool,
     OptionalFloat,
     OptionalInt,
+    OptionalText,
     Parameters,
     list_of_one,
     lower_case,
@@ -45,6 +46,11 @@ class TranslateParameters(Parameters):
     )
     alternatives: Annotated[int, Field(ge=0)] = Field(default=0, description="Largest number of further translations.")
     api_key: Key = None
+    model: OptionalText = Field(
+        default=None,
+        max_length=200,
+        description="Name of the model to use, as in `details.route`; without it, the first one for the languages is used.",
+    )
     beam_size: BeamSize = None
     length_penalty: LengthPenalty = None
     rerank: OptionalBool = Field(

@@ -89,3 +89,19 @@ def test_removed_settings_name_their_successor(name):
 def test_the_shortlist_was_a_switch(text, use):
     assert read(ATTENTIVE_SHORTLIST=text).shortlist == use
     assert read("--shortlist", text).shortlist == use
+
+
+@pytest.mark.parametrize(
+    ("words", "value"),
+    [
+        ([], False),
+        (["--key-required"], True),
+        (["--key-required", "--port", "1"], True),
+        (["--key-required=false"], False),
+    ]
+    + [(["--key-required", text], value) for text, value in (("true", True), ("1", True), ("off", False))],
+)
+def test_a_switch_may_have_no_value(words, value):
+    parser = argparse.ArgumentParser()
+    add_flags(parser)
+    assert Settings.read(parser.parse_args(words), {}).key_required is value

@@ -52,7 +52,8 @@ export function show(done, answer) {
   );
   $("output").lang = done.to;
   nameDetected();
-  $("route").textContent = answer.details.pivot ? say("via", nameInSentence(answer.details.pivot)) : "";
+  const via = answer.details.pivot ? [say("via", nameInSentence(answer.details.pivot))] : [];
+  $("route").textContent = [...via, ...new Set(route.map((step) => step.model))].join(" · ");
   $("warning").textContent = warning(done.text, sentences);
   $("warning").hidden = !$("warning").textContent;
   $("status").textContent = answer.translatedText.slice(0, 400);

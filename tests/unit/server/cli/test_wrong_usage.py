@@ -47,3 +47,22 @@ def test_the_sentence_says_what_is_wrong(tiny_weights, tmp_path, monkeypatch, ca
     error = capsys.readouterr().err
     assert said in error and error.count("\n") == 1
     assert (tmp_path / "text.txt").read_text() == "Hello"
+
+
+@pytest.mark.parametrize(
+    ("words", "near"),
+    [
+        (["serve", "--key-requird"], "--key-required"),
+        (["serve", "--ports", "8000"], "--port"),
+        (["serve", "--queue-tokns=3"], "--queue-tokens"),
+        (["models", "--jsno"], "--json"),
+        (["keys", "create", "Ann", "--wieght", "2"], "--weight"),
+        (["serve", "--no-such-thing-at-all"], None),
+    ],
+)
+def test_a_wrong_flag_gets_a_suggestion(capsys, words, near):
+    with pytest.raises(SystemExit, match="2"):
+        main(words)
+    error = capsys.readouterr().err
+    assert "unrecognized arguments" in error
+    assert (f"did you mean {near}?" in error) if near else ("did you mean" not in error)

@@ -35,6 +35,7 @@ OTHER = {
     "formality_required": True,
     "on_flag": "retry",
     "thorough": True,
+    "model": "toy",
 }
 """Another value of each field of a request that is in the keys."""
 OTHER_OPTIONS = {
