@@ -21,16 +21,8 @@ from server.translation.passes import (
 from server.translation.types import Sentence, TranslationRequest
 
 _MODULES = (
-    reranking,
-    first_letter,
-    masked_names,
-    glossary_terms,
-    protected_spans,
-    sentence_parts,
-    checks,
-    local_numbers,
-    retry,
-)
+    reranking, first_letter, masked_names, glossary_terms, protected_spans, sentence_parts, checks, local_numbers, retry,
+)  # fmt: skip
 PASSES: tuple[Pass, ...] = tuple([module.apply for module in _MODULES])
 """The passes in order. A new one is a file in `passes/` and a name here."""
 ROWS = (reranking.rows, checks.rows, retry.rows)

@@ -61,7 +61,8 @@ def models_of(catalog: ModelCatalog, source: str) -> dict[str, str]:
     responses=errors(*WORK),
 )
 async def detect(request: Request, parameters: DetectParameters) -> Response:
-    """The answer lists the candidates, the most probable first."""
+    """The answer lists the candidates, the most probable first. Where the text may be in a language that is not served, the first
+    one is the likeliest served language, with a confidence below 50."""
     services = services_of(request)
     check_texts((parameters.q,), services.settings)
     await enter(request, len(parameters.q), parameters.api_key)

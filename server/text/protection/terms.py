@@ -49,7 +49,7 @@ def _inflected_targets(terms: Sequence[TermMatch], translation: str, language: s
     targets = {term.entry.target for term in terms if not term.entry.exact}
     result = set()
     for target in sorted(targets, key=len, reverse=True):
-        place = _inflected_place(translation, target, language)
+        place = inflected_place(translation, target, language)
         if place is None and (same := TermIndex([Entry(target, target)], any_case=True).find(translation)):
             place = same[0].start, same[0].end
         if place:
@@ -150,12 +150,8 @@ def is_start(text: str, position: int) -> bool:
     return not any(character.isalnum() for character in text[:position])
 
 
-def has_inflected(text: str, term: str) -> bool:
-    """Returns whether a text contains a term in any inflection: each word may have another ending."""
-    return _inflected_place(text, term) is not None
-
-
-def _inflected_place(text: str, term: str, language: str = "") -> Span | None:
+def inflected_place(text: str, term: str, language: str = "") -> Span | None:
+    """Returns where a text contains a term in any inflection: each word may have another ending."""
     wanted = [_bare(word) for word in _WORD.findall(term)]
     words = [(found.span(), _bare(found[0])) for found in _WORD.finditer(text)]
     for i in range(len(words) - len(wanted) + 1 if wanted else 0):

@@ -8,7 +8,7 @@ import pytest
 
 from server.text.protection.glossary import Entry, TermIndex
 from server.text.protection.inflection import dictionary_forms
-from server.text.protection.terms import case_edits, doubled_edits, form, has_inflected, lacking, swapped_edits
+from server.text.protection.terms import case_edits, doubled_edits, form, inflected_place, lacking, swapped_edits
 
 
 def found(text: str, *terms: str, **options) -> list[str]:
@@ -92,9 +92,9 @@ def test_an_inflected_translation_is_left_alone_if_the_entry_is_not_exact():
     assert lacking(terms, "die Häuser") == []
     assert lacking(terms, "die Hausmeister")
     assert lacking(TermIndex([Entry("house", "Haus")]).find("the house"), "die Häuser")
-    assert has_inflected("in den großen Häusern", "großes Haus")
-    assert has_inflected("les chevaux", "cheval")
-    assert not has_inflected("die Haut", "Haus")
+    assert inflected_place("in den großen Häusern", "großes Haus")
+    assert inflected_place("les chevaux", "cheval")
+    assert not inflected_place("die Haut", "Haus")
 
 
 @pytest.mark.parametrize(
