@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from server.api.dependencies import enter, json_response, services_of
 from server.api.parameters import ParameterRoute
-from server.api.schemas.deepl import DeeplLanguagesParameters, DeeplResourceParameters, DeeplUsageParameters
+from server.api.schemas.deepl import DeeplLanguagesParameters, DeeplResourceParameters
 from server.glossaries.types import base_language
 from server.text.languages import language_name
 from server.translation.catalog import ModelCatalog
@@ -19,19 +19,9 @@ router = APIRouter(tags=["DeepL"], route_class=ParameterRoute)
 
 VARIANTS = {"en": ("EN-GB", "EN-US"), "pt": ("PT-PT", "PT-BR")}
 """Target languages that DeepL's clients accept only with a region."""
-SOURCE, TARGET = "needs_source_support", "needs_target_support"
-TRANSLATION = {
-    "auto_detection": (SOURCE,),
-    "formality": (TARGET,),
-    "glossary": (SOURCE, TARGET),
-    "tag_handling": (SOURCE, TARGET),
-}
-RESOURCES: dict[str, dict[str, tuple[str, ...]]] = {
-    "translate_text": TRANSLATION,
-    "translate_document": TRANSLATION,
-    "glossary": {},
-}
-"""The parts of DeepL's interface that are offered, their features, and the languages that must have each."""
+TRANSLATION = ("auto_detection", "formality", "glossary", "tag_handling")
+RESOURCES = {"translate_text": TRANSLATION, "translate_document": TRANSLATION, "glossary": ()}
+"""The parts of DeepL's interface that are offered, and their features."""
 
 
 @router.get("/v2/languages", summary="List languages")
@@ -59,41 +49,24 @@ async def languages_of_resource(request: Request, parameters: Annotated[DeeplRes
     """A resource that is not offered has no languages."""
     await enter(request, 0, parameters.auth_key)
     catalog = services_of(request).translator.catalog
-    if parameters.resource not in RESOURCES:
-        return json_response([])
     sources, targets = [code.upper() for code in catalog.sources], target_codes(catalog)
-    listed = []
-    for code in sorted({*sources, *targets}):
-        lacking = {
-            "auto_detection": code not in sources,
-            "formality": code not in targets or not catalog.knows_formality(catalog.target(code)),
-        }
-        base, dash, region = code.partition("-")
-        listed.append(
+    offered = parameters.resource in RESOURCES
+    return json_response(
+        [
             {
-                "lang": base.lower() + dash + (region.title() if len(region) == 4 else region),
+                "lang": bcp_47(code),
                 "name": name_of(code),
                 "usable_as_source": code in sources,
                 "usable_as_target": code in targets,
                 "status": "stable",
                 "features": {
-                    name: {"status": "stable"} for name in RESOURCES[parameters.resource] if not lacking.get(name)
+                    name: {"status": "stable"}
+                    for name in RESOURCES[parameters.resource]
+                    if (name != "auto_detection" or code in sources)
+                    and (name != "formality" or (code in targets and catalog.knows_formality(catalog.target(code))))
                 },
             }
-        )
-    return json_response(listed)
-
-
-@router.get("/v3/languages/resources", summary="List what is offered in some languages only")
-async def resources(request: Request, parameters: Annotated[DeeplUsageParameters, Query()]) -> Response:
-    await enter(request, 0, parameters.auth_key)
-    return json_response(
-        [
-            {
-                "name": name,
-                "features": [{"name": feature} | dict.fromkeys(needs, True) for feature, needs in features.items()],
-            }
-            for name, features in RESOURCES.items()
+            for code in (sorted({*sources, *targets}) if offered else ())
         ]
     )
 
@@ -111,6 +84,12 @@ def target_codes(catalog: ModelCatalog) -> list[str]:
     """Returns the target languages as DeepL's clients name them, in upper case and by region."""
     targets = sorted({target for source in catalog.sources for target in catalog.targets(source)})
     return [code for target in targets for code in VARIANTS.get(target.lower(), (target.upper(),))]
+
+
+def bcp_47(code: str) -> str:
+    """Returns a DeepL code as "en-GB" or "zh-Hans"."""
+    base, dash, part = code.partition("-")
+    return base.lower() + dash + (part.title() if len(part) == 4 else part.upper())
 
 
 def name_of(code: str) -> str:

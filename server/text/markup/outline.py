@@ -33,8 +33,8 @@ class _Element:
     """`words` and `signs` say whether the element has text of its own: with letters or digits, or any. `full` is the
     number of its children that hold words, and `phrase` says whether words stand beside it or beside an ancestor."""
 
-    start: Token
-    parent: _Element | None = None
+    tags: tuple[Token, Token]
+    parent: _Element = field(default=None, repr=False)  # type: ignore[assignment]  # of all but the document
     words: bool = False
     signs: bool = False
     full: int = 0
@@ -42,6 +42,10 @@ class _Element:
     splits: bool = False
     outermost: list[Token] = field(default_factory=list)
     """Of the document: tags, comments and processing instructions that are in no element."""
+
+    @property
+    def holds_words(self) -> bool:
+        return self.words or self.full > 0
 
     def add_text(self, token: Token) -> None:
         text = token.raw if token.kind == "cdata" else html.unescape(token.raw)
@@ -69,19 +73,13 @@ def mark_outline(
     if not document.words and document.full <= 1:  # nothing stands beside the root
         for token in document.outermost:
             token.splits = True
-    holding = _holding_texts(elements) if detect else set()
-    for element in reversed(elements):  # inner elements first
-        name = element.start.name.lower()
-        if (
-            name in splitting
-            or element.splits
-            or element.start.splits
-            or (id(element) in holding and name not in non_splitting)
-        ):
-            if element.parent is not None:
-                element.parent.splits = True
-            if (end := element.start.partner) is not None:
-                element.start.splits = end.splits = True
+    if detect:
+        _detect(elements, non_splitting)
+    for element in reversed(elements[1:]):  # inner elements first
+        if element.splits or element.tags[0].splits or element.tags[0].name.lower() in splitting:
+            for tag in element.tags:
+                tag.splits = True
+            element.parent.splits = True
     passage: list[Token] = []
     marks = 0
     for token in (*tokens, Token("cdata", "", splits=True)):
@@ -96,49 +94,44 @@ def mark_outline(
 
 def _elements(tokens: Sequence[Token]) -> list[_Element]:
     """Returns the elements in the order of their start tags. The first stands for the document."""
-    elements = [_Element(Token("start", ""))]
+    elements = [_Element((Token("start", ""), Token("end", "")))]
     current = elements[0]
     for token in tokens:
-        if current.parent is None and token.kind in ("start", "other"):
+        if current is elements[0] and token.kind in ("start", "other"):
             current.outermost.append(token)
         current.splits = current.splits or token.splits  # it must not be moved within a sentence
         if token.kind in ("text", "cdata"):
             current.add_text(token)
         elif token.kind == "start" and token.partner is not None:
-            current = _Element(token, current)
+            current = _Element((token, token.partner), current)
             elements.append(current)
         elif token.kind == "end" and token.partner is not None:
-            while current.parent is not None and current.start is not token.partner:
-                current = current.parent
-            if current.parent is not None:
-                current.parent.full += current.words or current.full > 0
-                current = current.parent
+            current.parent.full += current.holds_words
+            current = current.parent
     return elements
 
 
-def _holding_texts(elements: Sequence[_Element]) -> set[int]:
-    """Returns the elements that hold whole texts."""
+def _detect(elements: Sequence[_Element], non_splitting: frozenset[str]) -> None:
+    """Sets `splits` of the elements that hold whole texts."""
     votes: Counter[str] = Counter()
     alone: set[str] = set()
     """Names of elements that are the only one with words in their parent."""
-    found: set[int] = set()
-    for element in elements:
-        name, local, parent = element.start.name, element.start.local, element.parent
-        if parent is None or not (element.words or element.full):
-            continue
-        element.phrase = parent.phrase or parent.words
-        html_phrase = local in INLINE and (parent.signs or parent.phrase or parent.start.local in PHRASES)
+    candidates = [one for one in elements[1:] if one.holds_words and one.tags[0].name.lower() not in non_splitting]
+    for element in elements[1:]:
+        element.phrase = element.parent.phrase or element.parent.words
+    for element in candidates:
+        tag, parent = element.tags[0], element.parent
+        name, local = tag.name, tag.local
+        html_phrase = local in INLINE and (parent.signs or parent.phrase or parent.tags[0].local in PHRASES)
         if local in BLOCK:
-            found.add(id(element))
+            element.splits = True
         elif parent.words or html_phrase:
             votes[name] -= 1
         elif parent.full > 1:
             votes[name] += 1
-            found.add(id(element))
+            element.splits = True
         elif not parent.phrase:
             alone.add(name)
-    for element in elements:
-        name = element.start.name
-        if (element.words or element.full) and (votes[name] > 0 or (votes[name] == 0 and name in alone)):
-            found.add(id(element))
-    return found
+    for element in candidates:
+        name = element.tags[0].name
+        element.splits = element.splits or votes[name] > 0 or (votes[name] == 0 and name in alone)
