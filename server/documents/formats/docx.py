@@ -12,6 +12,8 @@ from server.documents.formats.xml_inline import Element
 
 CHOICES = frozenset(("checkbox", "comboBox", "date", "dropDownList", "picture", "docPartObj", "docPartList"))
 """Kinds of content controls whose content is not written by hand."""
+FIELD_DEPTH = 5
+"""Largest number of fields around one whose words are translated."""
 RANGES = ("bookmark", "commentRange", "perm")
 """Elements with "Start" and "End" in their names and the same id, around words."""
 
@@ -42,6 +44,7 @@ class WordParagraph(RunParagraph):
 
     def __init__(self, element: Element, tags: RunTags) -> None:
         self._w = tags.run[:-1]
+        self._fields_around = 0
         super().__init__(element, tags)
 
     def add_children(self, parent: Iterable[Element], top: bool) -> None:
@@ -126,15 +129,19 @@ class WordParagraph(RunParagraph):
             if depth == 1 and not middle and marks == ["separate"]:
                 middle = i
         instruction = "".join(text for run in field[:middle] for text in run.itertext(self._w + "instrText"))
-        if middle and depth > 0:
-            self.inline.atom(field[:middle])
-            self.add_children(field[middle:], top)
-        elif is_link(instruction) and self._marks(field[-1]) == ["end"]:
+        ends = depth <= 0
+        if not middle or self._fields_around > FIELD_DEPTH or (ends and not is_link(instruction)):
+            self.inline.atom(field)
+            return
+        self._fields_around += 1
+        if ends and self._marks(field[-1]) == ["end"]:
             number = self.inline.open_range(field[:middle], field[-1:])
             self.add_children(field[middle:-1], top=False)
             self.inline.close(number)
         else:
-            self.inline.atom(field)
+            self.inline.atom(field[:middle])
+            self.add_children(field[middle:], top)
+        self._fields_around -= 1
 
 
 def is_link(instruction: str) -> bool:

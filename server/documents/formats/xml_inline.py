@@ -209,7 +209,8 @@ def plain(markup: str) -> str:
 
 def append_text(parent: Element, text: str) -> None:
     """Adds text at the end of an element with mixed content."""
-    if len(parent):
-        parent[-1].tail = (parent[-1].tail or "") + text
+    last = next(parent.iterchildren(reversed=True), None)  # len(parent) would count all children
+    if last is not None:
+        last.tail = (last.tail or "") + text
     else:
         parent.text = (parent.text or "") + text
