@@ -7,11 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from lxml import etree
 
+from server.documents.formats.docx_data import is_choice
 from server.documents.formats.office import RunParagraph, RunTags
 from server.documents.formats.xml_inline import Element
 
-CHOICES = frozenset(("checkbox", "comboBox", "date", "dropDownList", "picture", "docPartObj", "docPartList"))
-"""Kinds of content controls whose content is not written by hand."""
 FIELD_DEPTH = 5
 """Largest number of fields around one whose words are translated."""
 RANGES = ("bookmark", "commentRange", "perm")
@@ -71,8 +70,7 @@ class WordParagraph(RunParagraph):
             return element if is_link(element.get(self._w + "instr", "")) else None
         if element.tag != self._w + "sdt":
             return super().content(element)
-        kinds = {etree.QName(kind).localname for kind in element.iterfind(f"{self._w}sdtPr/*")}
-        return element.find(self._w + "sdtContent") if kinds.isdisjoint(CHOICES) else None
+        return None if is_choice(element.iterfind(f"{self._w}sdtPr/*")) else element.find(self._w + "sdtContent")
 
     def shell(self, element: Element) -> tuple[Element, Element]:
         made, inner = super().shell(element)

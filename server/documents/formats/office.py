@@ -10,11 +10,13 @@ import copy
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Protocol
 
 from lxml import etree
 
 from server.documents.document import Document, has_words
+from server.documents.formats.docx_data import bound_values
 from server.documents.formats.package import prefixes
 from server.documents.formats.xml_inline import Element, Inline, parse_xml, plain, rebuild, write_xml
 from server.documents.zip_archive import Archive
@@ -53,9 +55,11 @@ def office_document(
     parts: Iterable[str],
     readers: Mapping[str, Callable[[Element], Paragraph]],
     kept: frozenset[str] = frozenset(),
+    data: Mapping[str, str] = MappingProxyType({}),
 ) -> Document:
     """Reads the paragraphs and the labels of these parts. `readers` reads a paragraph, by its tag. Texts in `kept` are not
-    translated."""
+    translated. `data` are the parts with the values of content controls, by their ids."""
+    stores = {id: parse_xml(archive.part(name)) for id, name in data.items()}
     roots = {name: parse_xml(archive.part(name)) for name in parts}
     translated_paragraphs: list[Element] = []
     texts: list[str] = []
@@ -66,7 +70,9 @@ def office_document(
             translated_paragraphs.append(element)
             texts.append(inline.html)
     labels = [
-        label for label in find_labels(roots.values()) if has_words(text_of(*label)) and text_of(*label) not in kept
+        label
+        for label in [*find_labels(roots.values()), *bound_values(roots.values(), stores)]
+        if has_words(text_of(*label)) and text_of(*label) not in kept
     ]
 
     def write(translations: Sequence[str]) -> bytes:
@@ -79,7 +85,9 @@ def office_document(
         # moved.
         for element, text in zip(reversed(translated_paragraphs), reversed(translations[: len(texts)]), strict=True):
             readers[element.tag](element).fill(text)
-        return archive.replaced({name: write_xml(root) for name, root in roots.items()})
+        changed = {element.getroottree().getroot() for element, _ in labels}
+        written = roots | {name: stores[id] for id, name in data.items() if stores[id] in changed}
+        return archive.replaced({name: write_xml(root) for name, root in written.items()})
 
     return Document((*texts, *(escape(text_of(*label)) for label in labels)), "html", write)
 

@@ -9,6 +9,7 @@ from functools import partial
 
 from server.documents.document import Document
 from server.documents.formats.docx import WordParagraph, word_tags
+from server.documents.formats.docx_data import stores_by_id
 from server.documents.formats.office import Paragraph, RunParagraph, RunTags, office_document
 from server.documents.formats.package import parts_by_kind, prefixes
 from server.documents.formats.xml_inline import Element, parse_xml
@@ -54,7 +55,9 @@ PARAGRAPHS: dict[str, Callable[[Element], Paragraph]] = {
 def read_word(data: bytes, target: str) -> Document:
     """Reads a .docx file. Raises InvalidRequest or PayloadTooLarge."""
     archive = Archive(data)
-    return office_document(archive, parts_by_kind(archive, "document", KINDS), PARAGRAPHS)
+    parts = parts_by_kind(archive, "document", KINDS | {"customXml"})
+    with_text = [part for part, kind in parts.items() if kind != "customXml"]
+    return office_document(archive, with_text, PARAGRAPHS, data=stores_by_id(archive, parts))
 
 
 def read_slides(data: bytes, target: str) -> Document:

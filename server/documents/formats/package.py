@@ -4,6 +4,7 @@ names."""
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Iterator, Mapping
 from urllib.parse import unquote
 
 from lxml import etree
@@ -34,22 +35,30 @@ def parts_by_kind(archive: Archive, main: str, kinds: frozenset[str]) -> dict[st
     parts: dict[str, str] = {}
     sources = [""]
     while sources:
-        folder, _, file = sources.pop().rpartition("/")
-        relationships = names.get(compared(f"{folder}/_rels/{file}.rels"))
-        if relationships is None:
-            continue
-        expected = {*kinds, *FOLLOWED} if file else {"officeDocument", "core-properties"}
-        for relationship in parse_xml(archive.part(relationships)).iter("{*}Relationship"):
-            kind = relationship.get("Type", "").rpartition("/")[2]
-            target = posixpath.normpath(posixpath.join("/", folder, unquote(relationship.get("Target", ""))))
-            part = names.get(compared(target))
-            if part and part not in parts and kind in expected and relationship.get("TargetMode") != "External":
+        source = sources.pop()
+        expected = {*kinds, *FOLLOWED} if source else {"officeDocument", "core-properties"}
+        for part, kind in related(archive, names, source):
+            if part not in parts and kind in expected:
                 parts[part] = kind
                 sources.append(part)
     mains = [part for part, kind in parts.items() if kind == "officeDocument"]
     if not mains or etree.QName(parse_xml(archive.part(mains[0]))).localname != main:
         raise InvalidRequest("The file is damaged, or its name does not say what it is: a part of it is missing.")
     return {name: parts[name] for name in archive.names if name in parts}
+
+
+def related(archive: Archive, names: Mapping[str, str], source: str) -> Iterator[tuple[str, str]]:
+    """Yields the parts to which a part, or the package itself (""), has relationships, with their kinds. `names` are those of
+    the archive by `compared`."""
+    folder, _, file = source.rpartition("/")
+    relationships = names.get(compared(f"{folder}/_rels/{file}.rels"))
+    if relationships is None:
+        return
+    for relationship in parse_xml(archive.part(relationships)).iter("{*}Relationship"):
+        target = posixpath.normpath(posixpath.join("/", folder, unquote(relationship.get("Target", ""))))
+        part = names.get(compared(target))
+        if part and relationship.get("TargetMode") != "External":
+            yield part, relationship.get("Type", "").rpartition("/")[2]
 
 
 def compared(name: str) -> str:

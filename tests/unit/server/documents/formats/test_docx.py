@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import zipfile
 
 import docx
 import pytest
@@ -11,7 +12,7 @@ from lxml import etree
 
 from server.documents.reader_process import read_document
 from server.errors import InvalidRequest
-from tests.support.texts.document_files import change, part, word_body, word_file
+from tests.support.texts.document_files import change, package, part, word_body, word_file
 
 
 def test_word_files_keep_the_formatting_of_words():
@@ -120,6 +121,34 @@ def test_elements_around_words_stay_around_them(inner):
     before = re.sub("<w:t[^>]*>", "<w:t>", part(data, "word/document.xml"))
     after = re.sub("<w:t[^>]*>|(?<=</w:r>)\n", "<w:t>", part(change("a.docx", data), "word/document.xml"))
     assert after.partition("?>\n")[2] == re.sub("(?<=<w:t>)[^<]*", lambda words: words[0].upper(), before)
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "expected"),
+    [
+        ("/n:a[1]/n:b[1]", "text", "MY VALUE"),
+        ("/n:a/n:b", "richText", "MY VALUE"),
+        ("/n:a/n:b", "dropDownList", "my value"),
+        ("//n:b[string-length(.) > 1]", "text", "my value"),
+        ("/q:a/q:b", "text", "my value"),
+    ],
+)
+def test_the_value_that_a_control_shows_is_translated_where_it_is_kept(path, kind, expected):
+    binding = f'<w:dataBinding w:prefixMappings="xmlns:n=\'urn:n\'" w:xpath="{path}" w:storeItemID="{{AB-1}}"/>'
+    control = f"<w:sdt><w:sdtPr>{binding}<w:{kind}/></w:sdtPr><w:sdtContent>{run('my value')}</w:sdtContent></w:sdt>"
+    with zipfile.ZipFile(io.BytesIO(word_body(f"<w:p>{control}</w:p>"))) as entries:
+        body = entries.read("word/document.xml")
+    link = '<Relationships><Relationship Type="x/customXmlProps" Target="p.xml"/></Relationships>'
+    other = '<a xmlns="urn:n" ><b>my value</b></a>'
+    parts = {
+        "word/document.xml": body,
+        "customXml:data/one.xml": '<a xmlns="urn:n"><b>my value</b></a>',
+        "customXml:data/two.xml": other,
+        "ignored:data/_rels/one.xml.rels": link,
+        "ignored:data/p.xml": '<i xmlns:d="urn:d" d:itemID="{ab-1}"/>',
+    }
+    made = change("a.docx", package("word/document.xml", parts))
+    assert f"<b>{expected}</b>" in part(made, "data/one.xml") and part(made, "data/two.xml") == other
 
 
 def test_marks_that_overlap_or_end_elsewhere_stay_at_their_place():
