@@ -91,8 +91,11 @@ def doubled_edits(terms: Sequence[TermMatch], translation: str) -> list[Edit]:
         )
         if (start, end) == (found.start, found.end) or start < done:
             continue
-        if len(words) > 1 or written[key] > wanted[key]:
-            written[key] -= len(words) == 1
+        beside = [
+            term_key(other.entry.target) for other in occurrences if other is not found and start <= other.start < end
+        ]
+        if all(written[other] > wanted[other] for other in (beside if len(words) > 1 else [key])):
+            written.subtract([key] if len(words) == 1 else beside)
             edits.append((start, end, translation[found.start : found.end]))
     return edits
 

@@ -47,6 +47,7 @@ async def apply(context: SentenceContext, draft: Draft, forced: int = _FORCED) -
     if segment.masked.capitals:  # the model reads it in sentence case
         terms = tuple([replace(term, case="written") for term in terms])
     missing = lacking(terms, draft.text, leg.target)
+    first, at_first = draft, missing
     failed: set[int] = set()
     for _ in range(forced):
         candidates = [term for term in missing if term.start not in failed]
@@ -67,6 +68,12 @@ async def apply(context: SentenceContext, draft: Draft, forced: int = _FORCED) -
             edits = _replacements(draft, await _places(context, draft, missing), missing)
             draft = await _with_edits(context, draft, edits)
             missing = lacking(terms, draft.text, leg.target)  # a term may have been counted as a part of another
+    if (
+        missing
+    ):  # a term that is a word of the source may be aligned to that word, so all are put where they were missing
+        edits = _replacements(first, await _places(context, first, at_first), at_first)
+        other = await _with_edits(context, first, edits)
+        draft = other if len(lacking(terms, other.text, leg.target)) < len(missing) else draft
     if len(terms) > 1 and in_other_order(terms, draft.text):
         places = await _places(context, draft, terms)
         draft = await _with_edits(context, draft, swapped_edits(terms, segment.text, draft.text, places))

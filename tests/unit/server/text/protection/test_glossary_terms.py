@@ -169,6 +169,7 @@ def changed(text: str, edits) -> str:
         ("the UN", {"UN": "die Vereinten Nationen"}, "die die Vereinten Nationen", "die Vereinten Nationen"),
         ("a b", {"a": "in der Stadt"}, "er ist in der in der Stadt", "er ist in der Stadt"),
         ("a b", {"a": "Haus der Kunst"}, "im Haus der Kunst der Kunst", "im Haus der Kunst"),
+        ("a b", {"a": "Ding", "b": "Ding Zeug"}, "Ding Ding Zeug", "Ding Ding Zeug"),
         ("Bora Bora", {"Bora": "Bora"}, "Bora Bora", "Bora Bora"),
         ("a, a", {"a": "ja"}, "ja, ja", "ja, ja"),
         ("das Haus", {"Haus": "the house"}, "see the house", "see the house"),
