@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from itertools import pairwise
 
 from server.text.segmentation import Span
 
@@ -21,6 +22,8 @@ _DIGIT = re.compile(r"\d")
 _DIGITS = re.compile(r"\d(?:[.,'’]?\d)*")
 _SEPARATORS = re.compile(r"[.,'’]")
 _GROUPS = re.compile(r"(?<![\d.,])\d{1,3}(?:[\u00a0\u202f ]\d{3})+(?!\d)")
+_ROMAN = re.compile(r"(?<!\w)[IVXLCDM]+(?![A-Z\d_])")
+_VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
 _OFTEN_A_WORD = 12
 """Numbers up to this one are often written as words."""
 _LETTERS_OF_A_UNIT = 2
@@ -46,7 +49,7 @@ def same_numbers(source: str, target: str) -> bool:
         return True
     spans = find_numbers(source)
     given, found = number_values(source), number_values(target)
-    if found - given:
+    if (further := found - given) and further - Counter(map(_roman_value, _ROMAN.findall(source))):
         return False
     written = [source[start:end] for start, end in spans]
     missing = (number_values("; ".join(written)) & given) - found
@@ -55,6 +58,12 @@ def same_numbers(source: str, target: str) -> bool:
     return all(
         value in small and value.isdigit() and len(value) < 3 and int(value) <= _OFTEN_A_WORD for value in missing
     )
+
+
+def _roman_value(numeral: str) -> str:
+    """Returns the value of a Roman numeral: siglo XIX is the 19th century."""
+    values = [_VALUES[letter] for letter in numeral]
+    return str(sum(value if value >= after else -value for value, after in pairwise([*values, 0])))
 
 
 def _plain(number: str) -> str:

@@ -23,7 +23,7 @@ EMOJI = re.compile(
     "[\U0001f000-\U0001faff\u2190-\u21ff\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\ufe0f\u20e3\u200d\U000e0020-\U000e007f]+"
 )
 WORD = re.compile(r"\w+")
-_OF_PROGRAMS = re.compile(r"[\\^`{|}~<>_*]")
+_OF_PROGRAMS = re.compile(r"[\\^`{|}~<>_*†‡]")
 _SIGN = (
     r"[\\^`{|}~<>_*\u00a2-\u00a7\u00a9\u00ac\u00ae-\u00b1\u00b6\u00d7\u00f7\u2020\u2021\u2030-\u2034\u20a0-\u20cf\u2100-\u214f"
     "\u2200-\u22ff\u2500-\u25ff\u27c0-\u27ef\u2800-\u28ff\u2900-\u2aff]"
@@ -61,8 +61,8 @@ _AROUND = "\"'([{<.,;:!?)]}>*-"
 _CODE = re.compile(r"(?=.*\d)(?:.*[A-Za-zµμΩ°]|.*\d:|.*:\d|\d+(?:[.-]\d+){2,}$|.*\d\.\d+/)|\d+/\d+$|.*[^\W_]_+[^\W_]")
 """Letters and digits, ratios and times, versions, serials and dates."""
 _CAPITALS = re.compile(r"[IVXLCDM]{2,}(?![\w-])")
-_ROMAN = re.compile(r"M{0,3}(?:C[MD]|D?C{0,3})(?:X[CL]|L?X{0,3})(?:I[XV]|V?I{0,3})")
-_NO_ROMAN = re.compile(r"(?:[\w-]|War |siglos? )$")
+_ROMAN = re.compile(r"(?=[IVX]{2}$|...)M{0,3}(?:C[MD]|D?C{0,3})(?:X[CL]|L?X{0,3})(?:I[XV]|V?I{0,3})")
+_NO_ROMAN = re.compile(r"(?:[\w:-]|War |siglos? )$")
 """Before Roman numerals that are translated: World War II, siglo XIX."""
 _SYMBOLS = re.compile(r"(?<!\S)(?:[^\w\s]|_){2,}(?!\S)")
 """Words of signs: =>, ^_^, (╯°□°)╯."""
@@ -72,6 +72,8 @@ _ORDINARY = re.compile(
     r"|\d{1,3}(?:[.,]\d{3})+[.,]?\d*|[A-Z]{0,3}[$€£¥].*|.*\(.*",
 )
 """Words and numbers that are translated: 21st, 1990s, 20-year-old, 6pm, US$5m."""
+_GROUPS = re.compile(r"(?<![\w:])\w{1,20}(?::{1,2}\w{1,20}){2,20}(?![\w:])")
+"""Groups with colons between them: AA:BB:CC:DD:EE:FF."""
 _COLON = re.compile(r"\d:\d")
 DIGIT = re.compile(r"\d")
 LONG = re.compile(r"\S{40}")
@@ -82,10 +84,6 @@ def copied_spans(text: str) -> list[ProtectedSpan]:
     found: list[ProtectedSpan] = []
     if SIGN.search(text):
         found += [ProtectedSpan(*match.span(), "point") for match in _SYMBOLS.finditer(text) if SIGN.search(match[0])]
-    for match in _CAPITALS.finditer(text):
-        before = text[max(0, match.start() - 7) : match.start()]
-        if _ROMAN.fullmatch(match[0]) and not _NO_ROMAN.search(before):
-            found.append(ProtectedSpan(*match.span(), "word"))
     if not text.isascii():
         found += [ProtectedSpan(*match.span(), "point") for match in EMOJI.finditer(text)]
         if RAISED.search(text):
@@ -93,10 +91,16 @@ def copied_spans(text: str) -> list[ProtectedSpan]:
         if MARK.search(text):
             words = _MARKED_WORD.finditer(text)
             found += [ProtectedSpan(*word.span(), "word") for word in words if MARK.search(normalize("NFC", word[0]))]
+    if ":" in text:
+        found += [ProtectedSpan(*match.span(), "word") for match in _GROUPS.finditer(text)]
     if may_hold_name(text):
         found += [ProtectedSpan(*match.span(), "number") for match in MEASURE.finditer(text)]
         found += code_spans(text)
         found += [ProtectedSpan(*match.span(), "word") for match in NAME.finditer(text)]
+    for match in _CAPITALS.finditer(text) if not text.isupper() else ():
+        before = text[max(0, match.start() - 7) : match.start()]
+        if _ROMAN.fullmatch(match[0]) and not _NO_ROMAN.search(before):
+            found.append(ProtectedSpan(*match.span(), "word"))
     return without_overlaps(found)
 
 

@@ -29,7 +29,7 @@ def _kinds() -> Iterator[str]:
 
 KIND = re.compile(rf"(?=[%{{$<&`\\#\[\]*~/@:;=_'.!|¦›·•>])(?:{'|'.join(_kinds())})", re.IGNORECASE | re.DOTALL)
 PATH = re.compile(
-    r"(?<!\w)(?:[a-z]:|\\\\[\w.-]+)\\(?:[\w.$-]+\\)*[\w.$-]*\w|(?<![\w./-])(?:[\w.-]+/)+[\w-]+\.[a-z]\w{0,4}(?!\w)",
+    r"(?<!\w)(?:[a-z]:|\\\\[\w.-]+)\\(?:[\w.$-]+\\)*[\w.$-]*\w|(?<![\w./-])(?:[\w.-]+/)+[\w-]+\.[a-z]\w{0,4}(?!\w|\.\w)",
     re.I,
 )
 """Paths that begin with a word."""

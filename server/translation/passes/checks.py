@@ -21,6 +21,7 @@ from server.text.translation_checks import ends_early, is_copied, may_repeat, or
 from server.translation.alignment import sentence_attention
 from server.translation.catalog import Leg
 from server.translation.context import Draft, SentenceContext
+from server.translation.preparation import Segment
 from server.translation.types import FAULTS, Flag, TranslationRequest
 
 SHORT = -0.7
@@ -55,7 +56,7 @@ async def apply(context: SentenceContext, draft: Draft) -> Draft:
         flags.add("repetition")
     if language := _wrong_language(context, source, target):
         flags.add(language)
-    if lost_numbers(source, target):
+    if not segment.messages and lost_numbers(*[_without_spans(context.segment, text) for text in (source, target)]):
         flags.add("number")
     if not (limits and context.request.thorough):
         return replace(draft, flags=frozenset(flags)) if len(flags) > len(draft.flags) else draft
@@ -64,6 +65,13 @@ async def apply(context: SentenceContext, draft: Draft) -> Draft:
         flags.add("omission")
     confidence = limits.confidence(best.token_scores, len(segment.ids), bool(flags & FAULTS))
     return replace(draft, flags=frozenset(flags), confidence=confidence)
+
+
+def _without_spans(segment: Segment, text: str) -> str:
+    """Returns the text of a segment, or its translation, without the protected spans."""
+    for span in segment.spans:
+        text = text.replace(span.written or segment.text[span.start : span.end], " ")
+    return text
 
 
 def _loops(target: Sequence[int], source: Sequence[int]) -> bool:

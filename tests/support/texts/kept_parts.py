@@ -35,7 +35,7 @@ class KeptParts:
             for character in written
             if not given[character] and not (character.isascii() and character.isalnum()) and character not in _WRITTEN
         ]
-        if _SPACED_COLON.search(answer) and not _SPACED_COLON.search(self.text):
+        if _SPACED_COLON.search(answer) and not re.search(r":\s", self.text):
             broken.append("space at a colon")
         if self.kind == "icu" and not self._frame().fullmatch(answer):
             broken.append("frame of the message")

@@ -45,6 +45,8 @@ def test_numbers_are_found_outside_words(text: str, expected: list[str]) -> None
         ("on 03/05/2021", "am 3. 5. 2021", True),
         ("the A4", "die Straße", True),
         ("nothing", "nichts 7", True),
+        ("En el siglo XIX había 3 casas", "3 houses in the 19th century", True),
+        ("En el siglo XIX había 3 casas", "3 houses in the 18th century", False),
         ("I have 0 books.", "Ich habe 00 Bücher.", False),
         ("I have 5 books.", "Ich habe 5 5 Bücher.", False),
         ("I have 2 books.", "Ich habe 2 Bücher und 3 Hefte.", False),

@@ -78,6 +78,8 @@ def test_a_lost_number_has_a_flag():
     translation, metrics = translate(WritingEngine("Das Haus hat 12 Zimmer."), "The house has 120 rooms.")
     assert translation.legs[0].sentences[0].flags >= {"number"}
     assert 'attentive_sentences_flagged_total{reason="number"} 1.0' in metrics
+    translation, _ = translate(WritingEngine("Klicke hier"), "Click <0>here</0> {1}st")
+    assert "number" not in translation.legs[0].sentences[0].flags
 
 
 def test_a_target_that_reaches_the_length_limit_is_truncated():
@@ -90,7 +92,7 @@ def test_an_empty_translation_is_a_copy():
     assert translation.text == TEXT and translation.legs[0].sentences[0].flags == {"copied"}
 
 
-@pytest.mark.parametrize("text", ["42", "Berlin", "https://example.org", "{name}", "OK!", "Tom"])
+@pytest.mark.parametrize("text", ["42", "Berlin", "https://example.org/1", "{name}", "OK!", "Tom"])
 def test_what_a_translation_repeats_has_no_flag(text):
     translation, _ = translate(WritingEngine(text), text, thorough=True)
     assert not any(sentence.flags for sentence in translation.legs[0].sentences)
