@@ -19,7 +19,7 @@ INLINE = frozenset(
     "a abbr acronym b bdi bdo big cite data del dfn em font i ins label mark q rb rp rt ruby s small span strike strong "
     "sub sup time tt u".split()
 )
-"""Elements that stay within a passage, around their words."""
+"""Elements that stay within a passage, around their words; so do those with a number as their name (`<0>...</0>`)."""
 ATOMS = frozenset("code kbd samp var math svg audio video canvas object".split())
 """Elements within a sentence that are moved like a word. Their content is not translated."""
 POINTS = frozenset({"img", "wbr", ""})
@@ -128,7 +128,7 @@ class _PassageBuilder:
                 if token.name not in ATOMS | INLINE or not self._has_room:
                     yield from self._end_passage()
                 self.skipped_element, self.skip_depth, self.skipped = token.name, 1, [token.raw]
-            elif token.name in INLINE and self._has_room:
+            elif (token.name in INLINE or token.name.isdecimal()) and self._has_room:
                 self._add_inline_tag(token)
             elif token.name in POINTS and self._has_room:
                 self._add_point(token.raw)

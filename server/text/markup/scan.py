@@ -15,7 +15,7 @@ OPAQUE = frozenset("script style textarea template noscript iframe pre".split())
 VOID = frozenset("area base br col embed hr img input link meta param source track wbr".split())
 """Elements that have no end tag."""
 
-NAME = re.compile(r"</?([a-zA-Z][^\s/>]*)")
+NAME = re.compile(r"</?([a-zA-Z][^\s/>]*|\d+(?=\s*/?>))")
 QUOTE_OR_END = re.compile(r"[\"'>]")
 BROKEN_TAGS = 100
 """Number of tags with unbalanced quotes after which quotes are ignored, so that scanning takes linear time."""

@@ -14,6 +14,8 @@ from server.text.markup.passages import MARKS_LIMIT, parse_passages
 from server.text.markup.transfer import project_marks, with_marks
 
 TAGS = [
+    "<0>",
+    "</0>",
     "<b>",
     "</b>",
     "<i class='x>y'>",
