@@ -45,7 +45,7 @@ numeric: install-dev
 SANITIZED := tests/unit/model/backends/cpu/test_engine.py tests/unit/model/backends/cpu/test_backend.py \
 	tests/unit/model/backends/cpu/test_attention_capture.py
 sanitize: install-dev
-	LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libubsan.so)" ASAN_OPTIONS=detect_leaks=0 \
+	LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libubsan.so)" ASAN_OPTIONS=detect_leaks=0:quarantine_size_mb=16 \
 		UBSAN_OPTIONS=halt_on_error=1 $(BIN)/python -m pytest --sanitize address,undefined $(PYTEST_ARGS) $(SANITIZED)
 	LD_PRELOAD=$$(g++ -print-file-name=libtsan.so) TSAN_OPTIONS=ignore_noninstrumented_modules=1:halt_on_error=1 \
 		$(BIN)/python -m pytest --sanitize thread $(PYTEST_ARGS) $(SANITIZED)
