@@ -185,6 +185,14 @@ class Admission:
         queue.add(caller, weight, cost, now)
         return Permit(lambda succeeded: queue.remove(caller, cost, self.clock(), succeeded))
 
+    def refuse_early(self, cost: int, caller: str | None, key: int) -> None:
+        """Raises Overloaded for a short request of about `cost` units that `admit` would reject, before more is known of it."""
+        queue, now = self._short, self.clock()
+        if queue.units and not queue.invitations.is_due(key, now):
+            excess = self._excess(queue, cost, caller, 1.0, UNINVITED_SHARE if queue.invitations else 1.0)
+            if excess > 0:
+                raise Overloaded(self._message, self._invite(queue, excess, cost, caller, key, now))
+
     def _invite(self, queue: Queue, excess: float, cost: int, caller: str | None, key: int | None, now: float) -> int:
         """Returns the whole seconds after which a request that does not fit may return, and remembers them by its key."""
         invitations = queue.invitations

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 LATE_SECONDS = 2.0
 """A request has returned in time so long after the moment of its invitation."""
 LIMIT = 10_000
-"""Most invitations that are remembered; the oldest are forgotten first."""
+"""Most invitations that are remembered; further ones are told, and not preferred when they return."""
 WEIGHT = 1 / 64
 """Weight of one invitation in the measured share of those that return."""
 
@@ -58,9 +58,9 @@ class Invitations:
         return min(self.returning * self._total, own)
 
     def add(self, key: int, moment: float, units: int, caller: str | None) -> None:
-        """Remembers that a request is invited."""
+        """Remembers that a request is invited, if there is room."""
         if len(self._by_key) >= LIMIT:
-            self._forget(next(iter(self._by_key)))
+            return
         self._by_key[key] = Invitation(moment, units, caller)
         self._units[caller] += units
         self._total += units

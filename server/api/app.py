@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from server.api.compat import deepl, deepl_documents, deepl_glossaries, deepl_languages, google
+from server.api.early_refusal import EarlyRefusal
 from server.api.errors import error_response
 from server.api.middleware.body import RequestBody
 from server.api.middleware.request_log import RequestLog
@@ -72,7 +73,8 @@ def create_app(settings: Settings, services: Services | None = None) -> FastAPI:
     for kind in (AttentiveError, HTTPException, RequestValidationError):
         app.add_exception_handler(kind, handle)
     # From the innermost to the outermost.
-    app.add_middleware(RequestBody, limit=settings.body_bytes)
+    route = next(route for route in translate.router.routes if getattr(route, "name", "") == "translate")
+    app.add_middleware(RequestBody, limit=settings.body_bytes, check=EarlyRefusal(services, route))
     app.add_middleware(
         CORSMiddleware,
         allow_origins=[origin.strip() for origin in settings.cors_origins.split(",") if origin.strip()],

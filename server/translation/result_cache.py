@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from server.store.redis import RedisStore  # the client of Redis is an extra
 
 log = logging.getLogger(__name__)
-NOT_KEYED = frozenset({"texts", "client", "weight", "deadline", "remember", "storage"})
+NOT_KEYED = frozenset({"texts", "client", "weight", "deadline", "remember", "storage", "key"})
 """Fields that do not change the translation of a text."""
 _SPECIAL = frozenset({"accepted", "glossary"})
 """Fields of which only a part, or something made of them, is in the key."""
@@ -42,6 +42,7 @@ _plain_values = attrgetter(
 )
 _ENTRY, _SENTENCE, _NUMBER = 700, 300, 40
 """Bytes of an entry without its sentences, of a sentence with its hypotheses, and of a number in a tuple."""
+NOTED = 50_000
 NAME = "cache"
 LARGEST, UNWRITTEN = 1_000_000, 16_000_000
 """Bytes of JSON of a translation, and of those that wait to be written to Redis, beyond which they are not shared."""
@@ -66,12 +67,23 @@ class ResultCache:
         self.bytes = 0
         self._server = (server_version(), *[getattr(settings, name) for name in KEYED_SETTINGS])
         self._limit, self._seconds, self._clock = settings.cache_bytes, settings.cache_seconds, clock
+        self._answered: set[int | None] = set()
         self._entries: OrderedDict[bytes, tuple[float, int, Translation]] = OrderedDict()
         self._store = store
         self._unwritten: list[tuple[str, bytes]] = []
         self._unwritten_bytes = 0
         if store is not None:
             store.at_every_beat(partial(self._write, store))
+
+    def note(self, key: int | None) -> None:
+        """Remembers that a request with this key (`TranslationRequest.key`) was answered; some are forgotten beyond NOTED."""
+        if len(self._answered) >= NOTED:
+            self._answered.clear()
+        self._answered.add(key)
+
+    def noted(self, key: int) -> bool:
+        """Returns whether a request with this key was answered, so that its translations may be here."""
+        return key in self._answered
 
     def keys(self, request: TranslationRequest, catalog: ModelCatalog, computation: tuple[str, ...]) -> list[bytes]:
         """Returns one key per text of a request. `computation` says how the workers compute."""

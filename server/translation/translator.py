@@ -101,6 +101,7 @@ class Translator:
             done = await self._translate(remaining, listener)
             if current and self.engine.workers.computation == computation:
                 cache.add([keys[number] for number in missing], done)
+        cache.note(request.key)
         if not found:
             return done
         translated = iter(done)
@@ -127,7 +128,9 @@ class Translator:
 
     async def _translate(self, request: TranslationRequest, listener: ProgressListener | None) -> list[Translation]:
         """Translates all texts of a request."""
-        key = hash((request.client, request.source, request.target, request.texts, request.options))
+        key = request.key
+        if key is None:
+            key = hash((request.client, request.source, request.target, request.texts, request.options))
         characters = sum(map(len, request.texts))
         catalog = self.catalog
         chosen = catalog if request.model is None else catalog.only(request.model)

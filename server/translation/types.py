@@ -40,6 +40,7 @@ class TranslationRequest:
     `on_flag` says what happens to a sentence with one of the FAULTS: it is only marked, it is translated again with a
     wider beam and blocked n-grams, or it is replaced by its source. With `thorough` every sentence is checked for
     omissions and gets its confidence. `model` is the name of the only model that is used.
+    `key` identifies the request when it is sent again; None is a hash of its texts and options.
     """
 
     texts: tuple[str, ...]
@@ -62,6 +63,7 @@ class TranslationRequest:
     on_flag: OnFlag = "mark"
     thorough: bool = False
     model: str | None = None
+    key: int | None = None
 
 
 @dataclass(slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -12,6 +13,8 @@ from server.errors import PayloadTooLarge, Unavailable, UnsupportedMediaType
 
 CANCELLED_AT_DISCONNECT = "attentive.cancelled_at_disconnect"
 """Extension of ASGI's scope: the server cancels the task of a request whose client has disconnected."""
+REPEATED = "attentive.repeated"
+"""Key in ASGI's scope of the number that a request has when it is sent again."""
 LINGER_SECONDS = 2.0
 """Time for which the rest of a refused body is read and discarded. A connection that is closed at once would be reset, and
 the client would not receive the answer."""
@@ -21,12 +24,13 @@ class RequestBody:
     """Reads the whole body (413 above `limit` bytes), then runs the application.
 
     If the client disconnects first, the application's task is cancelled, with everything that only this task awaits. Where
-    the server does not cancel it (`CANCELLED_AT_DISCONNECT`), this class does.
+    the server does not cancel it (`CANCELLED_AT_DISCONNECT`), this class does. `check` may raise before the application runs.
     """
 
-    def __init__(self, app: ASGIApp, limit: int) -> None:
+    def __init__(self, app: ASGIApp, limit: int, check: Callable[[Scope, bytes], None] | None = None) -> None:
         self.app = app
         self.limit = limit
+        self.check = check
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -57,7 +61,10 @@ class RequestBody:
         elif body and (encoding := headers.get(b"content-encoding", b"identity").lower()) != b"identity":
             raise UnsupportedMediaType(COMPRESSED.format(printable(encoding)))
         else:
-            await self._run(scope, bytes(body), receive, send)
+            whole = bytes(body)
+            if self.check is not None:
+                self.check(scope, whole)
+            await self._run(scope, whole, receive, send)
 
     async def _refuse(self, path: str, more: bool, receive: Receive, send: Send) -> None:
         """Answers with 413, discards the rest of the body if there is `more`, and closes the connection."""

@@ -20,6 +20,7 @@ from server.api.dependencies import (
     services_of,
     translation_request,
 )
+from server.api.middleware.body import REPEATED
 from server.api.openapi import WORK, content, errors
 from server.api.parameters import ParameterRoute
 from server.api.schemas.translation import TranslateAnswer, TranslateParameters
@@ -76,6 +77,7 @@ async def translate(request: Request, parameters: TranslateParameters) -> Respon
         localize_numbers=parameters.localize_numbers,
         on_flag=parameters.on_flag,
         model=parameters.model,
+        key=request.scope.get(REPEATED),
         thorough=parameters.details or parameters.on_flag != "mark",
     )
     if parameters.stream or parameters.stream_tokens:
