@@ -48,7 +48,7 @@ class Block:
 def read(data: bytes, target: str) -> Document:
     """Reads a Markdown file in UTF-8, or in UTF-16 with a byte order mark. Raises InvalidRequest."""
     text, encode = decode(data)
-    line_end = "\r\n" if "\r\n" in text else "\n"
+    line_end = next((end for end in ("\r\n", "\n", "\r") if end in text), "\n")
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     blocks = [block for block in find_blocks(text) if has_words(plain(block.html))]
 

@@ -16,8 +16,8 @@ from typing import Protocol
 from lxml import etree
 
 from server.documents.document import Document, has_words
-from server.documents.formats.docx_data import bound_values
-from server.documents.formats.package import prefixes
+from server.documents.formats.ooxml.content_controls import bound_values
+from server.documents.formats.ooxml.package import prefixes
 from server.documents.formats.xml_inline import Element, Inline, parse_xml, plain, rebuild, write_xml
 from server.documents.zip_archive import Archive
 from server.text.markup.passages import escape

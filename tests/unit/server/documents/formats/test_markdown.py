@@ -89,3 +89,9 @@ def test_lines_that_extensions_of_markdown_read_stay_lines(source, expected):
 def test_a_longer_translation_is_wrapped_with_the_indentation():
     made = change("a.md", b"> one two three\n> four five", lambda text: text + " and - more words")
     assert made.decode() == "> one two three\n> four five and -\n> more words"
+
+
+@pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
+def test_line_ends_are_kept(line_end):
+    source = line_end.join(["# Title", "", "- one", "- two", ""])
+    assert change("a.md", source.encode()).decode() == source.upper()

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from lxml import etree
 
-from server.documents.formats.docx_data import is_choice
 from server.documents.formats.office import RunParagraph, RunTags
+from server.documents.formats.ooxml.content_controls import is_choice
 from server.documents.formats.xml_inline import Element
 
 FIELD_DEPTH = 5

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from functools import partial
 
 from server.documents.document import Document
-from server.documents.formats.docx import WordParagraph, word_tags
-from server.documents.formats.docx_data import stores_by_id
 from server.documents.formats.office import Paragraph, RunParagraph, RunTags, office_document
-from server.documents.formats.package import parts_by_kind, prefixes
+from server.documents.formats.ooxml.content_controls import stores_by_id
+from server.documents.formats.ooxml.package import parts_by_kind, prefixes
+from server.documents.formats.ooxml.word import WordParagraph, word_tags
 from server.documents.formats.xml_inline import Element, parse_xml
 from server.documents.zip_archive import Archive
 

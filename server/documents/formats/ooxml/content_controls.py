@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from lxml import etree
 
-from server.documents.formats.package import compared, related
+from server.documents.formats.ooxml.package import compared, related
 from server.documents.formats.xml_inline import Element, parse_xml
 from server.documents.zip_archive import Archive
 
