@@ -25,7 +25,7 @@ EMOJI = re.compile(
 WORD = re.compile(r"\w+")
 _OF_PROGRAMS = re.compile(r"[\\^`{|}~<>_*†‡]")
 _SIGN = (
-    r"[\\^`{|}~<>_*\u00a2-\u00a7\u00a9\u00ac\u00ae-\u00b1\u00b6\u00d7\u00f7\u2020\u2021\u2030-\u2034\u20a0-\u20cf\u2100-\u214f"
+    r"[\\^`{|}~<>_*\u00a2-\u00a7\u00a9\u00ac\u00ae-\u00b1\u00b6\u00d7\u00f7\u2020\u2021\u2030-\u2034\u203f\u2040\u20a0-\u20cf\u2100-\u214f"
     "\u2200-\u22ff\u2500-\u25ff\u27c0-\u27ef\u2800-\u28ff\u2900-\u2aff]"
 )
 SIGN = re.compile(_SIGN)
@@ -54,7 +54,7 @@ NAME = re.compile(
     r"|json|ya?ml|toml|ini|cfg|log|md|py|js|ts|css|php|sh|exe|mp[34])"
     r"|\w{40,})(?!\w)"
 )
-_MORE = "°µμΩ²³½¼¾×±"
+_MORE = "§№°µμΩ²³½¼¾×±"
 _RUN = re.compile(rf"(?<![\w!-~{_MORE}])[!-/:-^`-~{_MORE}]*+[\d_][!-~{_MORE}]*(?!\w)")
 """Characters of codes with a digit or an underscore, without the dashes between words."""
 _AROUND = "\"'([{<.,;:!?)]}>*-"
@@ -62,9 +62,9 @@ _CODE = re.compile(r"(?=.*\d)(?:.*[A-Za-zµμΩ°]|.*\d:|.*:\d|\d+(?:[.-]\d+){2,
 """Letters and digits, ratios and times, versions, serials and dates."""
 _CAPITALS = re.compile(r"[IVXLCDM]{2,}(?![\w-])")
 _ROMAN = re.compile(r"(?=[IVX]{2}$|...)M{0,3}(?:C[MD]|D?C{0,3})(?:X[CL]|L?X{0,3})(?:I[XV]|V?I{0,3})")
-_NO_ROMAN = re.compile(r"(?:[\w:-]|War |siglos? )$")
-"""Before Roman numerals that are translated: World War II, siglo XIX."""
-_SYMBOLS = re.compile(r"(?<!\S)(?:[^\w\s]|_){2,}(?!\S)")
+_NO_ROMAN = re.compile(r"(?:[\w:-]|siglos? )$")
+"""Before capitals that are no Roman numeral, or one that is translated: siglo XIX."""
+_SYMBOLS = re.compile(r"(?<![!-~\u00a1-\u024f])(?:[^\w\s]|_){2,}(?![!-~\u00a1-\u024f])")
 """Words of signs: =>, ^_^, (╯°□°)╯."""
 _ORDINARY = re.compile(
     r"\d+(?:[.,:]\d+)?(?:(?:st|nd|rd|th|er|re|e|ème|[ap]m|bn|h\d*|(?<=0)s|['’]s)(?:-[A-Za-z][a-z]+)*|(?:-[A-Za-z][a-z]+)+)"
