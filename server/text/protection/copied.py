@@ -91,12 +91,12 @@ def copied_spans(text: str) -> list[ProtectedSpan]:
         if MARK.search(text):
             words = _MARKED_WORD.finditer(text)
             found += [ProtectedSpan(*word.span(), "word") for word in words if MARK.search(normalize("NFC", word[0]))]
-    if ":" in text:
-        found += [ProtectedSpan(*match.span(), "word") for match in _GROUPS.finditer(text)]
     if may_hold_name(text):
         found += [ProtectedSpan(*match.span(), "number") for match in MEASURE.finditer(text)]
         found += code_spans(text)
         found += [ProtectedSpan(*match.span(), "word") for match in NAME.finditer(text)]
+    if ":" in text:
+        found += [ProtectedSpan(*match.span(), "word") for match in _GROUPS.finditer(text)]
     for match in _CAPITALS.finditer(text) if not text.isupper() else ():
         before = text[max(0, match.start() - 7) : match.start()]
         if _ROMAN.fullmatch(match[0]) and not _NO_ROMAN.search(before):
