@@ -215,10 +215,13 @@ class Admission:
         over = queue.units + cost - part * room
         if caller is None or caller not in queue.callers:
             return over
-        # A caller that holds c units needs c <= share * free. Each of them that finishes adds one to the free units.
+        # A caller that holds c units needs c <= share * free. Each of them that finishes adds one to the free units, and so
+        # does each of the others: of the units that finish, the part `own` is the caller's.
         held, share = queue.callers[caller].units, weight * self._caller_share
-        largest = part * share * (room - queue.units + held) / (1 + share)
-        return max(over, (held + cost - largest) * queue.total_weight / queue.callers[caller].weight)
+        factor = part * share / (1 + share)
+        own = queue.callers[caller].weight / queue.total_weight
+        excess = (held + cost - factor * (room - queue.units + held)) / (own + factor * (1 - own))
+        return max(over, min(excess, queue.units))
 
     def _room(self, queue: Queue) -> float:
         """Returns the units that all requests of a kind may occupy."""

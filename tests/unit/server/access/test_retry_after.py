@@ -113,6 +113,16 @@ def told_and_waited(
     return told or 0, now - begin
 
 
+def test_the_wait_for_an_own_share_counts_what_others_finish():
+    """Sixteen callers fill the room; each waits for a part of its own work, not for sixteen times as much."""
+    server = Server()
+    for number in range(10_000):
+        server.send(10, f"caller {number % 16}", next(server.keys))
+    queue = server.admission._short
+    for caller in queue.callers:
+        assert 0 < server.admission._excess(queue, 100, caller, 1.0, 0.5) <= min(queue.units, 3_000)
+
+
 def test_repeating_a_rejected_request_too_early_changes_nothing():
     server = Server()
     while server.send(10, "a", next(server.keys)) is None:
