@@ -15,8 +15,8 @@ from unicodedata import normalize
 from model.tokenizer import Encoding
 from server.text.languages import script_of, scripts_of
 from server.text.numbers import find_numbers, is_formula, same_numbers
+from server.text.protection.codes import ROMAN, code_spans, letter_code_spans
 from server.text.protection.find import ProtectedSpan, find_protected_spans
-from server.text.protection.patterns import Role
 from server.text.segmentation import Span
 
 EMOJI = re.compile(
@@ -54,27 +54,8 @@ NAME = re.compile(
     r"|json|ya?ml|toml|ini|cfg|log|md|py|js|ts|css|php|sh|exe|mp[34])"
     r"|\w{40,})(?!\w)"
 )
-_MORE = "§№°µμΩ²³½¼¾×±"
-_RUN = re.compile(rf"(?<![\w!-~{_MORE}])[!-/:-^`-~{_MORE}]*+[\d_][!-~{_MORE}]*(?!\w)")
-"""Characters of codes with a digit or an underscore, without the dashes between words."""
-_AROUND = "\"'([{<.,;:!?)]}>*-"
-_CODE = re.compile(r"(?=.*\d)(?:.*[A-Za-zµμΩ°]|.*\d:|.*:\d|\d+(?:[.-]\d+){2,}$|.*\d\.\d+/)|\d+/\d+$|.*[^\W_]_+[^\W_]")
-"""Letters and digits, ratios and times, versions, serials and dates."""
-_CAPITALS = re.compile(r"[IVXLCDM]{2,}(?![\w-])")
-_ROMAN = re.compile(r"(?=[IVX]{2}$|...)M{0,3}(?:C[MD]|D?C{0,3})(?:X[CL]|L?X{0,3})(?:I[XV]|V?I{0,3})")
-_NO_ROMAN = re.compile(r"(?:[\w:-]|siglos? )$")
-"""Before capitals that are no Roman numeral, or one that is translated: siglo XIX."""
 _SYMBOLS = re.compile(r"(?<![!-~\u00a1-\u024f])(?:[^\w\s]|_){2,}(?![!-~\u00a1-\u024f])")
 """Words of signs: =>, ^_^, (╯°□°)╯."""
-_ORDINARY = re.compile(
-    r"\d+(?:[.,:]\d+)?(?:(?:st|nd|rd|th|er|re|e|ème|[ap]m|bn|h\d*|(?<=0)s|['’]s)(?:-[A-Za-z][a-z]+)*|(?:-[A-Za-z][a-z]+)+)"
-    r"|[a-z]+-\d+s"
-    r"|\d{1,3}(?:[.,]\d{3})+[.,]?\d*|[A-Z]{0,3}[$€£¥].*|.*\(.*",
-)
-"""Words and numbers that are translated: 21st, 1990s, 20-year-old, 6pm, US$5m."""
-_GROUPS = re.compile(r"(?<![\w:])\w{1,20}(?::{1,2}\w{1,20}){2,20}(?![\w:])")
-"""Groups with colons between them: AA:BB:CC:DD:EE:FF."""
-_COLON = re.compile(r"\d:\d")
 DIGIT = re.compile(r"\d")
 LONG = re.compile(r"\S{40}")
 
@@ -95,29 +76,7 @@ def copied_spans(text: str) -> list[ProtectedSpan]:
         found += [ProtectedSpan(*match.span(), "number") for match in MEASURE.finditer(text)]
         found += code_spans(text)
         found += [ProtectedSpan(*match.span(), "word") for match in NAME.finditer(text)]
-    if ":" in text:
-        found += [ProtectedSpan(*match.span(), "word") for match in _GROUPS.finditer(text)]
-    for match in _CAPITALS.finditer(text) if not text.isupper() else ():
-        before = text[max(0, match.start() - 7) : match.start()]
-        if _ROMAN.fullmatch(match[0]) and not _NO_ROMAN.search(before):
-            found.append(ProtectedSpan(*match.span(), "word"))
-    return without_overlaps(found)
-
-
-def code_spans(text: str) -> list[ProtectedSpan]:
-    """Returns the codes of a text: what mixes letters and digits (SW1A, 100m), ratios, versions, serials."""
-    found: list[ProtectedSpan] = []
-    for run in _RUN.finditer(text):
-        code = run[0].strip(_AROUND)
-        if not _CODE.match(code) or (_ORDINARY.fullmatch(code) and not _COLON.search(code)):
-            continue
-        start = run.start() + run[0].index(code)
-        last = found[-1] if found else None
-        if last and text[last.end : start] == " " and code.isupper() and text[last.start : last.end].isupper():
-            start = found.pop().start  # SW1A 1AA
-        role: Role = "number" if code[0].isdigit() else "word"
-        found.append(ProtectedSpan(start, run.start() + run[0].index(code) + len(code), role))
-    return found
+    return without_overlaps([*found, *letter_code_spans(text)])
 
 
 def number_spans(text: str) -> list[ProtectedSpan]:
@@ -154,7 +113,7 @@ def lost_numbers(text: str, target: str) -> bool:
         return False
     for span in copied_spans(text):
         written = text[span.start : span.end]
-        if (_ROMAN.fullmatch(written) or any(map(str.isnumeric, written))) and target.count(written) != text.count(
+        if (ROMAN.fullmatch(written) or any(map(str.isnumeric, written))) and target.count(written) != text.count(
             written
         ):
             return True
