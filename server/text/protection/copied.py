@@ -14,7 +14,7 @@ from unicodedata import normalize
 
 from model.tokenizer import Encoding
 from server.text.languages import script_of, scripts_of
-from server.text.numbers import find_numbers, is_formula, same_numbers
+from server.text.numbers import find_numbers, is_formula, lost_ordinal, same_numbers
 from server.text.protection.codes import ROMAN, code_spans, letter_code_spans
 from server.text.protection.find import ProtectedSpan, find_protected_spans
 from server.text.segmentation import Span
@@ -110,14 +110,14 @@ def lost_spans(text: str, target: str) -> bool:
 def lost_numbers(text: str, target: str) -> bool:
     """Returns whether a translation lacks or doubles a number or a code of its source, or has another."""
     if not lost_spans(text, target):
-        return False
+        return lost_ordinal(text, target)
     for span in copied_spans(text):
         written = text[span.start : span.end]
         if (ROMAN.fullmatch(written) or any(map(str.isnumeric, written))) and target.count(written) != text.count(
             written
         ):
             return True
-    return not same_numbers(text, target)
+    return not same_numbers(text, target) or lost_ordinal(text, target)
 
 
 def byte_fallback_spans(text: str, language: str, encoding: Encoding) -> list[ProtectedSpan]:
