@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Literal, cast
 
 from server.text.languages import table
+from server.text.protection.messages import PLACEABLE
 
 Role = Literal["word", "number", "point", "open", "close", "break", "icu"]
 
@@ -16,7 +17,7 @@ ROLES: dict[str, Role] = {}
 
 def _kinds() -> Iterator[str]:
     """Yields a group for each kind, with its name and pattern (`tables/protected_spans.txt`)."""
-    parts: dict[str, str] = {}
+    parts = {"PLACEABLE": PLACEABLE}
     for row in table("protected_spans"):
         name, role, pattern = row.split(" ", 2)
         pattern = re.sub("‹(.*?)›", lambda part: parts[part[1]], pattern)

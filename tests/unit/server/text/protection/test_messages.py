@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from server.text.protection.find import find_protected_spans
-from server.text.protection.messages import DEPTH, MessageParser
+from server.text.protection.messages import DEPTH, Message, MessageParser
 
 texts = st.lists(st.sampled_from(["red car", "#", "{name}", " ", "'{'", "''", "it's", "\n", "{n, number}"]), max_size=5)
 heads = st.sampled_from(["{n, plural,", "{ n ,plural, offset:1 ", "{0,select,", "{user.name, selectordinal,\n"])
@@ -53,6 +53,26 @@ def test_quotes_and_broken_messages(text: str, arms: list[str] | None) -> None:
     assert (parsed and [text[start:end] for start, end in parsed.arms]) == arms
 
 
+@pytest.mark.parametrize(
+    ("text", "arms"),
+    [
+        ("{ $n -> [one] a *[other] { $n } b }", [" a ", " { $n } b "]),
+        ("{ $n ->\n [one] a [x] b\n *[other] c\n}", [" a [x] b\n", " c\n"]),
+        ('{ F($n, a: "}") -> [0] { "{" } a\t[1.5]{ "\\"}" } *[2]}', [' { "{" } a\t', '{ "\\"}" } ', ""]),
+        ("{ -t.attribute -> [a] x *[b] { $n -> [c] y *[d] z } }", [" x ", " { $n -> [c] y *[d] z } "]),
+        ("{ $n -> }", None),
+        ("{ $n -> a [one] b }", None),
+        ("{ $n -> [one] a", None),
+        ("{ $n -> [one] { a }", None),
+        ("{ 1 + $n -> [one] a }", None),
+    ],
+)
+def test_select_expressions_of_fluent(text: str, arms: list[str] | None) -> None:
+    parsed = MessageParser(text).parse(0)
+    assert (parsed and [text[start:end] for start, end in parsed.arms]) == arms
+    assert parsed is None or parsed.end == len(text)
+
+
 def nested(depth: int) -> str:
     return "{n, plural, other {" * depth + "a word" + "}}" * depth
 
@@ -63,10 +83,13 @@ def test_the_arms_of_a_deep_message_are_not_translated() -> None:
         [span] = find_protected_spans(text)
         parsed = MessageParser(text).parse(0)
         assert (span.role, span.end) == ("icu", len(text)) and parsed is not None and len(parsed.arms) == arms
+    assert MessageParser("{$n->[a]" * 20_000 + "}" * 20_000).parse(0) == Message((), 180_000)
 
 
 @pytest.mark.parametrize(
-    "part", "{n, plural, one {|{n, plural, one {a} other {b} |'{'|<0>{a}|%s%|\\|_a1|{n, select, a {'|a) ".split("|")
+    "part",
+    r"""{n, plural, one {|{n, plural, one {a} other {b} |'{'|<0>{a}|%s%|\|_a1|{n, select, a {'|a) |{$n->[a] |{$n->[a] b}"""
+    r"""|{F("|{F(\"|{"\|{ -a |{$n->[a]{" """.split("|"),
 )
 def test_long_texts_of_broken_parts_take_linear_time(part: str) -> None:
     spans = find_protected_spans(part * 20_000)
