@@ -120,7 +120,10 @@ class Settings:
         5.0, "Maximum seconds that a short request waits in the queue. One that would wait longer gets 429.", 0.1, 3_600
     )
     attention_jobs: int = setting(
-        8, "Maximum attention requests accepted and not yet answered. Further ones get 429.", 1, 10_000
+        16,
+        "Maximum attention requests accepted and not yet answered, half of them of one caller. Further ones get 429.",
+        1,
+        10_000,
     )
     attention_tokens: int = setting(
         512, "Maximum tokens of the source, and of the target, of one attention request.", 1, 1_000_000

@@ -47,7 +47,7 @@ def speaking_model(
 
     folder = read_folder(tiny_model(path, **changes))
     tags = {language: tag for language, tag in folder.tags.items() if language in dict(map(reversed, pairs))}
-    folder = dataclasses.replace(folder, model=folder.model.replace(max_length=96), pairs=pairs, tags=tags)
+    folder = dataclasses.replace(folder, model=folder.model.replace(max_length=192), pairs=pairs, tags=tags)
     transformer = load_model(folder)
     with torch.no_grad():
         transformer.embedding.weight[:262] *= 0.01

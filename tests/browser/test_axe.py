@@ -25,10 +25,10 @@ STATES = {
         (DESKTOP, "source=de&target=fr&q=the+cat+sleeps.", [], MAP),
         (DESKTOP, "source=en&target=de&q=שלום עולם", [], "#output:not(.busy):not(:empty)"),
         (PHONE, TEXT + "&asked=green+bread&tab=whynot", [], "#panel-whynot .split canvas"),
-        (PHONE, TEXT + "&tab=works", [], "#works-order table"),
+        (PHONE, TEXT + "&tab=works", [], "#works-order :text('R²')"),
         (PHONE, TEXT + "&tab=decoding", [], "#panel-decoding .node"),
         (PHONE, TEXT + "&tab=heads", [], "#panel-heads .thumb"),
-        (DESKTOP, TEXT + "&tab=works", [], "#works-order table"),
+        (DESKTOP, TEXT + "&tab=works", [], "#works-order :text('R²')"),
     ],
 }
 """By address: the size of the window, the view, what is clicked in it, and what is waited for."""
