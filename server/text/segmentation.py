@@ -35,6 +35,7 @@ BULLET = re.compile(
 # The label of an item: a) red b) green.
 LABEL = re.compile(r"(?<![^\s.:;,])\(?(?:[a-z]|[ivx]{1,4}|\d{1,2})\)[^\S\n]+(?=\w)", re.IGNORECASE)
 _LABEL_LENGTH = 6
+_CUT_NAME = re.compile(r"(?<![\w.])[a-z_]\w+(?:\.[^\W\d]\w+)+\.$")
 WORDS = re.compile(r"\S(?:.*\S)?", re.DOTALL)
 
 # Where an over-long sentence is split, the best kinds first: after punctuation, before a word that begins a clause, at
@@ -113,10 +114,21 @@ def _sentences_of_line(text: str, line: Span, language: str) -> list[Span]:
     if "".join(parts) != content:  # the library has normalised the text: the line is kept whole so that nothing is lost
         parts = [content]
     spans: list[Span] = []
-    for part in parts:
+    for part in _without_cut_names(parts):
         spans += _trimmed(text, start, start + len(part))
         start += len(part)
     return spans
+
+
+def _without_cut_names(parts: Sequence[str]) -> Iterator[str]:
+    """Yields the parts of a line, joined where one ends within a name with dots: java.lang.String."""
+    whole: list[str] = []
+    for part in parts:
+        if whole and not (whole[-1].endswith(".") and _CUT_NAME.search(whole[-1])):
+            yield "".join(whole)
+            whole = []
+        whole.append(part)
+    yield "".join(whole)
 
 
 def _trimmed(text: str, start: int, end: int) -> Iterator[Span]:

@@ -40,19 +40,20 @@ _RAISED_WORD = re.compile(r"[\w\u207a\u207b]+")
 MARK = re.compile(r"[\u0300-\u036f\u0483-\u0489\u20d0-\u20ff]")
 """Marks on letters. A vocabulary has letters with one mark, and spells the others in bytes."""
 _MARKED_WORD = re.compile(rf"(?:\w|{MARK.pattern})+")
+_ANGLE = r"\d{1,3}°\d{1,2}[′'](?:\d{1,2}(?:[.,]\d+)?[″\"])?[NSEWO](?!\w)"
 _UNITS = (
     "km/h m/s mph km cm mm nm µm μm kg mg µg ml cl hl kB KB MB GB TB KiB MiB GiB TiB Mbit/s kbit/s kW MW GW kWh MWh Hz kHz "
     "MHz GHz °C °F px em rem dB ms ns mAh kcal kJ hPa dpi fps"
 )
 _MEASURE = rf"\d+(?:[.,]\d+)*[ \u00a0\u202f]?(?:{'|'.join(sorted(_UNITS.split(), key=len, reverse=True))})(?![\w/])"
-MEASURE = re.compile(rf"(?<![\w.,:/+-]){_MEASURE}")
-"""Numbers with a unit."""
-# report.pdf, example.org; and strings of 40 characters and more, which are not words.
+MEASURE = re.compile(rf"(?<![\w.,:/+-])(?:{_MEASURE}|{_ANGLE})")
+"""Numbers with a unit, and coordinates."""
+# report.pdf, example.org, java.util.Map; and strings of 40 characters and more, which are not words.
 NAME = re.compile(
     r"(?<![\w@./\\-])(?:[\w-]+(?:\.[\w-]+)*\."
     r"(?:com|org|net|info|eu|uk|de|fr|es|ch|edu|gov|pdf|txt|docx?|xlsx?|pptx?|od[tsp]|csv|zip|png|jpe?g|gif|svg|html?|xml"
     r"|json|ya?ml|toml|ini|cfg|log|md|py|js|ts|css|php|sh|exe|mp[34])"
-    r"|\w{40,})(?!\w)"
+    r"|\w{40,}|[a-z_]\w+(?:\.[^\W\d]\w+){2,})(?!\w)"
 )
 _SYMBOLS = re.compile(r"(?<![!-~\u00a1-\u024f])(?:[^\w\s]|_){2,}(?![!-~\u00a1-\u024f])")
 """Words of signs: =>, ^_^, (╯°□°)╯."""
@@ -107,6 +108,18 @@ def lost_spans(text: str, target: str) -> bool:
     return not same_numbers(text, target)
 
 
+def invents_signs(text: str, target: str) -> bool:
+    """Returns whether a translation has a sign of programs, or a character that is not one, that its source lacks."""
+    return any(sign not in text for sign in [*_OF_PROGRAMS.findall(target), *re.findall("\ufffd", target)])
+
+
+def acronym_spans(text: str) -> list[ProtectedSpan]:
+    """Returns the words in capitals of a text."""
+    return [
+        ProtectedSpan(*word.span(), "word") for word in WORD.finditer(text) if len(word[0]) > 1 and word[0].isupper()
+    ]
+
+
 def lost_numbers(text: str, target: str) -> bool:
     """Returns whether a translation lacks or doubles a number or a code of its source, or has another."""
     if not lost_spans(text, target):
@@ -145,7 +158,8 @@ def words_with(text: str, letters: Collection[str]) -> list[ProtectedSpan]:
 
 def do_not_translate_spans(text: str) -> list[Span]:
     """Returns all spans that every translation contains unchanged, but for numbers."""
-    found = without_overlaps([*find_protected_spans(text), *copied_spans(text)])
+    protected = [span for span in find_protected_spans(text) if span.role != "apostrophe"]
+    found = without_overlaps([*protected, *copied_spans(text)])
     return [(span.start, span.end) for span in found]
 
 

@@ -23,6 +23,7 @@ NUMBER_SIGN = "#"
 """Stands for the number in the arms of an ICU message."""
 _GLUE = re.compile(r"[^\w\s'\"()\[\]<>{}«»„“”‚‘’]{0,3}")
 """What is between words that are one word of the sentence: %d-%d, {0}/{1}."""
+_NAMES = ("start_name", "end_name", "helper", "end_helper", "statement", "end_statement")
 _RUN = re.compile(r"\S*")
 _LETTER = re.compile(r"[^\W_]")
 
@@ -33,7 +34,8 @@ class ProtectedSpan:
 
     Roles: "word" and "number" stand for a word of the sentence. A "point" stands between words. "open" and "close"
     surround words that are translated. A "break" separates sentences. The arms of an "icu" message are translated on
-    their own. `written` is what the translation contains instead of the span, if it is not the span itself.
+    their own. An "apostrophe" is written in a way of its own (it''s), and so are those of the translation. `written` is what
+    the translation contains instead of the span, if it is not the span itself.
     """
 
     start: int
@@ -108,7 +110,7 @@ def _protected(text: str, found: re.Match[str], done: int, messages: MessagePars
             start -= 1
         end += len(_RUN.match(text, end)[0].rstrip(CLOSING))  # type: ignore[index]
     name = {"link": "[", "link_target": "[", "strong": found[0]}.get(str(kind), "")
-    return ProtectedSpan(start, end, ROLES[str(kind)], name or (found["start_name"] or found["end_name"] or "").lower())
+    return ProtectedSpan(start, end, ROLES[str(kind)], name or next(filter(None, found.group(*_NAMES)), "").lower())
 
 
 def _paired(spans: Sequence[ProtectedSpan]) -> list[ProtectedSpan]:

@@ -52,6 +52,8 @@ class Masked:
     """Parts that both texts share: from the text to `read`."""
     taken_out: frozenset[str] = frozenset()
     """Openings of the marks that stand for words."""
+    apostrophe: str = ""
+    """How the text writes an apostrophe, if not as the model does."""
 
     def without_stand_ins(self, text: str) -> str:
         """Returns the masked text, or its translation, without the stand-ins: the words that are translated."""
@@ -135,11 +137,16 @@ def mask(
     stand_ins: list[StandIn] = []
     opened: dict[int, int] = {}
     taken_out: set[str] = set()
+    apostrophe = ""
     for number, span in enumerate(spans):
         original, end = text[span.start : span.end], span.end
         partner = partners.get(number)
         word = (words or {}).get(original) if partner is None else None
-        if partner is None and word is None:
+        if span.role == "apostrophe":
+            apostrophe = original
+            reading.copy(span.start)
+            reading.write("'")
+        elif partner is None and word is None:
             kept = len(text[reading.done : span.start].rstrip())
             reading.copy(reading.done + kept)
             while not reading.length and text[end : end + 1].isspace():
@@ -163,7 +170,9 @@ def mask(
         reading.done = end
     reading.copy(len(text))
     runs = tuple(reading.runs)
-    return Masked("".join(reading.parts), capitals, tuple(marks), tuple(stand_ins), runs, frozenset(taken_out))
+    return Masked(
+        "".join(reading.parts), capitals, tuple(marks), tuple(stand_ins), runs, frozenset(taken_out), apostrophe
+    )
 
 
 class _Reading:

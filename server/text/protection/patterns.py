@@ -9,7 +9,7 @@ from typing import Literal, cast
 from server.text.languages import table
 from server.text.protection.messages import PLACEABLE
 
-Role = Literal["word", "number", "point", "open", "close", "break", "icu"]
+Role = Literal["word", "number", "point", "open", "close", "break", "icu", "apostrophe"]
 
 ROLES: dict[str, Role] = {}
 """Role of each kind, in the order in which they are tried."""

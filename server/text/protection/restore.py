@@ -29,7 +29,7 @@ class Restored:
 def restore(masked: Masked, target: str, links: Sequence[Link], write: Callable[[str], str] = str) -> Restored:
     """Returns a complete translation of the masked text (see `repaired`) with the spans. Other text is passed through
     `write`. A space is added where a span would otherwise merge with a word or a number."""
-    writer = _Writer(separate=masked.read != target)
+    writer = _Writer(separate=masked.read != target, apostrophe=masked.apostrophe)
     pattern = masked.pattern()
     originals = {item.word: item.original for item in masked.stand_ins}
     position = 0
@@ -51,22 +51,28 @@ def restore(masked: Masked, target: str, links: Sequence[Link], write: Callable[
 
 
 class _Writer:
-    """Collects the parts of a restored translation. `separate` adds spaces between an inserted part and a word."""
+    """Collects the parts of a restored translation. `separate` adds spaces between an inserted part and a word.
+    Each apostrophe of the translation is written as `apostrophe`, if this is not empty."""
 
-    def __init__(self, separate: bool) -> None:
+    def __init__(self, separate: bool, apostrophe: str) -> None:
         self.parts: list[str] = []
         self.runs: list[Run] = []
-        self._separate = separate
+        self._separate, self._apostrophe = separate, apostrophe
         self._length = 0
         self._tail = ""
         self._after_inserted = self._after_word = False
 
     def share(self, position: int, part: str, write: Callable[[str], str]) -> None:
         """Adds a part of the translation, which is at `position` of it."""
-        written = write(part)
-        self.put(written)
-        if part:
-            self.runs.append((position, self._length - len(written), min(len(part), len(written))))
+        for i, piece in enumerate(part.split("'") if self._apostrophe else [part]):
+            if i:
+                self.put(self._apostrophe)
+                position += 1
+            written = write(piece)
+            self.put(written)
+            if piece:
+                self.runs.append((position, self._length - len(written), min(len(piece), len(written))))
+            position += len(piece)
 
     def put(self, part: str, inserted: bool = False, word: bool = False) -> None:
         """Adds any part. A letter after an inserted word is separated from it."""

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from server.text.protection.copied import copied_spans, lost_spans, number_spans, sign_spans, words_with
+from server.text.protection.copied import (
+    acronym_spans,
+    copied_spans,
+    invents_signs,
+    lost_spans,
+    number_spans,
+    sign_spans,
+    words_with,
+)
 from server.text.protection.find import ProtectedSpan
 from server.translation.catalog import Leg
 from server.translation.context import Draft, SentenceContext
@@ -28,8 +36,9 @@ def masked_retry(segment: Segment, target: str, leg: Leg) -> Segment | None:
     names = _names_in_bytes(segment, leg) if leg.model.tokenizer.may_spell(segment.ids) else []
     if not _has_lost(segment, target, names):
         return None
-    text = segment.text
-    return with_spans(segment, [*copied_spans(text), *names, *sign_spans(text), *number_spans(text)], leg)
+    text, bare = segment.text, segment.masked.without_stand_ins
+    unread = acronym_spans(text) if invents_signs(bare(segment.masked.read), bare(target)) else []
+    return with_spans(segment, [*copied_spans(text), *names, *sign_spans(text), *number_spans(text), *unread], leg)
 
 
 def _has_lost(segment: Segment, target: str, names: Sequence[ProtectedSpan]) -> bool:

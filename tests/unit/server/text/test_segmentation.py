@@ -65,6 +65,11 @@ def test_sentences_and_separators_are_the_text(text, language):
         ("(ii) see it in (a) and b", ["see it in (a) and b"]),
         ("See a) here", ["See a) here"]),
         ("3.2 The house", ["The house"]),
+        ("It ended.The next began.", ["It ended.", "The next began."]),
+        (
+            "Two java.lang.String and com.example.app.Main. Three",
+            ["Two java.lang.String and com.example.app.Main.", "Three"],
+        ),
         ("3.5 million people", ["3.5 million people"]),
         ("\n \n", []),
     ],

@@ -12,9 +12,11 @@ from server.text.languages import ADDRESS, has_letters, is_translatable, may_hol
 from server.text.protection.copied import (
     MEASURE,
     NAME,
+    acronym_spans,
     byte_fallback_spans,
     copied_spans,
     do_not_translate_spans,
+    invents_signs,
     lost_numbers,
     lost_spans,
     may_hold_name,
@@ -46,6 +48,15 @@ def test_masking_and_restoring_is_the_identity(text):
     assert restore(masked, masked.read, ()).text == text
 
 
+@pytest.mark.parametrize("written", ["\\'", "''"])
+def test_apostrophes_of_the_translation_are_written_as_those_of_the_text(written):
+    text = f"It isn{written}t <b>the user{written}s</b> {{0}}."
+    masked = mask(text, find_protected_spans(text), {"{0}": "Tom"})
+    assert masked.read == "It isn't the user's Tom."
+    assert restore(masked, "Ce n'est pas l'ami d'Tom.", ()).text.count(written) == 3
+    assert restore(masked, masked.read, ()).text == text
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -67,6 +78,8 @@ def test_masking_and_restoring_is_the_identity(text):
         ("a 20-year-old, mid-1990s, 6pm, US$5m, 1.234.567 and 10-20", []),
         ("Louis XIV, siglo XIX, Ⅷ, CV and CIVIC", ["XIV", "Ⅷ"]),
         ("my_name => ^_^ and a_ H̷e̵ é", ["my_name", "=>", "^_^", "H̷e̵"]),
+        ("at 48°51′24″N 2°21′03″E, 5′", ["48°51′24″N", "2°21′03″E"]),
+        ("java.util.Map in com.example.app_x, end.Then", ["java.util.Map", "com.example.app_x"]),
         ("Node.js, spiegel.de and __init__.py", ["Node.js", "spiegel.de", "__init__.py"]),
     ],
 )
@@ -130,6 +143,18 @@ def test_lost_numbers_and_codes_are_detected(text, target, lost):
 )
 def test_signs_are_found_with_the_numbers_beside_them(text, expected):
     assert [text[span.start : span.end] for span in sign_spans(text)] == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "invented"),
+    [("The CVE", "Die }", True), ("a {b}", "{b} a", False), ("so", "s\ufffd", True), ("\ufffd", "\ufffd", False)],
+)
+def test_invented_signs_are_detected(text, target, invented):
+    assert invents_signs(text, target) is invented
+
+
+def test_acronyms_are_words_in_capitals():
+    assert [(span.start, span.end) for span in acronym_spans("A CVE of the EU4 is Xy")] == [(2, 5), (13, 16)]
 
 
 def test_byte_fallback_spans_are_those_that_the_encoding_spells_in_bytes():
