@@ -46,7 +46,7 @@ def main() -> None:
         sys.stdout.buffer.flush()
 
 
-def perform(action: str, folder: str, name: str, target: str, characters: int) -> dict[str, Any]:
+def perform(action: str, folder: str, name: str, target: str, characters: int, output: str = "") -> dict[str, Any]:
     """Performs one task and returns its result, or its error with the name of the class and the message.
 
     "read" writes the texts of the upload, "write" writes the translated file. A failure that is not the document's
@@ -54,7 +54,7 @@ def perform(action: str, folder: str, name: str, target: str, characters: int) -
     """
     workspace = Workspace(folder)
     try:
-        document = read_document(name, workspace.upload.read_bytes(), target)
+        document = read_document(name, workspace.upload.read_bytes(), target, output)
         if action == "write":
             translated = read_lines(workspace.translations)
             translations = ["".join(islice(translated, len(cut_pieces(document, text)))) for text in document.texts]
@@ -100,9 +100,10 @@ def cut_pieces(document: Document, text: str) -> list[str]:
     return join_pieces(pieces)
 
 
-def read_document(name: str, content: bytes, target: str) -> Document:
-    """Reads a file, in the format that its name says, for a translation into `target`. Raises InvalidRequest."""
-    format = format_of(name)
+def read_document(name: str, content: bytes, target: str, output: str = "") -> Document:
+    """Reads a file, in the format that its name says, for a translation into `target` that is written as `output`, or as
+    usual. Raises InvalidRequest."""
+    format = format_of(name, output)
     read: Reader = getattr(import_module(f"server.documents.formats.{format.reader}"), format.function)
     return read(content, target)
 

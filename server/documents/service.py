@@ -84,13 +84,14 @@ class DocumentTranslator:
         self._limit = FILES_PER_JOB * jobs
         self._numbers = count()
 
-    async def receive(self, content: bytes, name: str, target: str, caller: str) -> ReceivedDocument:
+    async def receive(self, content: bytes, name: str, target: str, caller: str, output: str = "") -> ReceivedDocument:
         """Keeps an upload on disk and reads its texts. The document holds its permit until `close` is called.
+        `output` is the format of the translated file, if it is not the usual one.
 
         Raises Overloaded if there is no room for the caller, and InvalidRequest, PayloadTooLarge or
         TextTooLong for a file that cannot be translated.
         """
-        format = format_of(name)
+        format = format_of(name, output)
         language = self._translator.catalog.target(target)
         cost = max(len(content), self._admission.limit // self._limit)
         permit = self._admission.admit(cost, caller=caller, key=hash((caller, content)))
@@ -149,6 +150,7 @@ class DocumentTranslator:
             "action": action,
             "folder": str(workspace.folder),
             "name": "a" + format.suffix,
+            "output": format.written_as,
             "target": target,
             "characters": self.characters,
         }

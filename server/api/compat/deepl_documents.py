@@ -26,14 +26,21 @@ Id = Annotated[str, Path(description="From the answer to the upload.")]
 async def send(request: Request, parameters: Annotated[DocumentParameters, File()]) -> Response:
     services, file = services_of(request), parameters.file
     name = file.filename or ""
-    check_kind(name, parameters.output_format)
+    if not name.lower().endswith(SUFFIXES):
+        raise InvalidRequest(f"Invalid file: its file extension must be one of {', '.join(SUFFIXES)}.")
+    output = (
+        parameters.output_format or name.rpartition(".")[2]
+    )  # a caller that names none expects the format of the file
+    format_of(name, output)
     caller = await enter(request, 0, parameters.auth_key)  # counted before the file is read, because reading takes time
     glossary = await glossary_terms(
         request, caller, parameters.glossaries, parameters.source_lang, parameters.target_lang
     )
     services.translator.catalog.target(parameters.target_lang)
     try:
-        document = await services.documents.receive(await file.read(), name, parameters.target_lang, caller.name)
+        document = await services.documents.receive(
+            await file.read(), name, parameters.target_lang, caller.name, output
+        )
     except InvalidRequest as error:
         raise type(error)(f"Invalid file: {error.message}") from None
     with ExitStack() as stack:
@@ -55,19 +62,6 @@ async def send(request: Request, parameters: Annotated[DocumentParameters, File(
         id, key = await services.file_jobs.start(document, work)
         stack.pop_all()  # the job closes the document
     return json_response({"document_id": id, "document_key": key})
-
-
-def check_kind(name: str, output_format: str | None) -> None:
-    """Checks that a file with this name is read, and written in the format that its caller expects: `output_format`, or
-    its own. Raises InvalidRequest."""
-    if not name.lower().endswith(SUFFIXES):
-        raise InvalidRequest(f"Invalid file: its file extension must be one of {', '.join(SUFFIXES)}.")
-    format = format_of(name)
-    written = (format.written_as or format.suffix).removeprefix(".")
-    if written != (output_format or format.suffix).lower().removeprefix("."):
-        raise InvalidRequest(
-            f"A {format.suffix} file is translated into .{written} here; set 'output_format' to {written}."
-        )
 
 
 @router.post("/{document_id}", summary="Status of a file")

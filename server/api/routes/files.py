@@ -16,9 +16,9 @@ from starlette.types import Receive, Scope, Send
 from server.api.dependencies import deadline, enter, inline_or_stored, json_response, services_of, translation_request
 from server.api.openapi import WORK, content, errors
 from server.api.parameters import ParameterRoute
-from server.api.schemas.base import Answer, Code, Key, UploadParameters
+from server.api.schemas.base import Answer, Code, Key, OptionalText, UploadParameters
 from server.api.schemas.glossaries import InlineGlossary
-from server.documents.formats import SUFFIXES
+from server.documents.formats import SUFFIXES, format_of
 from server.documents.store import StoredFile
 from server.errors import InvalidRequest
 
@@ -35,6 +35,9 @@ class FileParameters(UploadParameters):
     api_key: Key = None
     glossary: InlineGlossary = Field(
         default=None, description="Terms with their translations: the id of a glossary, or pairs as JSON."
+    )
+    output_format: OptionalText = Field(
+        default=None, description="Format of the translated file: `docx` for a PDF, which is written as HTML otherwise."
     )
 
 
@@ -56,8 +59,11 @@ async def translate_file(request: Request, parameters: Annotated[FileParameters,
     caller = await enter(request, 0, parameters.api_key)  # counted before the file is read, because reading takes time
     if not (file.filename or "").lower().endswith(SUFFIXES):
         raise InvalidRequest("Invalid request: file format not supported")
+    output = parameters.output_format or ""
+    format_of(file.filename or "", output)
     glossary = await inline_or_stored(request, caller, parameters.glossary, parameters.source, parameters.target)
-    document = await documents.receive(await file.read(), file.filename or "", parameters.target, caller.name)
+    name, content = file.filename or "", await file.read()
+    document = await documents.receive(content, name, parameters.target, caller.name, output)
     try:
         await enter(request, document.characters, parameters.api_key, requests=0)
         work = translation_request(

@@ -44,14 +44,22 @@ FORMATS = (
     FileFormat(".odp", f"{OPEN_DOCUMENT}.presentation", "odt"),
     FileFormat(".ods", f"{OPEN_DOCUMENT}.spreadsheet", "odt"),
     FileFormat(".pdf", "text/html", "pdf", written_as=".html"),
+    FileFormat(".pdf", f"{OFFICE}.wordprocessingml.document", "pdf_word", written_as=".docx"),
     FileFormat(".epub", "application/epub+zip", "epub"),
 )
-SUFFIXES = tuple(format.suffix for format in FORMATS)
+SUFFIXES = tuple(dict.fromkeys(format.suffix for format in FORMATS))
 
 
-def format_of(name: str) -> FileFormat:
-    """Returns the format of a file by its name. Raises InvalidRequest."""
-    for format in FORMATS:
-        if name.lower().endswith(format.suffix):
+def format_of(name: str, output: str = "") -> FileFormat:
+    """Returns the format of a file by its name and by the suffix of its translation, with or without its dot. The first of a
+    kind of files is its default. Raises InvalidRequest."""
+    read = [format for format in FORMATS if name.lower().endswith(format.suffix)]
+    if not read:
+        raise InvalidRequest(f"Files of this kind are not read here; send one of {', '.join(SUFFIXES)}.")
+    for format in read:
+        if not output or (format.written_as or format.suffix) == "." + output.lower().removeprefix("."):
             return format
-    raise InvalidRequest(f"Files of this kind are not read here; send one of {', '.join(SUFFIXES)}.")
+    written = " or ".join((format.written_as or format.suffix).removeprefix(".") for format in read)
+    raise InvalidRequest(
+        f"A {read[0].suffix} file is translated into {written} here; set 'output_format' to {written}."
+    )

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import time
+from io import BytesIO
 from types import SimpleNamespace
 
+import docx
 import pytest
 
-from server.api.compat.deepl_documents import check_kind
-from server.documents.formats import FORMATS
+from server.documents.formats import FORMATS, format_of
 from server.documents.jobs import FileJobs
 from server.documents.store import OwnRecords
 from server.errors import InvalidRequest, NotFound
+from tests.support.texts.document_files import pdf
 
 FIELDS = {"source_lang": "EN", "target_lang": "DE"}
 
 
-def send(client, content=b"Hello world", **fields):
-    return client.post("/v2/document", files={"file": ("a.txt", content)}, data=FIELDS | fields)
+def send(client, content=b"Hello world", name="a.txt", **fields):
+    return client.post("/v2/document", files={"file": (name, content)}, data=FIELDS | fields)
 
 
 def finished(client, sent: dict) -> dict:
@@ -93,15 +95,31 @@ def test_an_upload_is_refused_in_the_words_of_deepl(client, name, fields, messag
     assert (answer.status_code, message in answer.json()["message"]) == (400, True), answer.json()
 
 
-def test_a_file_is_written_in_the_format_of_the_original_or_as_asked(client):
+def test_a_file_is_written_in_the_format_of_the_original_or_as_asked():
     for kind in FORMATS:
         written = (kind.written_as or kind.suffix).removeprefix(".")
-        check_kind("a" + kind.suffix.upper(), written)
+        assert format_of("a" + kind.suffix.upper(), written) is kind
         if kind.written_as:
             with pytest.raises(InvalidRequest, match=written):
-                check_kind("a" + kind.suffix, None)
+                format_of("a" + kind.suffix, kind.suffix)
         else:
-            check_kind("a" + kind.suffix, None)
+            assert format_of("a" + kind.suffix) is format_of("a" + kind.suffix, kind.suffix) is kind
+
+
+@pytest.mark.parametrize("fields", [{}, {"output_format": "pdf"}, {"output_format": "odt"}])
+def test_a_pdf_is_refused_with_the_formats_that_it_can_have(client, fields):
+    answer = client.post("/v2/document", files={"file": ("a.pdf", pdf("Hello world."))}, data=FIELDS | fields)
+    assert (answer.status_code, "html or docx" in answer.json()["message"]) == (400, True)
+
+
+def test_a_pdf_becomes_a_word_file(client):
+    accepted = send(client, pdf("Hello world."), name="a.pdf", output_format="DOCX").json()
+    finished(client, accepted)
+    answer = client.post(
+        f"/v2/document/{accepted['document_id']}/result", data={"document_key": accepted["document_key"]}
+    )
+    assert 'filename="a.de.docx"' in answer.headers["content-disposition"]
+    assert docx.Document(BytesIO(answer.content)).paragraphs[0].text
 
 
 def test_a_document_in_the_target_language_is_an_error(client):

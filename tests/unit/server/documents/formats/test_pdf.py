@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from io import BytesIO
+
+import docx
 import pytest
+from docx.document import Document as DocxDocument
 
 from server.documents.formats import format_of
 from server.documents.reader_process import read_document
@@ -62,6 +66,60 @@ def test_tables_and_lists_do_not_run_together(lines, expected):
 def test_files_without_text_are_rejected(data):
     with pytest.raises(InvalidRequest):
         read_document("a.pdf", data, "de")
+
+
+def word(*lines: str) -> DocxDocument:
+    """Returns the Word file of a .pdf with these lines."""
+    document = read_document("a.pdf", pdf(*lines), "de", "docx")
+    return docx.Document(BytesIO(document.write([text.upper() for text in document.texts])))
+
+
+def test_a_word_file_has_the_page_and_the_pieces_in_order():
+    made = word(
+        "Text & more",
+        row("Name", "Price"),
+        row("Milk", "2"),
+        row("Red apples", "3"),
+        "",
+        "",
+        "- one",
+        "- two",
+        "",
+        "End",
+    )
+    assert [(p.style.name, p.text) for p in made.paragraphs] == [
+        ("Normal", "TEXT & MORE"),
+        ("List Bullet", "ONE"),
+        ("List Bullet", "TWO"),
+        ("Normal", "END"),
+    ]
+    [table] = made.tables
+    assert [[cell.text for cell in line.cells] for line in table.rows] == [
+        ["NAME", "PRICE"],
+        ["MILK", "2"],
+        ["RED APPLES", "3"],
+    ]
+    assert [child.tag.rpartition("}")[2] for child in made.element.body] == ["p", "tbl", "p", "p", "p", "sectPr"]
+    page = made.sections[0]
+    assert (page.page_width.pt, page.page_height.pt) == (612, 792)
+    assert page.left_margin.pt == pytest.approx(72, abs=2) and page.top_margin.pt == pytest.approx(64, abs=3)
+    assert table.columns[0].width.pt == pytest.approx(150, abs=2)
+
+
+def test_larger_letters_are_headings_and_indented_lines_stay_indented():
+    made = word(
+        ") Tj /F1 24 Tf (Title", "", "", ") Tj /F1 12 Tf (The text of a paragraph.", "", ") Tj 36 0 Td (More text."
+    )
+    title, text, indented = made.paragraphs
+    assert (title.style.name, title.runs[0].font.size.pt, text.style.font.size.pt) == ("Heading 1", 24, 12)
+    assert indented.paragraph_format.left_indent.pt == pytest.approx(36, abs=1)
+    assert indented.paragraph_format.space_before.pt > 14
+
+
+@pytest.mark.parametrize("data", [b"", pdf("42")], ids=["empty", "numbers"])
+def test_a_word_file_needs_text(data):
+    with pytest.raises(InvalidRequest):
+        read_document("a.pdf", data, "de", "docx")
 
 
 def test_the_name_says_what_the_file_is():
