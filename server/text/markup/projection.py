@@ -14,6 +14,8 @@ Link = tuple[Span, Span]
 """A span of the source and the span of the target that corresponds to it."""
 SYMBOL = re.compile("|".join(PLACEHOLDERS))
 _WORD = re.compile(r"\w+")
+_CONTRACTED = re.compile(r"(?<=[^\W\d_])['’][^\W\d_]\w*")
+"""The end of a word such as c'est."""
 WORD_OR_SYMBOL = re.compile(rf"{SYMBOL.pattern}|\w+|[^\w\s]")
 
 
@@ -100,7 +102,8 @@ class SpanProjection:
 
     def _word_end(self, position: int) -> int:
         """Returns the end of the word around a position, or the position itself between words."""
-        return next((word[1] for word in self.words if word[0] < position < word[1]), position)
+        end = next((word[1] for word in self.words if word[0] < position < word[1]), position)
+        return rest.end() if (rest := _CONTRACTED.match(self.target, end)) else end
 
     def _all_words(self) -> Span:
         return (self.words[0][0], self.words[-1][1]) if self.words else (0, len(self.target))

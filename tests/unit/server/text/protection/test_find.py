@@ -65,6 +65,11 @@ def test_spans_are_found(text: str, expected: list[str]) -> None:
         ("{% if a %}One{% elif b %}Two{% endif %}", ["open", "break", "close"]),
         ("The {{^big}}small{{/big}} house of {{name}}", ["open", "close", "word"]),
         ("{% for x in y %}{{ x }}{% endfor %} {% url 'a' %}", ["word", "word"]),
+        ("<color=#ff0000>One</color> <size=20>two</size>", ["open", "close", "open", "close"]),
+        (
+            "[b]One[/b] [url=https://a.org/x]two [i]three[/i][/url] [sic]",
+            ["open", "close", "open", "open", "close", "close"],
+        ),
         ("<![CDATA[<b>One</b> two]]>", ["break", "open", "close", "break"]),
         ("Don\\'t. User''s ''{0}'' {1}''s", ["apostrophe", "apostrophe", "word", "word", "apostrophe"]),
         ("```\ncode. Code.\n```\ntext", ["break"]),

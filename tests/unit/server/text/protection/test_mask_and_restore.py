@@ -48,6 +48,11 @@ def test_masking_and_restoring_is_the_identity(text):
     assert restore(masked, masked.read, ()).text == text
 
 
+def test_no_span_is_in_a_contracted_word():
+    masked = mask("I <3 this", find_protected_spans("I <3 this"))
+    assert restore(masked, "C'est cela", [((0, 1), (0, 1))]).text == "C'est <3 cela"
+
+
 @pytest.mark.parametrize("written", ["\\'", "''"])
 def test_apostrophes_of_the_translation_are_written_as_those_of_the_text(written):
     text = f"It isn{written}t <b>the user{written}s</b> {{0}}."
