@@ -79,7 +79,8 @@ def word_document(pages: Sequence[Page], target: str) -> WordDocument:
         breaks = number > 0
         for piece, paragraph in placed(document, page.pieces):
             format = paragraph.paragraph_format
-            run = paragraph.add_run(LEADER.sub("\t", piece.text))
+            in_table = piece.before.endswith("<td>")
+            run = paragraph.add_run(piece.text if in_table else LEADER.sub("\t", piece.text))
             if piece.font.size != size:
                 run.font.size = Pt(piece.font.size)
             if piece.font.bold or piece.font.italic:
@@ -87,7 +88,7 @@ def word_document(pages: Sequence[Page], target: str) -> WordDocument:
             if breaks:
                 format.page_break_before = True
             breaks = False
-            if not piece.before.endswith("<td>"):
+            if not in_table:
                 gap = last - piece.box[3]
                 if 0 < gap < GAP_LIMIT:
                     format.space_before = Pt(gap)

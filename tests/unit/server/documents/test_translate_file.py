@@ -10,6 +10,7 @@ import pytest
 from server.documents import reader_process
 from server.documents import service as documents
 from server.errors import Overloaded
+from tests.support.texts.document_files import pdf
 
 FIELDS = {"source": "en", "target": "de"}
 DEEPL = {"source_lang": "EN", "target_lang": "DE"}
@@ -37,6 +38,18 @@ def test_a_translated_page_is_only_offered_as_a_download(client):
     assert response.headers["content-disposition"].startswith("attachment")
     assert "sandbox" in response.headers["content-security-policy"]
     assert response.headers["x-content-type-options"] == "nosniff"
+
+
+@pytest.mark.parametrize(("output", "written"), [(None, "html"), ("html", "html"), ("docx", "docx")])
+def test_a_pdf_is_written_as_asked(client, output, written):
+    response = fetch(client, send(client, "a.pdf", pdf("Hello world."), **{"output_format": output} if output else {}))
+    assert f"a.de.{written}" in response.headers["content-disposition"]
+    assert response.content.startswith(b"PK" if written == "docx" else b"<!DOCTYPE html>")
+
+
+def test_a_format_that_a_file_cannot_have_is_refused(client):
+    answer = send(client, "a.pdf", pdf("Hello world."), output_format="odt")
+    assert (answer.status_code, "html or docx" in answer.json()["error"]) == (400, True)
 
 
 def test_the_language_is_detected_once_for_the_whole_file(client, engine):
