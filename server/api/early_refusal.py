@@ -6,11 +6,12 @@ from starlette.routing import BaseRoute
 from starlette.types import Scope
 
 from server.access.authentication import network
-from server.api.middleware.body import REPEATED
 from server.errors import Overloaded
 from server.services import Services
 from server.translation.translator import BYTES_PER_TOKEN, DOCUMENT_CHARACTERS
 
+REPEATED = "attentive.repeated"
+"""Key in ASGI's scope of the number that a request has when it is sent again."""
 ENVELOPE = 40
 """Bytes of a request without its text, for the estimate of its cost."""
 

@@ -18,7 +18,7 @@ from server.errors import StateUnreachable
 log = logging.getLogger(__name__)
 BEAT_SECONDS = 0.5
 Changes = Mapping[str, Mapping[str, bytes | None]]
-"""New records by table and id. None deletes a record."""
+"""New records by table and id. A record is deleted by None."""
 Task = Callable[[], Awaitable[None]]
 
 

@@ -13,8 +13,6 @@ from server.errors import PayloadTooLarge, Unavailable, UnsupportedMediaType
 
 CANCELLED_AT_DISCONNECT = "attentive.cancelled_at_disconnect"
 """Extension of ASGI's scope: the server cancels the task of a request whose client has disconnected."""
-REPEATED = "attentive.repeated"
-"""Key in ASGI's scope of the number that a request has when it is sent again."""
 LINGER_SECONDS = 2.0
 """Time for which the rest of a refused body is read and discarded. A connection that is closed at once would be reset, and
 the client would not receive the answer."""

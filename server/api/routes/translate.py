@@ -20,7 +20,7 @@ from server.api.dependencies import (
     services_of,
     translation_request,
 )
-from server.api.middleware.body import REPEATED
+from server.api.early_refusal import REPEATED
 from server.api.openapi import WORK, content, errors
 from server.api.parameters import ParameterRoute
 from server.api.schemas.translation import TranslateAnswer, TranslateParameters

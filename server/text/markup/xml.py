@@ -20,7 +20,7 @@ SECTIONS: tuple[tuple[str, str, Kind], ...] = (
     ("<?", "?>", "other"),
 )
 SUBSET = re.compile(r"[\"'\[\]>]|<!--|<\?")
-"""What ends a document type declaration, begins or ends its inner subset, or may hide its end."""
+"""Signs that end a document type declaration, begin or end its inner subset, or may hide its end."""
 HIDING = {'"': '"', "'": "'", "<!--": "-->", "<?": "?>"}
 
 

@@ -36,11 +36,12 @@ def code_spans(text: str) -> list[ProtectedSpan]:
         if not _CODE.match(code) or (_ORDINARY.fullmatch(code) and not _COLON.search(code)):
             continue
         start = run.start() + run[0].index(code)
+        end = start + len(code)
         last = found[-1] if found else None
         if last and text[last.end : start] == " " and code.isupper() and text[last.start : last.end].isupper():
             start = found.pop().start  # SW1A 1AA
         role: Role = "number" if code[0].isdigit() else "word"
-        found.append(ProtectedSpan(start, run.start() + run[0].index(code) + len(code), role))
+        found.append(ProtectedSpan(start, end, role))
     return found
 
 

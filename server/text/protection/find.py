@@ -22,7 +22,7 @@ CLOSING = ".,;:!?)]}\"'»”’…"
 NUMBER_SIGN = "#"
 """Stands for the number in the arms of an ICU message."""
 _GLUE = re.compile(r"[^\w\s'\"()\[\]<>{}«»„“”‚‘’]{0,3}")
-"""What is between words that are one word of the sentence: %d-%d, {0}/{1}."""
+"""Signs between placeholders that are one word of the sentence: %d-%d, {0}/{1}."""
 _NAMES = ("start_name", "end_name", "helper", "end_helper", "statement", "end_statement", "code_name", "code_end")
 _RUN = re.compile(r"\S*")
 _LETTER = re.compile(r"[^\W_]")
