@@ -34,13 +34,15 @@ FILES_PER_JOB = 16
 NAME_CHARACTERS = 100
 """Longest file name without its suffix."""
 UNCHANGED = "No text of the file was translated."
+NO_FORMALITY = "The model knows no forms of address of this language: 'formality' has no effect."
 SLOWEST_RETRY = 10
 """Longest time in seconds between two attempts to translate a batch while the server is overloaded."""
 
 
 @dataclass(frozen=True, slots=True)
 class TranslatedDocument:
-    """A translated file: its `token` in the store, and a `warning` in one sentence if all its texts are as before."""
+    """A translated file: its `token` in the store, and a `warning` in one sentence if all its texts are as before, or if
+    the request's form of address has no effect."""
 
     token: str
     warning: str = ""
@@ -139,7 +141,8 @@ class DocumentTranslator:
             await self.run("write", workspace, document.file_format, document.target, caller, document.order)
         token = await self.store.keep(workspace, document.name, document.file_format.media_type, caller, may_wait)
         document.permit.release(succeeded=True)
-        return TranslatedDocument(token, "" if changed else UNCHANGED)
+        ignored = request.formality and not self._translator.catalog.knows_formality(document.target)
+        return TranslatedDocument(token, UNCHANGED if not changed else NO_FORMALITY if ignored else "")
 
     async def run(
         self, action: str, workspace: Workspace, format: FileFormat, target: str, caller: str, order: int

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from model.search.options import DecodingOptions
 from server.translation.context import Draft, Pass, SentenceContext
 from server.translation.passes import (
+    address_form,
     checks,
     first_letter,
     glossary_terms,
@@ -21,7 +22,8 @@ from server.translation.passes import (
 from server.translation.types import Sentence, TranslationRequest
 
 _MODULES = (
-    reranking, first_letter, masked_names, glossary_terms, protected_spans, sentence_parts, checks, local_numbers, retry,
+    reranking, first_letter, address_form, masked_names, glossary_terms, protected_spans, sentence_parts, checks,
+    local_numbers, retry,
 )  # fmt: skip
 PASSES: tuple[Pass, ...] = tuple([module.apply for module in _MODULES])
 """The passes in order. A new one is a file in `passes/` and a name here."""

@@ -58,12 +58,15 @@ def test_other_languages_refuse_it(formal, engine, formality, status):
         assert formal.post("/v2/document", files={"file": ("a.txt", b"Hello")}, data=body).status_code == 400
 
 
-def test_a_document_has_a_form_of_address(formal, engine):
-    body = {"source_lang": "EN", "target_lang": "DE", "formality": "less"}
+@pytest.mark.parametrize(("target", "symbols"), [("DE", [FORMS[INFORMAL]]), ("FR", [])])
+def test_a_document_has_a_form_of_address_or_says_that_it_has_none(formal, engine, target, symbols):
+    body = {"source_lang": "EN", "target_lang": target, "formality": "prefer_less"}
     sent = formal.post("/v2/document", files={"file": ("a.txt", b"Hello")}, data=body).json()
-    while formal.post(f"/v2/document/{sent['document_id']}", json=sent).json()["status"] == "translating":
+    while (answer := formal.post(f"/v2/document/{sent['document_id']}", json=sent)).json()["status"] == "translating":
         pass
-    assert heads(engine) == [FORMS[INFORMAL]]
+    assert [head for head in heads(engine) if head in FORMS.values()] == symbols
+    assert ("formality" in answer.json().get("warning", "")) == ("formality" in answer.headers.get("X-Warning", ""))
+    assert ("warning" in answer.json()) == (not symbols)
 
 
 def test_languages_say_whether_they_have_it(formal, serve):
