@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import partial
 from typing import Any
 
@@ -27,7 +28,8 @@ from server.api.schemas.translation import TranslateAnswer, TranslateParameters
 from server.api.sse import stream
 from server.config import Settings
 from server.errors import InvalidRequest
-from server.text.language_id import DetectedLanguage
+from server.text.language_id import UNSURE, DetectedLanguage
+from server.text.languages import language_name
 from server.translation.catalog import wider_beam
 from server.translation.sentence import rows
 from server.translation.types import Flag, OnFlag, Sentence, Translation, TranslationRequest
@@ -81,10 +83,11 @@ async def translate(request: Request, parameters: TranslateParameters) -> Respon
         thorough=parameters.details or parameters.on_flag != "mark",
     )
     if parameters.stream or parameters.stream_tokens:
-        finish = partial(answer, parameters)
+        finish = partial(answer, parameters, sources=services.translator.catalog.sources)
         return await stream(services.translator, work, parameters.stream_tokens, finish)
     translations = await services.translator.translate(work)
-    return json_response(answer(parameters, translations), headers={"Server-Timing": server_timing(translations)})
+    body = answer(parameters, translations, sources=services.translator.catalog.sources)
+    return json_response(body, headers={"Server-Timing": server_timing(translations)})
 
 
 def decoding_options(parameters: TranslateParameters, settings: Settings) -> DecodingOptions:
@@ -115,15 +118,20 @@ def chosen_rows(beam_size: int, hypotheses: int, rerank: bool, on_flag: OnFlag) 
     return rows(TranslationRequest(texts=(), source="", target="", on_flag=on_flag), options)
 
 
-def answer(parameters: TranslateParameters, translations: list[Translation]) -> dict[str, Any]:
-    """Returns the body as in TranslateAnswer: plain values for one text, lists for a list."""
-    answers = [answer_to_text(parameters, translation) for translation in translations]
+def answer(
+    parameters: TranslateParameters, translations: list[Translation], *, sources: Collection[str]
+) -> dict[str, Any]:
+    """Returns the body as in TranslateAnswer: plain values for one text, lists for a list. `sources` are the languages that
+    the server translates from."""
+    answers = [answer_to_text(parameters, translation, sources) for translation in translations]
     if isinstance(parameters.q, str):
         return answers[0]
     return {name: [text_answer[name] for text_answer in answers] for name in answers[0]}
 
 
-def answer_to_text(parameters: TranslateParameters, translation: Translation) -> dict[str, Any]:
+def answer_to_text(
+    parameters: TranslateParameters, translation: Translation, sources: Collection[str]
+) -> dict[str, Any]:
     """Returns the values for one text. All texts of a request have the same ones."""
     values: dict[str, Any] = {"translatedText": translation.text, "id": translation.id}
     if translation.detected is not None:
@@ -131,7 +139,7 @@ def answer_to_text(parameters: TranslateParameters, translation: Translation) ->
     if parameters.alternatives > 0:
         values["alternatives"] = translation.alternatives
     if parameters.details:
-        values["details"] = details(translation)
+        values["details"] = details(translation, sources)
     return values
 
 
@@ -141,7 +149,7 @@ def described(detected: DetectedLanguage) -> dict[str, Any]:
     return plain | ({"alternatives": list(map(described, detected.alternatives))} if detected.alternatives else {})
 
 
-def details(translation: Translation) -> dict[str, Any]:
+def details(translation: Translation, sources: Collection[str]) -> dict[str, Any]:
     """Returns route, sentences and timings as in TranslationDetails."""
     pivoted = len(translation.legs) > 1
     return {
@@ -152,13 +160,24 @@ def details(translation: Translation) -> dict[str, Any]:
         "pivot": translation.legs[0].target if pivoted else None,
         "sentences": [[sentence_details(sentence) for sentence in leg.sentences] for leg in translation.legs],
         "warnings": [
-            f"Sentence {number}{f' ({leg.source} to {leg.target})' if pivoted else ''}: {WARNINGS[flag]}"
-            for leg in translation.legs
-            for number, sentence in enumerate(leg.sentences, start=1)
-            for flag in flags(sentence)
+            *unserved(translation.detected, sources),
+            *[
+                f"Sentence {number}{f' ({leg.source} to {leg.target})' if pivoted else ''}: {WARNINGS[flag]}"
+                for leg in translation.legs
+                for number, sentence in enumerate(leg.sentences, start=1)
+                for flag in flags(sentence)
+            ],
         ],
         "timings": translation.timings,
     }
+
+
+def unserved(detected: DetectedLanguage | None, sources: Collection[str]) -> list[str]:
+    """Returns the warning about a text that was copied because it is in none of the languages `sources`."""
+    if detected is None or not detected.confidence or detected.language in sources:
+        return []
+    name = f"{'perhaps ' if detected.confidence < UNSURE else ''}in {language_name(detected.language)}"
+    return [f"The text is {name} ({detected.language}), which no model here translates; it was copied."]
 
 
 def flags(sentence: Sentence) -> list[Flag]:

@@ -29,6 +29,15 @@ def printable(text: str, limit: int = LABEL_LIMIT) -> str:
     return shown if len(shown) <= limit else shown[: limit * 2 // 3] + "\u2026" + shown[1 - limit // 3 :]
 
 
+def fitted(text: str, room: float, size: float, least: float) -> tuple[str, float]:
+    """Returns a text and the font size at which it fits into the room. At the least size it is shortened."""
+    size = max(least, min(size, size * room / max(1.0, width(text, size))))
+    limit = len(text)
+    while limit > 1 and width(printable(text, limit), size) > room:
+        limit -= 1
+    return printable(text, limit), size
+
+
 def add_title(drawing: Drawing, lines: Sequence[str]) -> float:
     """Writes a title at the top, broken into lines of the drawing's width, and returns its lower edge."""
     y = MARGIN

@@ -47,9 +47,9 @@ def draw_lines(
     row = max(_SMALLEST_ROW, min(_LARGEST_ROW, _SIDE / rows))
     left, right = (shown_labels(side, row) for side in sides)
     size = label_size(row)
-    start = MARGIN + widest(left, size) + 8
+    start = MARGIN + max(widest(left, size), width(captions[0], SMALL)) + 8
     legend = max(width(name, SMALL) for name in names) + 40
-    total = max(start + _GAP + 8 + widest(right, size) + MARGIN, MARGIN * 2 + legend)
+    total = max(start + _GAP + 8 + max(widest(right, size), width(captions[1], SMALL)) + MARGIN, MARGIN * 2 + legend)
     colors = theme.hues if len(names) > 1 else (theme.accent,)
     drawing = Drawing(total, 0, theme)
     y = add_title(drawing, title)

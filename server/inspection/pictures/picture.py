@@ -35,13 +35,29 @@ def picture(
 ) -> bytes:
     """Returns a picture of the selected maps. Raises InvalidRequest for maps or options that no picture shows. Takes up
     to some hundred milliseconds: call it in a thread."""
+    result = _without_heads(result, masked_heads)
+    without = [f"without {_named(masked_heads)}"] if masked_heads else []
     if options.view in ("alignment", "card"):
-        return write(_linked(result, options, masked_heads), format, options)
+        return write(_linked(result, options, without), format, options)
     maps = select_maps(result, options)
     if not options.special:
         maps = [without_special(view, result, options.level) for view in maps]
-    caption = {"max": "share of the largest weight of the map"}.get(options.normalize, "attention weight")
-    return write(draw(maps, options, title_lines(result, options), caption), format, options)
+    scale = {"max": "share of the largest weight of the map"}.get(options.normalize, "attention weight")
+    title = title_lines(result, options)
+    if options.view == "lines":  # they have no scale
+        title = (*title, *without)
+    return write(draw(maps, options, title, "; ".join([scale, *without])), format, options)
+
+
+def _without_heads(result: InspectionResult, heads: Sequence[Head]) -> InspectionResult:
+    """Returns the result with empty maps for heads that are switched off: nothing of their weights is used."""
+    if not heads:
+        return result
+    maps = result.attention.maps
+    maps = dataclasses.replace(maps, cross=maps.cross.copy(), encoder=maps.encoder.copy(), decoder=maps.decoder.copy())
+    for kind, layer, head in heads:
+        getattr(maps, kind)[layer, head] = 0
+    return dataclasses.replace(result, attention=dataclasses.replace(result.attention, maps=maps))
 
 
 def title_lines(result: InspectionResult, options: ViewOptions) -> tuple[str, ...]:
@@ -119,18 +135,17 @@ def query_number(query: int | str | None, labels: Sequence[str]) -> int | None:
     return plain.index(word)
 
 
-def _linked(result: InspectionResult, options: ViewOptions, masked_heads: tuple[Head, ...]) -> Drawing:
+def _linked(result: InspectionResult, options: ViewOptions, without: Sequence[str]) -> Drawing:
     """Returns the alignment or the card. The links are the word alignment, or the weights of one map of
-    cross-attention if layer and head are given."""
+    cross-attention if layer and head are given. `without` names the heads that are off."""
     theme = THEMES[options.theme]
     pair, source_of_links = _pair(result, options)
     if options.view == "card":
         leg = result.subject.leg
         languages = f"{language_name(leg.source)} \u2192 {language_name(leg.target)}"
-        notes = [source_of_links, *([f"without {_named(masked_heads)}"] if masked_heads else []), leg.model.name]
-        return draw_card(pair, theme, languages, notes, options.title)
+        return draw_card(pair, theme, languages, [source_of_links, *without, leg.model.name], options.title)
     title = title_lines(result, options) if options.title is not None else ()  # the sentences are in the picture
-    caption = source_of_links + (f"; without {_named(masked_heads)}" if masked_heads else "")
+    caption = "; ".join([source_of_links, *without])
     if fits_on_lines(pair):
         return draw_alignment(pair, theme, title, caption)
     weights = np.zeros((1, len(pair.source.words), len(pair.target.words)), dtype=np.float32)
@@ -158,7 +173,7 @@ def _pair(result: InspectionResult, options: ViewOptions) -> tuple[LinkedSentenc
         source_of_links = map_name(view, 0, 0)
     source, sources = _line(result.source.words)
     target, targets = _line(result.target.words)
-    kept = tuple((sources[i], targets[j], weight) for i, j, weight in links if i in sources and j in targets)
+    kept = tuple((sources[i], targets[j], weight) for i, j, weight in links if weight and i in sources and j in targets)
     return LinkedSentences(source, target, kept, query_number(options.query, target.words)), source_of_links
 
 
@@ -170,7 +185,7 @@ def _line(words: Sequence[Word]) -> tuple[Line, dict[int, int]]:
     return line, {number: place for place, (number, _) in enumerate(shown)}
 
 
-def _named(heads: tuple[Head, ...]) -> str:
+def _named(heads: Sequence[Head]) -> str:
     """Returns the names of some heads, such as "cross.0.1, encoder.2.3"."""
     names = [f"{kind}.{layer}.{number}" for kind, layer, number in heads[:_HEADS_NAMED]]
     more = len(heads) - _HEADS_NAMED

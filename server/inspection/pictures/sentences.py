@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from server.inspection.pictures.labels import MARGIN, SMALL, add_title, printable
+from server.inspection.pictures.labels import MARGIN, SMALL, add_title, fitted, printable
 from server.inspection.pictures.svg import Drawing
 from server.inspection.pictures.text_width import right_to_left, width
 from server.inspection.pictures.themes import Theme
@@ -71,14 +71,11 @@ def draw_card(pair: LinkedSentences, theme: Theme, languages: str, notes: Sequen
     size = max(20.0, min(46.0, *(46.0 * room / max(1.0, line.length(46.0)) for line in (pair.source, pair.target))))
     shown = _shortened(pair, size, room)
     drawing.box(0, 0, CARD[0], 10, theme.accent)
-    heading = printable(languages if title is None else title, 90)
-    drawing.text(60, 82, heading, 26 if width(heading, 26) <= room else 26 * room / width(heading, 26), theme.soft)
+    drawing.text(60, 82, *fitted(languages if title is None else title, room, 26, 16), theme.soft)
     _add_pair(drawing, shown, size, CARD[0] / 2, (215, 455))
     drawing.text(60, 585, "Attentive", 26, theme.accent)
-    at = CARD[0] - 60
-    for note in [printable(note, 60) for note in reversed(notes)]:
-        drawing.text(at, 585, note, 20, theme.soft, "end")
-        at -= width(note, 20) + 30
+    about = fitted(" \u00b7 ".join(notes), room - width("Attentive", 26) - 30, 20, 12)
+    drawing.text(CARD[0] - 60, 585, *about, theme.soft, "end")
     return drawing
 
 

@@ -135,7 +135,30 @@ def test_pictures_have_views_themes_and_sizes(client):
     assert ">cross, layer 0, head 1<" in svg(view="alignment", layer="0", head="1")
     card = svg(view="card", masked_heads="cross.0.1,encoder.0.0")
     assert 'width="1200" height="630"' in card and ">English \u2192 German<" in card
-    assert ">without cross.0.1, encoder.0.0<" in card
+    assert "without cross.0.1, encoder.0.0" in card
+
+
+ONE = {"kind": "cross", "layer": "0", "head": "0", "level": "word"}
+LINES = {"kind": "cross", "layer": "0", "level": "word", "view": "lines"}
+
+
+@pytest.mark.parametrize("view", [ONE, ONE | {"head": "mean"}, LINES, {"kind": "cross"}, {"view": "alignment"}, {}])
+def test_a_picture_of_any_view_shows_nothing_of_heads_that_are_off_and_names_them(client, view):
+    def svg(**fields) -> str:
+        return client.get("/attention", params=ASK | {"q": "one two", "format": "svg"} | view | fields).text
+
+    def weights(picture: str) -> int:
+        """Returns the number of cells and lines with a weight, without those of the legend and the scale."""
+        return picture.count(" stroke-opacity=") + picture.partition(">0.00<")[0].count("v1h")
+
+    mask = ",".join(f"cross.{layer}.{head}" for layer in range(2) for head in range(2))
+    every, some, none = (svg(**fields) for fields in ({}, {"masked_heads": "cross.0.0"}, {"masked_heads": mask}))
+    assert "without cross.0.0" in some and "without" not in every
+    said = " ".join(re.findall(r">([^<>]+)</text>", none))  # a title is broken into lines
+    assert "without cross.0.0, cross.0.1, cross.1.0 and 1 more head" in said
+    assert weights(every) > weights(none)
+    if view:
+        assert weights(none) <= 60  # of the scale
 
 
 @pytest.mark.parametrize(

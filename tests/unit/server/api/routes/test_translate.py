@@ -66,6 +66,25 @@ def test_auto_copies_text_of_no_served_language(client):
         assert answer["detectedLanguage"]["confidence"] >= 99
 
 
+@pytest.mark.parametrize(
+    ("text", "target", "named"),
+    [
+        ("Dove posso trovare la stazione più vicina?", "fr", "in Italian (it)"),
+        ("你好，世界", "de", "in Chinese (zh)"),
+        ("Где находится ближайший вокзал?", "de", "in Russian (ru)"),
+        ("Wo ist der Bahnhof, bitte?", "de", ""),  # in the target language
+        ("Where is the station, please?", "de", ""),
+        ("12345", "fr", ""),
+    ],
+)
+def test_a_warning_names_a_language_that_no_model_translates(client, text, target, named):
+    for stream in (False, True):
+        answer = ask(client, q=text, source="auto", target=target, details=True, stream=stream)
+        body = json.loads(answer.text.split("data: ")[-1]) if stream else answer.json()
+        warnings = [warning for warning in body["details"]["warnings"] if "no model" in warning]
+        assert warnings == ([f"The text is {named}, which no model here translates; it was copied."] if named else [])
+
+
 def test_alternatives(client):
     assert ask(client, q="ab", alternatives=2).json()["alternatives"] == ["bax", "baxx"]
     assert ask(client, q=["ab", "cd"], alternatives=1).json()["alternatives"] == [["bax"], ["dcx"]]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 import numpy as np
+import pytest
 from lxml import etree
 
 from server.inspection.attention_view import MapView, ViewOptions
@@ -12,7 +14,14 @@ from server.inspection.pictures import lines
 from server.inspection.pictures.convert import write
 from server.inspection.pictures.labels import printable, wrapped
 from server.inspection.pictures.picture import draw
-from server.inspection.pictures.sentences import CARD, Line, LinkedSentences, draw_alignment, draw_card
+from server.inspection.pictures.sentences import (
+    CARD,
+    Line,
+    LinkedSentences,
+    draw_alignment,
+    draw_card,
+    fits_on_lines,
+)
 from server.inspection.pictures.svg import Drawing
 from server.inspection.pictures.text_width import right_to_left, width
 from server.inspection.pictures.themes import THEMES
@@ -127,3 +136,53 @@ def test_widths_and_directions_of_scripts():
     assert width("iii", 10) < width("WWW", 10) == 3 * width("W", 10)
     assert width("\u732b", 10) == 10 and width("e\u0301", 10) == width("e", 10)  # Chinese; a combining accent
     assert [right_to_left(text) for text in ("a \u05d0", "\u05d0 a", "12. \u0645", "")] == [False, True, True, False]
+
+
+def boxes(drawing: Drawing) -> dict[tuple[float, float, float, float], str]:
+    """Returns the texts by the places (left, top, right, bottom) of their letters."""
+    found = {}
+    for text in elements(drawing, "text"):
+        x, y, size = (float(text.get(name)) for name in ("x", "y", "font-size"))
+        content = (text.text or "").strip("\u202b\u202c")
+        length = width(content, size)
+        start = {"start": 0.0, "middle": length / 2, "end": length}[text.get("text-anchor", "start")]
+        up, down = 0.7 * size, 0.15 * size
+        if text.get("transform"):
+            found[x - up, y + start - length, x + down, y + start] = content
+        else:
+            found[x - start, y - up, x - start + length, y + down] = content
+    return found
+
+
+WORDS = {
+    "short": ("Hi",),
+    "Latin": tuple("My brother is working in the city because he has found a job .".split()),
+    "long words": ("Donaudampfschifffahrtsgesellschaftskapitän", "WWWWWWWWWWWWWWWWWWWWWW", "i"),
+    "many": tuple(f"word{number}" for number in range(60)),
+    "Chinese": tuple("猫在沙发上睡觉"),
+    "right to left": ("החתול", "ישן", "על", "הספה"),
+}
+NOTES = ["word alignment (combined)", "without " + ", ".join(f"encoder.{head}.10" for head in range(9)), "m" * 80]
+
+
+@pytest.mark.parametrize("title", [[], ["Title and more " * 30, "W" * 300]])
+@pytest.mark.parametrize("queries", WORDS)
+@pytest.mark.parametrize("keys", WORDS)
+def test_no_text_is_printed_over_another_or_cut_off(queries, keys, title):
+    sides = {"queries": WORDS[queries], "keys": WORDS[keys]}
+    pair = LinkedSentences(Line(WORDS[keys]), Line(WORDS[queries]), ())
+    caption = "; ".join(["share of the largest weight of the map", *NOTES[:2]])
+    drawings = [
+        draw([maps(**sides)], ViewOptions(), title, caption),
+        draw([maps(2, 3, **sides), maps(1, 1, kind="decoder", **sides)], ViewOptions(), title, caption),
+        draw([maps(1, 3, **sides)], ViewOptions(view="lines"), [*title, caption], ""),
+        draw_card(pair, LIGHT, "English → German", NOTES, "".join(title)),
+        *([draw_alignment(pair, LIGHT, title, caption)] if fits_on_lines(pair) else []),
+    ]
+    for drawing in drawings:
+        places = boxes(drawing)
+        for (left, top, right, bottom), text in places.items():
+            assert min(left, top) >= 0 and right <= drawing.width and bottom <= drawing.height, text
+        for one, other in itertools.combinations(places, 2):
+            apart = one[2] <= other[0] or other[2] <= one[0] or one[3] <= other[1] or other[3] <= one[1]
+            assert apart, (places[one], places[other])
