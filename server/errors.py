@@ -15,16 +15,18 @@
     │   ├── Overloaded
     │   └── Unavailable           no worker or model is ready
     │       └── StateUnreachable  the state that servers share cannot be reached
-    ├── DeadlineExceeded          the caller's own time limit passed
     └── TranslationFailed         the worker failed on a valid request
 
     SettingsError                 a setting is invalid; raised at the start
+    TimeoutError (Python's)       the time limit of the request passed, and its work is cancelled
 
 Every message is one sentence for the caller. It says what to change and contains no user text.
 """
 
 from __future__ import annotations
 
+TIME_PASSED = "The time limit of the request has passed."
+"""The message of a TimeoutError for the caller."""
 LONGEST_RETRY_AFTER = 120
 """Longest Retry-After in seconds."""
 
@@ -108,10 +110,6 @@ class StateUnreachable(Unavailable):
 
     def __init__(self, message: str = "The server's shared state cannot be reached; try again later.") -> None:
         super().__init__(message)
-
-
-class DeadlineExceeded(AttentiveError):
-    """The time limit of the request has passed, and its work is cancelled."""
 
 
 class TranslationFailed(AttentiveError):

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from server.access.invitations import Invitations
-from server.errors import LONGEST_RETRY_AFTER, DeadlineExceeded, Overloaded
+from server.errors import LONGEST_RETRY_AFTER, Overloaded
 
 DOCUMENTS_SHARE = 0.75
 """Share of the limit that documents may fill. The rest is a reserve for short requests."""
@@ -169,7 +169,7 @@ class Admission:
         now = self.clock()
         queue = self._documents if document else self._short
         if deadline is not None and now > deadline:
-            raise DeadlineExceeded("The time limit of the request has passed.")
+            raise TimeoutError
         invitations = queue.invitations
         invited = not invitations or invitations.is_due(key, now)
         excess = self._excess(queue, cost, caller, weight, 1.0 if invited else UNINVITED_SHARE)

@@ -70,7 +70,7 @@ def create_app(settings: Settings, services: Services | None = None) -> FastAPI:
 
     app = new_app(lifespan)
     app.state.services = services
-    for kind in (AttentiveError, HTTPException, RequestValidationError):
+    for kind in (AttentiveError, TimeoutError, HTTPException, RequestValidationError):
         app.add_exception_handler(kind, handle)
     # From the innermost to the outermost.
     route = next(route for route in translate.router.routes if getattr(route, "name", "") == "translate")

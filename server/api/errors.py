@@ -31,7 +31,6 @@ STATUS: dict[type[errors.AttentiveError], int] = {
     errors.TranslationFailed: 500,
     errors.Unavailable: 503,
     errors.StateUnreachable: 503,
-    errors.DeadlineExceeded: 504,
 }
 COMPRESSED = "The body has the content encoding {}; send it without one."
 GOOGLE = "/language/translate/v2"
@@ -70,6 +69,8 @@ def status_and_message(error: Exception) -> tuple[int, str, dict[str, str]]:
     if isinstance(error, errors.AttentiveError):
         headers = {"Retry-After": str(error.retry_after)} if isinstance(error, errors.RetryLater) else {}
         return STATUS[type(error)], error.message, headers
+    if isinstance(error, TimeoutError):
+        return 504, errors.TIME_PASSED, {}
     if isinstance(error, RequestValidationError):
         return 400, validation_message(error.errors()), {}
     if isinstance(error, HTTPException):

@@ -73,7 +73,7 @@ async def events(
             entry = await next_entry(queue)
         try:
             yield event("translation", finish(await work))
-        except AttentiveError as error:  # the status line is sent, so the error is an event
+        except (AttentiveError, TimeoutError) as error:  # the status line is sent, so the error is an event
             status, message, _ = status_and_message(error)
             yield event("error", {"error": message, "status": status})
     finally:

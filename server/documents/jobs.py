@@ -19,7 +19,7 @@ import orjson
 
 from server.documents.service import DocumentTranslator, ReceivedDocument
 from server.documents.store import OwnRecords, StoredFile
-from server.errors import AttentiveError, NotFound, StateUnreachable
+from server.errors import TIME_PASSED, AttentiveError, NotFound, StateUnreachable
 from server.store.interface import BEAT_SECONDS
 from server.store.keys import digest
 from server.translation.types import TranslationRequest
@@ -133,6 +133,8 @@ class FileJobs:
             record = dataclasses.replace(record, state="done", token=made.token, warning=made.warning)
         except AttentiveError as error:
             record = dataclasses.replace(record, state="error", problem=error.message)
+        except TimeoutError:
+            record = dataclasses.replace(record, state="error", problem=TIME_PASSED)
         except Exception:  # the job's client learns of it by its state
             log.exception("a file could not be translated")
             record = dataclasses.replace(record, state="error", problem=FAILED)

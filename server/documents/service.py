@@ -20,7 +20,6 @@ from server.documents.readers import Readers
 from server.documents.store import FileStore, disk_errors
 from server.errors import AttentiveError, InvalidRequest, Overloaded
 from server.translation.catalog import AUTO
-from server.translation.time_limit import time_limit
 from server.translation.translator import Translator
 from server.translation.types import Format, TranslationRequest
 
@@ -126,7 +125,7 @@ class DocumentTranslator:
         """
         may_wait, changed = patient, False
         workspace, caller = document.workspace, document.caller
-        async with time_limit(request.deadline):
+        async with asyncio.timeout_at(request.deadline):
             source = await self._source(document, request)
             if not copy and source.lower() == document.target.lower():
                 raise InvalidRequest("Source and target language are equal.")

@@ -5,6 +5,7 @@ The PyTorch model computes them in a process of its own, `model.analysis.encoder
 
 from __future__ import annotations
 
+import asyncio
 from importlib.util import find_spec
 from typing import Any
 
@@ -13,7 +14,6 @@ from model.convert.sample_sentences import SENTENCES
 from server.access.authentication import Caller
 from server.errors import InvalidRequest, TextTooLong, Unavailable
 from server.inspection.inspector import ANYBODY, Inspector
-from server.translation.time_limit import time_limit
 
 BYTES_LIMIT = 1_000_000_000
 """Size of the weight files of the largest model that is studied: each study reads all of them."""
@@ -23,7 +23,7 @@ async def study_encoder(
     inspector: Inspector, text: str, source: str, target: str, deadline: float | None, caller: Caller = ANYBODY
 ) -> dict[str, Any]:
     """Returns the study of one sentence as in EncoderAnswer. Counts as an attention request. Raises InvalidRequest for a
-    model that is too large and for directions that need two, TextTooLong, Overloaded, DeadlineExceeded, Unavailable."""
+    model that is too large and for directions that need two, TextTooLong, Overloaded, TimeoutError, Unavailable."""
     if find_spec("torch") is None:
         raise Unavailable("Studies of an encoder need PyTorch, which is not installed on this server.")
     subject = inspector.given(text, "", source, target)
@@ -43,12 +43,12 @@ async def study_encoder(
         "order": [i for word in sentence for i in (word if word.special else next(backwards)).pieces],
         "samples": [(x.ids, [i for i, (start, end) in enumerate(x.offsets) if start < end]) for x in samples],
     }
-    try:
-        async with time_limit(deadline):
-            with inspector.admit(caller, deadline):
+    async with asyncio.timeout_at(deadline):
+        with inspector.admit(caller, deadline):
+            try:
                 study = await inspector.encoders.run(task)
-    except (MemoryError, TimeoutError):
-        raise Unavailable("The model's weights cannot be read.") from None
+            except (MemoryError, TimeoutError):
+                raise Unavailable("The model's weights cannot be read.") from None
     return {
         "model": leg.model.name,
         "language": {"source": leg.source, "target": leg.target},

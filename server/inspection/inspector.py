@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from collections.abc import Sequence
 
@@ -17,7 +18,6 @@ from server.store.history_records import SentenceRecord, TranslationRecord
 from server.task_process import TaskProcess
 from server.translation.alignment import SentencePair, sentence_pair
 from server.translation.catalog import Leg
-from server.translation.time_limit import time_limit
 from server.translation.translator import Translator, history_record
 from server.translation.types import TranslationRequest
 
@@ -68,7 +68,7 @@ class Inspector:
         return route[0]
 
     def admit(self, caller: Caller, deadline: float | None) -> Permit:
-        """Occupies the place of one attention request. Raises Overloaded or DeadlineExceeded."""
+        """Occupies the place of one attention request. Raises Overloaded or TimeoutError."""
         return self.admission.admit(1, deadline, caller=caller.name, weight=caller.weight)
 
     async def decoded(
@@ -85,7 +85,7 @@ class Inspector:
         pieces of `prefix`.
 
         Counts as an attention request. Raises InvalidRequest where the search finds no such hypothesis or the model has
-        no such piece, TextTooLong, Overloaded, DeadlineExceeded, and the errors of a failed job.
+        no such piece, TextTooLong, Overloaded, TimeoutError, and the errors of a failed job.
         """
         leg, pair = subject.leg, subject.pair
         options = leg.decoding_options(options)
@@ -98,7 +98,7 @@ class Inspector:
         if len(forced) >= min(self.token_limit, leg.model.max_length):
             raise InvalidRequest("prefix has more pieces than a translation of this model.")
         options = dataclasses.replace(options, hypotheses=hypothesis + 1, prefix=forced)
-        async with time_limit(deadline):
+        async with asyncio.timeout_at(deadline):
             with self.admit(caller, deadline):
                 answer = await self.translator.engine.trace(leg.model, pair.source, options, client=caller.name)
         if hypothesis >= len(answer.hypotheses):
@@ -120,7 +120,7 @@ class Inspector:
         head whose query, key and value vectors are returned; `align` collects evidence for the word alignment. `deadline`
         is on the monotonic clock.
 
-        Raises TextTooLong, Overloaded, DeadlineExceeded, and the errors of a failed job.
+        Raises TextTooLong, Overloaded, TimeoutError, and the errors of a failed job.
         """
         pair, model = subject.pair, subject.leg.model
         limit = min(self.token_limit, model.max_length)
@@ -130,7 +130,7 @@ class Inspector:
                 f"{len(pair.target) + 1}."
             )
         words = sentence_pair(subject.leg, pair.source_text, model.tokenizer.decode(pair.target)) if align else None
-        async with time_limit(deadline):
+        async with asyncio.timeout_at(deadline):
             with self.admit(caller, deadline):
                 attention = await self.translator.engine.attend(
                     model,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 
 from server.access.authentication import Caller
@@ -12,7 +13,6 @@ from server.inspection.types import InspectedSentence, out_of_range
 from server.store.history_records import SentenceRecord
 from server.translation.catalog import AUTO
 from server.translation.preparation import segment_text
-from server.translation.time_limit import time_limit
 from server.translation.types import TranslationRequest
 
 
@@ -36,7 +36,7 @@ async def trace_search(
         raise InvalidRequest(f"Sentence {sentence} holds nothing to translate and is copied.")
     options = leg.decoding_options(request.options)
     options = dataclasses.replace(options, trace=True, hypotheses=options.beam_size)
-    async with time_limit(request.deadline):
+    async with asyncio.timeout_at(request.deadline):
         with inspector.admit(caller, request.deadline):
             answer = await translator.engine.trace(leg.model, segment.ids, options, client=request.client)
     pair = SentenceRecord(segment.text, segment.ids, answer.hypotheses[0].tokens)

@@ -63,8 +63,19 @@ class Draft:
         )  # fmt: skip
 
 
-Pass = Callable[["SentenceContext", Draft], Coroutine[Any, Any, Draft]]
-"""`apply` of a module of `server.translation.passes`: returns the draft, or a better one."""
+def no_rows(_: TranslationRequest, __: DecodingOptions) -> int:
+    """The rows of a pass that is a rescue of a few sentences."""
+    return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One step over the translation of a sentence. `apply` returns the draft, or a better one; it runs where `when` is true.
+    `rows` states the rows that it adds to those of the first decoding, for admission."""
+
+    apply: Callable[[SentenceContext, Draft], Coroutine[Any, Any, Draft]]
+    when: Callable[[SentenceContext, Draft], object]
+    rows: Callable[[TranslationRequest, DecodingOptions], int] = no_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +99,8 @@ class SentenceContext:
         """Decodes the segment and runs the passes."""
         draft = await self.decode(self.segment, on_progress=self.on_progress)
         for step in self.passes:
-            draft = await step(self, draft)
+            if step.when(self, draft):
+                draft = await step.apply(self, draft)
         return draft
 
     async def decode(

@@ -21,14 +21,22 @@ from server.translation.passes import (
 )
 from server.translation.types import Sentence, TranslationRequest
 
-_MODULES = (
-    reranking, first_letter, address_form, masked_names, glossary_terms, protected_spans, sentence_parts, checks,
-    local_numbers, retry,
-)  # fmt: skip
-PASSES: tuple[Pass, ...] = tuple([module.apply for module in _MODULES])
-"""The passes in order. A new one is a file in `passes/` and a name here."""
-ROWS = (reranking.rows, checks.rows, retry.rows)
-"""The rows that passes add to those of the first decoding, for admission. A rescue of a few sentences counts as 0."""
+PASSES = (
+    Pass(reranking.apply, lambda context, draft: context.options.rerank and not draft.copied, reranking.rows),
+    Pass(first_letter.apply, lambda _, draft: draft.segment.read.count(" ") < first_letter.WORDS and not draft.copied),
+    Pass(address_form.apply, lambda context, draft: context.leg.symbol and not draft.copied),
+    Pass(masked_names.apply, lambda _, draft: not draft.copied),
+    Pass(glossary_terms.apply, lambda _, draft: draft.segment.terms and not draft.copied),
+    Pass(protected_spans.apply, lambda *_: True),
+    Pass(
+        sentence_parts.apply,
+        lambda _, draft: (draft.segment.continues or draft.segment.unfinished) and not draft.copied,
+    ),
+    Pass(checks.apply, lambda _, draft: not draft.copied, checks.rows),
+    Pass(local_numbers.apply, lambda context, _: context.request.localize_numbers),
+    Pass(retry.apply, lambda _, draft: draft.flags, retry.rows),
+)
+"""The passes in order, and when each runs. A new one is a file in `passes/` and a line here."""
 IN_FLIGHT = 512
 """Segments of a text that are at the workers at the same time: enough for every slot of a GPU."""
 _BURST = 32
@@ -38,7 +46,7 @@ _BURST = 32
 def rows(request: TranslationRequest, options: DecodingOptions) -> int:
     """Returns the rows that a sentence costs: those of its beam, whose width is known in the options, and those that each
     pass states."""
-    return options.beam_size + sum([rows_of(request, options) for rows_of in ROWS])
+    return options.beam_size + sum([step.rows(request, options) for step in PASSES])
 
 
 async def translate(

@@ -26,7 +26,6 @@ from server.translation.catalog import AUTO, Leg, ModelCatalog
 from server.translation.context import SentenceContext, gather_or_cancel
 from server.translation.preparation import PreparedText, Segment, SegmentedText, prepare, segment_passages
 from server.translation.result_cache import ResultCache
-from server.translation.time_limit import time_limit
 from server.translation.types import (
     FAULTS,
     ProgressListener,
@@ -82,7 +81,7 @@ class Translator:
         shares.
 
         A text that is in the result cache needs no place in the queue. Raises UnsupportedLanguage, InvalidRequest,
-        Overloaded (before any work is done), DeadlineExceeded, Unavailable or TranslationFailed.
+        Overloaded (before any work is done), TimeoutError, Unavailable or TranslationFailed.
         """
         cache, catalog, computation = self.cache, self.catalog, self.engine.workers.computation
         if cache is None or not computation or request.storage == "none":
@@ -131,19 +130,19 @@ class Translator:
         key = request.key
         if key is None:
             key = hash((request.client, request.source, request.target, request.texts, request.options))
-        characters = sum(map(len, request.texts))
+        characters, tokens = sum(map(len, request.texts)), estimated_tokens(request)
         catalog = self.catalog
         chosen = catalog if request.model is None else catalog.only(request.model)
         searched = chosen.searched(request.source, request.target, request.options)
         beam = searched.beam_size
-        cost = sentence.rows(request, searched) * estimated_tokens(request)
+        cost = tokens * sentence.rows(request, searched)
         document = characters > DOCUMENT_CHARACTERS or cost > DOCUMENT_COST or beam > DOCUMENT_ROWS
         with self.admission.admit(
             cost, request.deadline, caller=request.client, weight=request.weight, document=document, key=key
         ):
             self._users[catalog] += 1
             try:
-                async with time_limit(request.deadline):
+                async with asyncio.timeout_at(request.deadline):
                     if characters > THREAD_CHARACTERS:
                         texts = await asyncio.to_thread(prepare, request, chosen, self.detector)
                     else:
@@ -219,7 +218,8 @@ class Translator:
         ):
             texts = [prepared.text]
         best, *others = texts
-        translation = Translation(new_id(), best, distinct_alternatives(best, others), prepared.detected, tuple(legs))
+        alternatives = distinct_alternatives(best, others) if others else ()
+        translation = Translation(new_id(), best, alternatives, prepared.detected, tuple(legs))
         self._record(translation, request)
         return translation
 

@@ -111,6 +111,8 @@ def decoding_options(parameters: TranslateParameters, settings: Settings) -> Dec
 def chosen_rows(beam_size: int, hypotheses: int, rerank: bool, on_flag: OnFlag) -> int:
     """Returns the rows of a sentence that a request itself chooses; `beam_size` 0 if it leaves the width to the
     server."""
+    if not (beam_size or rerank) and hypotheses == 1 and on_flag != "retry":
+        return 1
     beam = max(beam_size or 1, hypotheses)
     if rerank and not beam_size:
         beam = wider_beam(beam)

@@ -19,8 +19,8 @@ MARGIN = 0.5
 async def apply(context: SentenceContext, draft: Draft) -> Draft:
     """Returns the draft, or one with the form of address that the leg's symbol requests."""
     leg, options = context.leg, context.request.options
-    requested = FORMS.get(leg.symbol)
-    if requested is None or draft.copied or address_form(draft.text, leg.target) in (None, requested):
+    requested = FORMS[leg.symbol]
+    if address_form(draft.text, leg.target) in (None, requested):
         return draft
     wider = leg.decoding_options(replace(options, beam_size=BEAM, hypotheses=BEAM, rerank=False))
     try:

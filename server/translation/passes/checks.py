@@ -42,9 +42,7 @@ def rows(request: TranslationRequest, _: DecodingOptions) -> int:
 
 
 async def apply(context: SentenceContext, draft: Draft) -> Draft:
-    """Returns the draft with its flags, and in a thorough request its confidence. A copied one is not checked."""
-    if draft.copied:
-        return draft
+    """Returns the draft with its flags, and in a thorough request its confidence."""
     leg, segment, best = context.leg, draft.segment, draft.answer.hypotheses[0]
     source, target, limits = segment.text, draft.targets[0], leg.limits
     flags = set(draft.flags)

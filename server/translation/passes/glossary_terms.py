@@ -41,9 +41,9 @@ async def apply(context: SentenceContext, draft: Draft, forced: int = _FORCED) -
     """Returns a draft whose best hypothesis has the terms of the segment in their case, without alternatives that lack
     one. At most `forced` further translations are made."""
     segment, leg = draft.segment, context.leg
-    if not segment.terms or draft.copied:
-        return draft
     terms = segment.terms
+    if not terms:
+        return draft
     if segment.masked.capitals:  # the model reads it in sentence case
         terms = tuple([replace(term, case="written") for term in terms])
     missing = lacking(terms, draft.text, leg.target)

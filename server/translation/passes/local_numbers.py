@@ -10,7 +10,7 @@ from server.translation.context import Draft, SentenceContext
 
 async def apply(context: SentenceContext, draft: Draft) -> Draft:
     """Returns the draft with local numbers. A sentence that is copied because it has no translation stays as it is."""
-    if not context.request.localize_numbers or (draft.copied and draft.flags):
+    if draft.copied and draft.flags:
         return draft
     leg, source = context.leg, draft.segment.text
     targets = [localize_numbers(source, target, leg.source, leg.target) for target in draft.targets]

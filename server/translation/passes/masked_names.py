@@ -25,7 +25,8 @@ _RARE_LETTERS = frozenset("àâæçèéêëîïôœùûüÿ")
 
 async def apply(context: SentenceContext, draft: Draft) -> Draft:
     """Returns the draft if nothing is lost, or nothing more can be masked."""
-    if draft.copied or (segment := masked_retry(draft.segment, draft.text, context.leg)) is None:
+    segment = masked_retry(draft.segment, draft.text, context.leg)
+    if segment is None:
         return draft
     return await reranking.apply(context, await context.decode(segment))
 

@@ -23,8 +23,8 @@ def rows(request: TranslationRequest, options: DecodingOptions) -> int:
 
 
 async def apply(context: SentenceContext, draft: Draft) -> Draft:
-    """Returns the draft if it has none of the FAULTS. Otherwise it is only marked, translated again or replaced by its
-    source, as the request says."""
+    """Returns the draft as it is if it has none of the FAULTS. Otherwise it is only marked, translated again or replaced by
+    its source, as the request says."""
     for flag in draft.flags:
         context.metrics.flagged.labels(flag).inc()
     request, segment = context.request, draft.segment
@@ -42,7 +42,7 @@ async def apply(context: SentenceContext, draft: Draft) -> Draft:
     if draft.copied:
         return draft
     options = replace(retry_options(context.options), hypotheses=request.options.hypotheses)
-    passes = tuple([step for step in context.passes if step is not apply])
+    passes = tuple([step for step in context.passes if step.apply is not apply])
     wider = replace(
         context,
         request=replace(request, options=options),

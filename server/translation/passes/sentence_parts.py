@@ -21,8 +21,6 @@ _MARKS = ",;:"
 async def apply(context: SentenceContext, draft: Draft) -> Draft:
     """Returns the draft with the first letter and the last mark that the translations have within their sentence."""
     segment = draft.segment
-    if draft.copied or not (segment.continues or segment.unfinished):
-        return draft
     targets = draft.targets
     if segment.continues and await _begins_small(context, draft):
         start = draft.text[:1]
