@@ -46,6 +46,10 @@ class MultiHeadAttention(nn.Module):
         """Projects keys and values: memory (B, S, d_model) -> two of (B, H, S, D)."""
         return self.split(self.key(memory)), self.split(self.value(memory))
 
+    def forward(self, x: Tensor, bias: Tensor | None, gate: Tensor | None = None) -> Tensor:
+        """Self-attention: x (B, T, d_model) -> (B, T, d_model)."""
+        return self.attend(self.queries(x), *self.keys_values(x), bias, gate)
+
     def attend(
         self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, gate: Tensor | None = None
     ) -> Tensor:

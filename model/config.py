@@ -9,7 +9,7 @@ from typing import Any, Literal, Self, get_args
 Norm = Literal["post", "pre"]
 Activation = Literal["relu", "swish", "gelu"]
 Recurrence = Literal["none", "ssru"]
-Positions = Literal["sinusoidal", "sinusoidal_half", "learned", "rotary", "alibi"]
+Positions = Literal["sinusoidal", "sinusoidal_half", "learned"]
 
 
 _MAX_SIZES = {
@@ -25,6 +25,10 @@ _MAX_SIZES = {
 """Largest accepted sizes; a config.json beyond them is broken or malicious."""
 
 
+REMOVED_FIELD = ("window", None)
+"""In the config.json of earlier versions."""
+
+
 class ConfigError(ValueError):
     """The model shape is invalid. The message names the field to change."""
 
@@ -36,8 +40,7 @@ class ModelConfig:
 
     Sizes are in features, layers, heads, tokens. `source_vocab_size` is None when source and target share one
     vocabulary. `tied_embeddings` ties source embedding, target embedding and output projection (section 3.4);
-    when False each has its own matrix. `window` is the neighbourhood r of restricted self-attention (section 4):
-    a position attends to the r positions on either side. Raises ConfigError for invalid or contradictory fields.
+    when False each has its own matrix. Raises ConfigError for invalid or contradictory fields.
     """
 
     vocab_size: int
@@ -54,7 +57,6 @@ class ModelConfig:
     tied_embeddings: bool = True
     scale_embeddings: bool = True
     output_bias: bool = False
-    window: int | None = None
     max_length: int = 512
     norm_epsilon: float = 1e-5
     pad_id: int = 0
@@ -75,12 +77,8 @@ class ModelConfig:
         for name, kind in kinds.items():
             if getattr(self, name) not in get_args(kind):
                 raise ConfigError(f"{name} must be one of {', '.join(get_args(kind))}, not {getattr(self, name)!r}.")
-        if self.positions == "rotary" and self.head_dim % 2:
-            raise ConfigError(f"rotary positions need an even head width, not {self.head_dim}.")
         if self.positions.startswith("sinusoidal") and self.d_model % 2:
             raise ConfigError(f"sinusoidal positions need an even d_model, not {self.d_model}.")
-        if self.recurrence != "none" and (self.positions in ("rotary", "alibi") or self.window is not None):
-            raise ConfigError("recurrence needs sinusoidal or learned positions and no window.")
         if self.source_vocab_size is not None and self.tied_embeddings:
             raise ConfigError("tied_embeddings needs one shared vocabulary: leave source_vocab_size null.")
         for name in ("pad_id", "unk_id", "bos_id", "eos_id", "decoder_start_id"):
@@ -105,8 +103,6 @@ class ModelConfig:
             raise ConfigError(f"dropout must be in [0, 1), not {self.dropout!r}.")
         if type(self.norm_epsilon) not in (int, float) or not 0.0 < self.norm_epsilon < 1.0:
             raise ConfigError(f"norm_epsilon must be in (0, 1), not {self.norm_epsilon!r}.")
-        if self.window is not None and (type(self.window) is not int or self.window < 1):
-            raise ConfigError(f"window must be at least 1 or null, not {self.window!r}.")
 
     @property
     def head_dim(self) -> int:
@@ -128,6 +124,7 @@ class ModelConfig:
         if not isinstance(fields, dict):
             raise ConfigError("config.json must hold an object.")
         names = {field.name for field in dataclasses.fields(cls)}
+        fields = {name: value for name, value in fields.items() if (name, value) != REMOVED_FIELD}
         if unknown := sorted(set(fields) - names):
             raise ConfigError(f"config.json has unknown fields: {', '.join(map(str, unknown))}.")
         if "vocab_size" not in fields:

@@ -34,14 +34,11 @@ _CLOSE = 1e-6
 """Relative to the largest magnitude: products of an integer and a scale are rounded by 2e-7."""
 
 
-def for_int8(config: ModelConfig, tensors: Tensors, positions: Float32 | None) -> Tensors:
+def for_int8(config: ModelConfig, tensors: Tensors, positions: Float32) -> Tensors:
     """Returns the parameters of a Transformer with biases corrected for int8 matrices.
 
     `tensors` are its parameters by name, `positions` the table (max_length, d_model) that is added to embeddings.
-    Models without such a table (rotary, ALiBi) or with restricted self-attention are returned unchanged.
     """
-    if positions is None or config.window is not None:
-        return tensors
     encoder = _Encoder(config, tensors)
     try:
         output = encoder.run(positions)

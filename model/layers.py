@@ -14,7 +14,6 @@ from torch.nn import functional
 from model.attention import MultiHeadAttention
 from model.config import ModelConfig
 from model.kv_cache import KVCache
-from model.positions import rotate
 
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": functional.relu,
@@ -109,12 +108,11 @@ class EncoderLayer(nn.Module):
         self.feed_forward = FeedForward(config)
         self.attention_residual = Sublayer(config)
         self.feed_forward_residual = Sublayer(config)
-        self.rotary = config.positions == "rotary"
 
     def forward(self, x: Tensor, bias: Tensor | None, gate: Tensor | None = None) -> Tensor:
         """x (B, S, d_model), bias broadcastable to (B, H, S, S), gate (B or 1, H) -> (B, S, d_model)."""
-        query, key, value = _project(self.self_attention, self.attention_residual.enter(x), self.rotary)
-        x = self.attention_residual.leave(x, self.self_attention.attend(query, key, value, bias, gate))
+        attended = self.self_attention(self.attention_residual.enter(x), bias, gate)
+        x = self.attention_residual.leave(x, attended)
         return self.feed_forward_residual.leave(x, self.feed_forward(self.feed_forward_residual.enter(x)))
 
 
@@ -138,7 +136,6 @@ class DecoderLayer(nn.Module):
         self.self_residual = Sublayer(config)
         self.cross_residual = Sublayer(config)
         self.feed_forward_residual = Sublayer(config)
-        self.rotary = config.positions == "rotary"
 
     def forward(
         self,
@@ -151,11 +148,9 @@ class DecoderLayer(nn.Module):
         """All T positions at once: x (B, T, d_model), memory (B, S, d_model) -> (B, T, d_model)."""
         entered = self.self_residual.enter(x)
         if self.recurrence is None:
-            query, key, value = _project(self.self_attention, entered, self.rotary)
-            attended = self.self_attention.attend(query, key, value, self_bias, gates[0])
+            x = self.self_residual.leave(x, self.self_attention(entered, self_bias, gates[0]))
         else:
-            attended = self.recurrence(entered)
-        x = self.self_residual.leave(x, attended)
+            x = self.self_residual.leave(x, self.recurrence(entered))
         query = self.cross_attention.queries(self.cross_residual.enter(x))  # (B, H, T, D)
         key, value = self.cross_attention.keys_values(memory)  # (B, H, S, D) each
         x = self.cross_residual.leave(x, self.cross_attention.attend(query, key, value, cross_bias, gates[1]))
@@ -188,18 +183,5 @@ class DecoderLayer(nn.Module):
         """Self-attention of one position per row: entered (B, 1, d_model) -> (B, 1, d_model)."""
         query = self.self_attention.queries(entered)  # (B, H, 1, D)
         key, value = self.self_attention.keys_values(entered)  # (B, H, 1, D) each
-        if self.rotary:
-            positions = cache.step_positions().unsqueeze(1)  # (B, 1)
-            query, key = rotate(query, positions), rotate(key, positions)
         keys, values = cache.write_self(layer, key.squeeze(2), value.squeeze(2))  # (B, H, T, D) each
         return self.self_attention.attend(query, keys, values, bias, gate)
-
-
-def _project(attention: MultiHeadAttention, x: Tensor, rotary: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """Queries, keys and values of self-attention: x (B, T, d_model) -> three of (B, H, T, D)."""
-    query = attention.queries(x)
-    key, value = attention.keys_values(x)
-    if rotary:
-        positions = torch.arange(x.shape[1], device=x.device)  # (T,)
-        query, key = rotate(query, positions), rotate(key, positions)
-    return query, key, value

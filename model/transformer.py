@@ -18,7 +18,7 @@ from model.attention import MultiHeadAttention
 from model.config import ModelConfig
 from model.kv_cache import KVCache
 from model.layers import DecoderLayer, EncoderLayer
-from model.positions import alibi_bias, sinusoidal_table
+from model.positions import sinusoidal_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class Transformer(nn.Module):
             self.output_bias = nn.Parameter(torch.zeros(config.vocab_size))
         if config.positions == "learned":
             self.positions = nn.Embedding(config.max_length, config.d_model)
-        elif config.positions.startswith("sinusoidal"):
+        else:
             # On the CPU also where a model is built without memory, because the table is not part of the state_dict.
             half = config.positions == "sinusoidal_half"
             table = sinusoidal_table(config.max_length, config.d_model, half=half)  # section 3.5
@@ -85,8 +85,7 @@ class Transformer(nn.Module):
         positions = torch.arange(source.shape[1], device=source.device)  # (S,)
         embedding = self.embedding if self.config.tied_embeddings else self.source_embedding
         x = self.dropout(self._embed(embedding, source, positions))
-        mask = source_mask[:, None, None, :]  # (B, 1, 1, S)
-        bias = self._self_bias(mask, positions, positions, x.dtype)
+        bias = _mask_bias(source_mask[:, None, None, :], x.dtype)  # (B, 1, 1, S)
         for index, layer in enumerate(self.encoder):
             x = layer(x, bias, None if gates is None else gates.encoder[:, index])
         memory: Tensor = self.encoder_norm(x) if self.config.norm == "pre" else x
@@ -101,9 +100,8 @@ class Transformer(nn.Module):
             start = self._add_positions(torch.zeros_like(x[:, :1]), positions[:1])  # (B, 1, d_model)
             x = torch.cat([start, x[:, 1:]], dim=1)  # (B, T, d_model)
         x = self.dropout(x)
-        causal = positions[:, None] >= positions[None, :]  # (T, T)
-        self_bias = self._self_bias(causal, positions, positions, x.dtype)
-        cross_bias = _mask_bias(source_mask[:, None, None, :]).to(x.dtype)  # (B, 1, 1, S)
+        self_bias = _mask_bias(positions[:, None] >= positions[None, :], x.dtype)  # (T, T), causal
+        cross_bias = _mask_bias(source_mask[:, None, None, :], x.dtype)  # (B, 1, 1, S)
         for index, layer in enumerate(self.decoder):
             x = layer(x, memory, self_bias, cross_bias, _decoder_gates(gates, index))
         features: Tensor = self.decoder_norm(x) if self.config.norm == "pre" else x
@@ -149,7 +147,8 @@ class Transformer(nn.Module):
         cache.open_step(rows)
         positions = cache.step_positions()  # (B,)
         x = self.embed_step(tokens, positions).unsqueeze(1)  # (B, 1, d_model)
-        self_bias, cross_bias = self._step_biases(cache, x.dtype)
+        # Over cached positions (B, 1, 1, T), and over source tokens (B, 1, 1, S).
+        self_bias, cross_bias = (_mask_bias(mask[:, None, None, :], x.dtype) for mask in cache.step_masks())
         for layer, block in enumerate(self._decoder_layers()):
             x = block.step(x, cache, layer, self_bias, cross_bias, _decoder_gates(gates, layer))
         cache.close_step()
@@ -187,40 +186,12 @@ class Transformer(nn.Module):
         if self.config.positions == "learned":
             total: Tensor = x + self.positions(positions)
             return total
-        if self.config.positions.startswith("sinusoidal"):
-            table = self.get_buffer("position_table")
-            return x + table[positions].to(x.dtype)
-        return x
-
-    def _self_bias(self, allowed: Tensor, queries: Tensor, keys: Tensor, dtype: torch.dtype) -> Tensor:
-        """Bias of self-attention between positions `queries` (T,) or (B, T) and `keys`: that of the mask, narrowed to the
-        window, minus the ALiBi distance.
-
-        allowed broadcastable to (B, 1, T, S) -> the same shape, H in place of 1 for ALiBi.
-        """
-        if self.config.window is not None:
-            distance = (queries.unsqueeze(-1) - keys.unsqueeze(-2)).abs()  # (T, S) or (B, T, S)
-            distance = distance if distance.dim() == 2 else distance.unsqueeze(1)  # (B, 1, T, S)
-            # Padding far from every token attends to itself: a softmax over nothing is NaN.
-            allowed = (allowed & (distance <= self.config.window)) | (distance == 0)
-        bias = _mask_bias(allowed)
-        if self.config.positions == "alibi":
-            bias = bias + alibi_bias(self.config.heads, queries, keys)
-        return bias.to(dtype)
-
-    def _step_biases(self, cache: KVCache, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """Biases of one step: self (B, 1 or H, 1, T) over cached positions, cross (B, 1, 1, S) over source tokens."""
-        allowed_self, allowed_cross = cache.step_masks()  # (B, T), (B, S)
-        queries = cache.step_positions().unsqueeze(1)  # (B, 1)
-        keys = torch.arange(allowed_self.shape[1], device=queries.device).expand(queries.shape[0], -1)  # (B, T)
-        mask = allowed_self[:, None, None, :]  # (B, 1, 1, T)
-        self_bias = self._self_bias(mask, queries, keys, dtype)
-        return self_bias, _mask_bias(allowed_cross[:, None, None, :]).to(dtype)
+        return x + self.get_buffer("position_table")[positions].to(x.dtype)
 
 
-def _mask_bias(allowed: Tensor) -> Tensor:
+def _mask_bias(allowed: Tensor, dtype: torch.dtype) -> Tensor:
     """Bias added to the scores: 0 where `allowed`, else -inf (section 3.2.3)."""
-    return torch.zeros(allowed.shape, dtype=torch.float32, device=allowed.device).masked_fill(~allowed, -math.inf)
+    return torch.zeros(allowed.shape, dtype=dtype, device=allowed.device).masked_fill(~allowed, -math.inf)
 
 
 def _decoder_gates(gates: HeadGates | None, layer: int) -> tuple[Tensor | None, Tensor | None]:

@@ -74,13 +74,10 @@ def layer_numbers(model: Transformer, ids: list[int]) -> list[dict[str, list[flo
 
 
 def remove_positions(model: Transformer) -> None:
-    """Makes the encoder ignore the order of tokens: its positions are a learned table of zeros. Rotary embeddings, ALiBi
-    and windows, which depend on distances, go too."""
-    model.config = dataclasses.replace(model.config, positions="learned", window=None)
+    """Makes the encoder ignore the order of tokens: its positions are a learned table of zeros."""
+    model.config = dataclasses.replace(model.config, positions="learned")
     rows, width = model.config.max_length, model.config.d_model
     model.positions = nn.Embedding(rows, width, _weight=torch.zeros(rows, width))
-    for layer in model.encoder:
-        layer.rotary = False  # type: ignore[assignment]
 
 
 def _moved(model: Transformer, ids: list[int], order: list[int]) -> list[float]:

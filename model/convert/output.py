@@ -27,11 +27,4 @@ def new_output(output: Path) -> Iterator[None]:
 
 def unrepresentable(config: ModelConfig) -> list[str]:
     """Returns what neither CTranslate2 nor Hugging Face's Marian can represent."""
-    reasons = []
-    if config.positions in ("rotary", "alibi"):
-        reasons.append(f"{config.positions} positions")
-    if config.recurrence != "none":
-        reasons.append("a recurrence in place of the decoder's self-attention")
-    if config.window is not None:
-        reasons.append("an attention window")
-    return reasons
+    return [] if config.recurrence == "none" else ["a recurrence in place of the decoder's self-attention"]

@@ -15,10 +15,6 @@ Tensors = Mapping[str, Float32]
 
 def unsupported(config: ModelConfig) -> str | None:
     """Returns None if the CPU backend supports this shape, else one sentence that says why not."""
-    if config.positions in ("rotary", "alibi"):
-        return f"The CPU backend has no {config.positions} positions."
-    if config.window is not None:
-        return "The CPU backend has no restricted self-attention (window)."
     if config.head_dim not in HEAD_WIDTHS:
         return f"The CPU backend has heads of width {', '.join(map(str, HEAD_WIDTHS))}, not {config.head_dim}."
     if config.d_ff % 16:

@@ -34,13 +34,11 @@ class FusedStep:
     """A step of the first R slots of `cache`.
 
     Queries, keys and values come from one product, a residual sum and its norm from one kernel, and attention reads
-    only each row's own positions. Raises ValueError for models with ALiBi, rotary positions or a window.
+    only each row's own positions.
     """
 
     def __init__(self, transformer: Transformer, cache: StaticCache, kernels: SlotKernels) -> None:
         config = transformer.config
-        if config.positions in ("alibi", "rotary") or config.window is not None:
-            raise ValueError("The slot kernels have no biases and no rotation: they cannot run this model's attention.")
         self._transformer, self._cache, self._kernels = transformer, cache, kernels
         self._layers = [cast(DecoderLayer, layer) for layer in transformer.decoder]
         self._pre = config.norm == "pre"

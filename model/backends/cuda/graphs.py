@@ -49,7 +49,7 @@ class GraphedBackend(TorchBackend):
     """A TorchBackend with steps of fixed shape: replayed from CUDA graphs if `capture`, computed with `kernels` if
     given.
 
-    `captured` counts the steps that were replayed. Raises ValueError for a model that the kernels cannot run.
+    `captured` counts the steps that were replayed.
     """
 
     cache: StaticCache

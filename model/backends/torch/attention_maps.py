@@ -12,7 +12,6 @@ from model.analysis.types import CANDIDATES, AttentionMaps, Head, HeadVectors, c
 from model.attention import MultiHeadAttention
 from model.backends.torch.inputs import head_gates, pad_ids, to_array
 from model.layers import DecoderLayer
-from model.positions import rotate
 from model.transformer import Transformer
 
 
@@ -102,10 +101,7 @@ def _attention(transformer: Transformer, head: Head) -> MultiHeadAttention:
 
 
 def _vectors(transformer: Transformer, head: Head, seen: dict[str, torch.Tensor]) -> HeadVectors:
-    kind, _, number = head
+    _, _, number = head
     split = _attention(transformer, head).split
     query, key, value = (split(seen[name]) for name in ("query", "key", "value"))  # (1, H, T, D)
-    if kind != "cross" and transformer.config.positions == "rotary":
-        positions = torch.arange(query.shape[2], device=query.device)
-        query, key = rotate(query, positions), rotate(key, positions)
     return HeadVectors(to_array(query[0, number]), to_array(key[0, number]), to_array(value[0, number]))

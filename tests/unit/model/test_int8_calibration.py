@@ -93,14 +93,6 @@ def test_calibration_reduces_the_rounding_error(variant: str, monkeypatch: pytes
     assert (calibrated - exact).square().mean() < 0.1 * (plain - exact).square().mean()
 
 
-@pytest.mark.parametrize("changes", [{"positions": "rotary"}, {"positions": "alibi"}, {"window": 4}])
-def test_unsupported_encoders_are_not_calibrated(changes: dict[str, Any]) -> None:
-    transformer = tiny(**changes)
-    tensors = tensors_of(transformer)
-    table = None if "positions" in changes else position_table(transformer.config, tensors)
-    assert for_int8(transformer.config, tensors, table) is tensors
-
-
 def test_tensors_of_wrong_shape_are_returned_unchanged() -> None:
     transformer = tiny()
     tensors = tensors_of(transformer)

@@ -38,7 +38,7 @@ def write(path: Path, **changes: Any) -> None:
 
 def test_round_trip(tmp_path: Path) -> None:
     files = TokenizerFiles(source="source.spm", target="target.spm", vocabulary="vocab.json")
-    shape = ModelConfig(vocab_size=300, norm="pre", window=4)
+    shape = ModelConfig(vocab_size=300, norm="pre")
     original = folder(tmp_path, tokenizer=files, model=shape, segment_length=110)
     (tmp_path / "config.json").write_text(original.to_json(), encoding="utf-8")
     assert read_folder(tmp_path) == original

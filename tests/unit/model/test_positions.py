@@ -1,4 +1,4 @@
-"""Tests of positional encodings: sinusoidal (section 3.5 of the paper), rotary and ALiBi.
+"""Tests of positional encodings: sinusoidal (section 3.5 of the paper).
 
 Tables and rotations promise equal bits where rows are only selected, else the error of float32 sines (1e-4 at most).
 """
@@ -11,7 +11,7 @@ import math
 import pytest
 import torch
 
-from model.positions import alibi_bias, rotate, sinusoidal_table
+from model.positions import sinusoidal_table
 
 pytestmark = pytest.mark.numeric
 
@@ -72,25 +72,3 @@ def test_products_of_positions_depend_on_the_distance_symmetrically_and_decay() 
 def test_half_layout_is_a_permutation_of_the_interleaved_one() -> None:
     interleaved, half = sinusoidal_table(30, 16), sinusoidal_table(30, 16, half=True)
     assert torch.equal(half, torch.cat([interleaved[:, 0::2], interleaved[:, 1::2]], dim=1))
-
-
-def test_rotary_scores_depend_only_on_the_distance() -> None:
-    torch.manual_seed(0)
-    query, key = torch.randn(1, 2, 1, 16), torch.randn(1, 2, 1, 16)
-
-    def score(at: int, of: int) -> torch.Tensor:
-        return (rotate(query, torch.tensor([at])) * rotate(key, torch.tensor([of]))).sum(-1)
-
-    assert torch.allclose(score(3, 1), score(40, 38), atol=1e-4)
-    assert not torch.allclose(score(3, 1), score(3, 2), atol=1e-2)
-    assert torch.allclose(rotate(query, torch.tensor([9])).norm(dim=-1), query.norm(dim=-1), atol=1e-5)
-
-
-def test_alibi_biases_decrease_with_distance() -> None:
-    positions = torch.arange(6)
-    bias = alibi_bias(4, positions, positions)
-    assert bias.shape == (4, 6, 6)
-    assert torch.equal(bias, bias.transpose(1, 2))
-    assert (bias.diagonal(dim1=1, dim2=2) == 0).all()
-    assert (bias[:, 0, 1:] < bias[:, 0, :-1]).all()
-    assert torch.allclose(bias[:, 0, 1], -torch.tensor([2**-2.0, 2**-4.0, 2**-6.0, 2**-8.0]))

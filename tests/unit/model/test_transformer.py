@@ -128,17 +128,6 @@ def test_decoder_attention_is_causal() -> None:
         assert torch.allclose(before[:, :5], transformer(source, mask, target)[:, :5], atol=1e-5)
 
 
-def test_window_attention_is_zero_outside_the_window() -> None:
-    transformer = random_model("window", encoder_layers=1, decoder_layers=1)
-    source, mask, target = batch(transformer)
-    with torch.inference_mode():
-        _, weights = transformer.forward_with_weights(source, mask, target)
-    far = (torch.arange(T)[:, None] - torch.arange(T)).abs() > 2
-    assert (weights.decoder[..., far] == 0).all()
-    far = (torch.arange(source.shape[1])[:, None] - torch.arange(source.shape[1])).abs() > 2
-    assert (weights.encoder[..., far] == 0).all()
-
-
 def test_zero_start_embedding_ignores_the_start_token() -> None:
     zero = random_model("swish, half-and-half, bias, zero start")
     source, mask, target = batch(zero)

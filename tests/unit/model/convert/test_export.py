@@ -167,11 +167,8 @@ def test_an_export_of_version_0_1_with_reordered_features_is_imported(tmp_path: 
     ("export", "changes", "reason"),
     [
         (export_huggingface, {"norm": "pre"}, "pre"),
-        (export_huggingface, {"positions": "rotary"}, "rotary"),
-        (export_huggingface, {"window": 3}, "window"),
         (export_huggingface, {"norm_epsilon": 1e-3}, "eps"),
-        (export_ctranslate2, {"positions": "alibi"}, "alibi"),
-        (export_ctranslate2, {"window": 3}, "window"),
+        (export_ctranslate2, {"recurrence": "ssru"}, "recurrence"),
     ],
 )
 def test_models_that_a_layout_cannot_represent_are_refused(

@@ -57,7 +57,7 @@ export function howItWorks(host, model, result, { vectors, study, chosen, change
           el(
             "p",
             {},
-            `While it writes, the decoder may look at what is already there, never ahead: the softmax gets −∞ above the diagonal${c.window ? `, and beyond ${c.window} places` : ""}.`,
+            "While it writes, the decoder may look at what is already there, never ahead: the softmax gets −∞ above the diagonal.",
           ),
           el("div", { class: "card narrow" }, mask),
         ]),
@@ -103,7 +103,7 @@ export function howItWorks(host, model, result, { vectors, study, chosen, change
     .catch(failed(ordered));
   appendix(paper, model, chosen.figures, choose("figures"));
   const read = result.decoder_input.pieces;
-  const seen = (q, k) => k <= q && (!c.window || q - k <= c.window);
+  const seen = (q, k) => k <= q;
   heat(
     mask,
     {
@@ -160,8 +160,4 @@ const POSITIONS = {
   sinusoidal_half:
     "Every position gets a vector: the first half sines, the second half cosines of different wavelengths. The product of two of them depends on their distance only.",
   learned: "This model learned a vector for every position; they are weights, not a formula.",
-  rotary:
-    "Queries and keys are rotated by an angle that grows with the position: their product depends on the distance only.",
-  alibi:
-    "No position vectors: every head subtracts a penalty from its scores that grows with the distance, each with a slope of its own.",
 };

@@ -65,14 +65,14 @@ export function oneHead(host, c, result, vectors, chosen, choose) {
       const { kind, layer, head } = state,
         found = await vectors(kind, layer, head);
       if (kind === state.kind && layer === state.layer && head === state.head)
-        numbers(panel, c, found.vectors, state, queries, keys);
+        numbers(panel, found.vectors, state, queries, keys);
     } catch (error) {
       panel.replaceChildren(el("p", { class: "error" }, error.message));
     }
   }
   draw();
 }
-function numbers(host, c, { query, key, value }, state, queries, keys) {
+function numbers(host, { query, key, value }, state, queries, keys) {
   const q = query[state.query],
     dot = (a, b) => a.reduce((sum, x, i) => sum + x * b[i], 0),
     D = q.length;
@@ -95,7 +95,6 @@ function numbers(host, c, { query, key, value }, state, queries, keys) {
   );
   const point = (k, i) =>
     (readout.textContent = `Dimension ${i} of ${keys[k]}: q ${format(q[i])} × k ${format(key[k][i])} = ${format(products[k][i])} of ${format(raw[k])}`);
-  const plain = c.positions !== "alibi" && !(c.window && state.kind !== "cross");
   host.replaceChildren(
     el(
       "div",
@@ -154,13 +153,6 @@ function numbers(host, c, { query, key, value }, state, queries, keys) {
         ),
         strip([output]),
       ),
-      plain
-        ? ""
-        : el(
-            "p",
-            { class: "note" },
-            "This model also adds a bias by distance to the scores, which is not in this table.",
-          ),
     ),
   );
 }

@@ -14,15 +14,6 @@ function sinusoids(n, d, half) {
 }
 /** Draws the encodings of `n` positions into `wave`, and their products by distance into `curve`. */
 export function positions(wave, curve, c, n) {
-  if (c.positions === "alibi") {
-    const slopes = Array.from({ length: c.heads }, (_, h) => 2 ** ((-8 * (h + 1)) / c.heads));
-    wave.append(el("p", { class: "note" }, "slopes by head: " + slopes.map((s) => s.toFixed(3)).join(", ")));
-    return chart(
-      curve,
-      slopes.map((slope) => Array.from({ length: n }, (_, k) => -slope * k)),
-      "penalty by distance",
-    );
-  }
   if (!c.positions.startsWith("sinusoidal")) {
     wave.append(el("p", { class: "note" }, "Nothing to draw without the weights."));
     return curve.append(el("p", { class: "note" }, `At most ${c.max_length} positions.`));

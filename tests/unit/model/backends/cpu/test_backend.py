@@ -164,9 +164,6 @@ def test_unsupported_shapes_are_named() -> None:
     config = ModelConfig(vocab_size=50, d_model=64, heads=2, d_ff=64)
     assert unsupported(config) is None
     for changes, word in (
-        ({"positions": "rotary"}, "rotary"),
-        ({"positions": "alibi"}, "alibi"),
-        ({"window": 3}, "window"),
         ({"heads": 8}, "width"),
         ({"d_ff": 100}, "d_ff"),
     ):
@@ -200,9 +197,9 @@ def test_broken_folders_are_refused(tmp_path: Path) -> None:
     save_file({"embedding.weight": torch.zeros(200, 64)}, tmp_path / "model.safetensors")
     with pytest.raises(FolderError, match="lack the tensor"):
         open_backend(folder, LIBRARY, slots=1, threads=1, precision="int8")
-    with pytest.raises(CpuBackendUnavailable, match="alibi"):
-        alibi = new_folder(tmp_path, transformer.config.replace(positions="alibi"))
-        open_backend(alibi, LIBRARY, slots=1, threads=1, precision="int8")
+    with pytest.raises(CpuBackendUnavailable, match="width"):
+        narrow = new_folder(tmp_path, transformer.config.replace(heads=8))
+        open_backend(narrow, LIBRARY, slots=1, threads=1, precision="int8")
     state = {name: tensor.clone() for name, tensor in transformer.state_dict().items()}
     state["encoder.0.feed_forward.inner.weight"] = torch.zeros(96, 32)
     save_file(state, tmp_path / "model.safetensors")

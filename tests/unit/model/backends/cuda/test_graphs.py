@@ -28,7 +28,7 @@ pytestmark = pytest.mark.numeric
 
 SHAPES = [
     *("the paper's", "pre-norm", "swish, half-and-half, bias, zero start", "gelu, learned, unscaled"),
-    *("window, rotary, pre-norm", "ALiBi", "untied"),
+    "untied",
 ]
 
 

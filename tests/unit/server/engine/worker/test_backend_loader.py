@@ -104,10 +104,10 @@ def test_shapes_and_settings_that_the_cpu_backend_lacks_run_eagerly(library: Pat
     assert cpu_backend_refusal(find_device(eager, 0), eager) == "The eager engine was asked for."
     half = WorkerOptions(device="cpu", threads=1, dtype="bfloat16")
     assert "bfloat16" in (cpu_backend_refusal(find_device(half, 0), half) or "")
-    folder = save(tmp_path / "window", CONFIG.replace(window=4))
+    folder = save(tmp_path / "odd", CONFIG.replace(d_ff=100))
     loaded = open_model(str(folder.path), find_device(OPTIONS, 0), OPTIONS)
     assert loaded.engine == "eager" and loaded.reason
-    assert "window" in loaded.reason
+    assert "d_ff" in loaded.reason
 
 
 def ready_after_loading(folder: ModelFolder, options: WorkerOptions) -> WorkerReady:
