@@ -68,18 +68,25 @@ def test_a_reason_is_named_once_with_the_numbers_of_its_sentences(page: Any) -> 
         answer = route.fetch()
         body = answer.json()
         for sentence in body["details"]["sentences"][-1]:
-            sentence["flags"] = ["omission"]
+            sentence |= {"flags": ["omission"], "confidence": 0.684}
         route.fulfill(response=answer, json=body)
 
     page.route("**/translate", flagged)
     translate(page, TWO)
+    assert page.inner_text("#confidence").replace("\xa0", " ") == "Probability of a good translation: 68 %, 68 %"
+    assert "68" in page.get_attribute("#output .s >> nth=1", "title")
     assert page.inner_text("#warning") == "Sentence 1, 2: a part of the text is probably not translated."
 
 
-def test_a_text_in_a_language_without_a_model_is_named_as_copied(page: Any) -> None:
+def test_a_language_without_a_model_is_named(page: Any) -> None:
     page.select_option("#from", "auto")
-    page.fill("#text", "שלום עולם")
-    page.wait_for_selector("#warning:not([hidden]) >> text=The text was copied and not translated.")
+    for text, language in (("שלום עולם", "Hebrew"), ("Dove posso trovare la stazione più vicina?", "Italian")):
+        page.fill("#text", text)
+        page.wait_for_selector(f"#warning:not([hidden]) >> text=No model here translates from {language}.")
+        assert page.locator("#output").text_content() == text
+    page.select_option("#from", "en")
+    page.wait_for_selector("#offer:not([hidden]) >> text=No model here translates from Italian.")
+    page.select_option("#from", "auto")
     page.fill("#text", "12345")
     page.wait_for_function("() => document.getElementById('output').textContent === '12345'")
     assert page.locator("#warning").is_hidden() and page.inner_text("#detected") == ""
@@ -95,3 +102,52 @@ def test_a_print_shows_the_whole_texts_in_dark_ink(open_page: OpenPage, live: Li
         assert page.locator(side).evaluate("node => node.parentElement.scrollHeight <= node.parentElement.clientHeight")
     ink = page.locator("#output").evaluate("node => getComputedStyle(node).color")
     assert ink == page.locator("#mirror").evaluate("node => getComputedStyle(node).color") == "rgb(28, 29, 34)"
+
+
+GERMAN = "Der Hund schläft heute im Garten, und die Katze auch."
+ENGLISH = "The dog sleeps in the garden today, and so does the cat."
+
+
+@pytest.mark.parametrize(("locale", "texts"), [("en-GB", (GERMAN, ENGLISH)), ("de-DE", (ENGLISH, GERMAN))])
+def test_the_target_is_kept_while_texts_are_in_either_language(
+    open_page: OpenPage, live: LiveServer, locale: str, texts: tuple[str, str]
+) -> None:
+    page = open_page(locale=locale)
+    page.goto(live.url)
+    page.wait_for_selector("#to option", state="attached")
+    default = page.input_value("#to")
+    for number in range(3):
+        for text in texts:
+            page.fill("#text", f"{text} {number}.")
+            page.wait_for_function("text => document.getElementById('mirror').textContent.startsWith(text)", arg=text)
+            target = "de" if text == ENGLISH else "en"
+            page.wait_for_selector(f"#output[lang={target}]:not(.busy) .s")
+        assert page.input_value("#to") == default
+        page.reload()
+        page.wait_for_selector("#output:not(.busy) .s")
+
+
+def test_a_text_in_another_language_than_the_chosen_one_can_be_translated_from_it(page: Any) -> None:
+    translate(page, GERMAN)
+    page.click("#offer button >> text=Translate from German")
+    page.wait_for_selector("#output[lang=en]:not(.busy) .s")
+    assert (page.input_value("#from"), page.input_value("#to")) == ("de", "en")
+    assert page.locator("#offer").is_hidden()
+
+
+@pytest.mark.parametrize("address", ["/", "/attention"])
+def test_a_long_text_shows_its_progress(open_page: OpenPage, live: LiveServer, address: str) -> None:
+    page = open_page()
+    page.goto(f"{live.url}{address}#source=en&target=de")
+    page.wait_for_selector("#to option", state="attached")
+    page.evaluate(
+        """() => { window.shares = [];
+        const set = (value) => document.getElementById("progress").hidden || shares.push(value / progress.max);
+        Object.defineProperty(document.getElementById("progress"), "value", { set }); }"""
+    )
+    page.fill("#text", " ".join(f"the cat number {number} sleeps in a house." for number in range(60)))
+    page.press("#text", "Control+Enter")
+    page.wait_for_selector(TRANSLATED)
+    shares = page.evaluate("shares")
+    assert shares == sorted(shares) and any(0.2 < share < 0.8 for share in shares)
+    assert page.locator("#progress").is_hidden()

@@ -31,6 +31,14 @@ export const chance = (score) => percent(Math.exp(score));
 /** Returns the value of a CSS variable. */
 export const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
+/** Shows a progress bar of `length` characters and returns the function that sets how many are done. */
+export function shareOf(bar, length) {
+  bar.max = length;
+  bar.value = 0;
+  bar.hidden = false;
+  return (characters) => (bar.value = characters);
+}
+
 /** Returns a radio group of options [[value, label], ...]. Arrow keys change the choice. */
 export function segmented(label, options, value, choose) {
   const group = el("div", { class: "seg", role: "radiogroup", "aria-label": label });

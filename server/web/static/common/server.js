@@ -32,6 +32,7 @@ export const query = (values) => {
 };
 export const aborted = (error) => error?.name === "AbortError";
 
+const PAUSE = 3;
 const PASSING = [429, 502, 503, 504];
 /** Returns the error of an answer: the server's sentence, `status`, `seconds` to wait or null, and whether it is `passing`: the same
  * request may succeed later. */
@@ -52,9 +53,29 @@ export function otherKey(used) {
   return key() !== used;
 }
 
+/** Returns a function that takes the last error or null, and calls `work` after one that is `passing`: at the time that the
+ * server names, after some seconds, or when the device is online again. */
+export function repeating(work) {
+  let timer = 0;
+  const stop = () => {
+    clearTimeout(timer);
+    timer = 0;
+  };
+  const go = () => {
+    stop();
+    work();
+  };
+  addEventListener("online", () => timer && go());
+  return (error) => {
+    stop();
+    if (error?.passing) timer = setTimeout(go, 1000 * (error.seconds || PAUSE * (1 + Math.random())));
+  };
+}
+
 /** Returns the JSON answer. Sends POST if there is a body. Throws the error of `failure`, one without `status` if there is
- * no answer, or an AbortError. */
-export async function ask(path, { body, signal } = {}) {
+ * no answer, or an AbortError. With `progress`, the answer is a stream of events, and `progress(characters)` gets the number
+ * of characters of the source that are translated. */
+export async function ask(path, { body, signal, progress } = {}) {
   const used = key();
   let response, answer;
   try {
@@ -63,18 +84,36 @@ export async function ask(path, { body, signal } = {}) {
       method: body ? "POST" : "GET",
       signal,
       headers: withKey({ Accept: "application/json", ...type }),
-      body: body && JSON.stringify(body),
+      body: body && JSON.stringify(progress ? { ...body, stream: true } : body),
     });
-    const text = await response.text();
+    if (progress && response.ok) answer = await streamed(response, progress);
+    else answer = parsed(await response.text());
     signal?.throwIfAborted(); // an aborted request must not look like an empty answer
-    answer = parsed(text);
   } catch (error) {
-    if (aborted(error)) throw error;
+    if (aborted(error) || error.status) throw error;
     throw unreachable();
   }
-  if (response.status === 403 && otherKey(used)) return ask(path, { body, signal });
+  if (response.status === 403 && otherKey(used)) return ask(path, { body, signal, progress });
   if (!response.ok) throw failure(response.status, answer, response.headers.get("Retry-After"));
   return answer;
+}
+/** Returns the answer that ends a stream of events. */
+async function streamed(response, progress) {
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "",
+    read = 0;
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) throw unreachable();
+    const events = (rest + value).split("\n\n");
+    rest = events.pop();
+    for (const event of events) {
+      const [, name, data] = /^event: (\w+)\ndata: (.*)$/s.exec(event) || [];
+      if (name === "sentence") progress((read += JSON.parse(data).source.length));
+      if (name === "translation") return JSON.parse(data);
+      if (name === "error") throw failure(JSON.parse(data).status, JSON.parse(data));
+    }
+  }
 }
 function parsed(text) {
   try {

@@ -1,6 +1,6 @@
 // The explorer: translates a text and shows its attention. Uses the public API of this server only.
-import { chance, el, segmented } from "../common/dom.js";
-import { ask, download, query } from "../common/server.js";
+import { chance, el, segmented, shareOf } from "../common/dom.js";
+import { ask, download, query, repeating } from "../common/server.js";
 import { commandDialog, copyFrom, dialogButtons } from "./dialog.js";
 import { chapters } from "./film/chapters.js";
 import { stop } from "./film/film.js";
@@ -11,8 +11,7 @@ import { $, direction, guard, name, permalink, recalled, remember, showError, st
 import { emptyPanels, tab } from "./tabs.js";
 import { clear, highlight, outdated, pointAtSource, show, words } from "./text.js";
 
-const PART = 4,
-  LONG = 1500;
+const LONG = 1500;
 let busy = null,
   timer = 0,
   starting = null;
@@ -61,35 +60,28 @@ async function translated(text, signal) {
   const lines = text.split("\n"),
     wanted = lines.map((line, i) => [line, i]).filter(([line]) => line.trim());
   const paragraphs = lines.map((line) => ({ source: line, target: line, route: [], legs: [] }));
-  const size = text.length > LONG ? PART : wanted.length;
-  $("progress").hidden = size === wanted.length;
-  $("progress").max = wanted.length;
-  $("progress").value = 0;
-  for (let at = 0; at < wanted.length; at += size) {
-    const part = wanted.slice(at, at + size);
-    const answer = await ask("/translate", {
-      signal,
-      body: {
-        q: part.map(([line]) => line),
-        beam_size: Number($("beam").value) || undefined,
-        source: $("from").value,
-        target: $("to").value,
-        details: true,
-      },
-    });
-    part.forEach(([line, i], j) => {
-      const details = answer.details[j];
-      paragraphs[i] = {
-        source: line,
-        target: answer.translatedText[j],
-        id: answer.id[j],
-        detected: answer.detectedLanguage?.[j],
-        route: details.route,
-        legs: details.sentences,
-      };
-    });
-    $("progress").value = at + part.length;
-  }
+  const answer = await ask("/translate", {
+    signal,
+    progress: text.length > LONG && shareOf($("progress"), text.length),
+    body: {
+      q: wanted.map(([line]) => line),
+      beam_size: Number($("beam").value) || undefined,
+      source: $("from").value,
+      target: $("to").value,
+      details: true,
+    },
+  });
+  wanted.forEach(([line, i], j) => {
+    const details = answer.details[j];
+    paragraphs[i] = {
+      source: line,
+      target: answer.translatedText[j],
+      id: answer.id[j],
+      detected: answer.detectedLanguage?.[j],
+      route: details.route,
+      legs: details.sentences,
+    };
+  });
   return paragraphs;
 }
 /** Shows a translation and the choice of its legs. */
@@ -399,6 +391,7 @@ async function named() {
     "/attention#" + query({ q: found.source.text, source: found.language.source, target: found.language.target }),
   );
 }
+state.repeat = repeating(() => guard(state.done ? () => open(state.current) : translate)());
 textEvents();
 buttons();
 addEventListener(

@@ -9,7 +9,7 @@ export const TABS = ["attention", "decoding", "whynot", "heads", "works"];
  * the version of the sentence in the film (see film/versions.js), `film` the word at which the film stands (null: at its end),
  * `fresh` whether it has not been played, `who` the head of the first chapter. `works` is what is chosen in "How it works": `positions` and
  * `example` of the order of the words, `figures` whether the figures of the paper are drawn, the `word`, `piece` and `distance` of their chapters, and
- * `one`, the head that is shown step by step: its kind, layer, number and query. */
+ * `one`, the head that is shown step by step: its kind, layer, number and query. `repeat(error)` tries again after an error that may pass. */
 export const state = {
   languages: [],
   paragraphs: [],
@@ -29,6 +29,7 @@ export const state = {
   fresh: false,
   who: null,
   works: unchosen(),
+  repeat: () => {},
 };
 /** Returns the state of "How it works" before anything is chosen. */
 export function unchosen() {
@@ -48,6 +49,7 @@ export function showError(error) {
   if (aborted(error)) return;
   $("error").textContent = error ? error.message : "";
   $("error").hidden = !error;
+  state.repeat(error);
 }
 /** Returns a function that shows the errors of `work`. */
 export const guard =

@@ -1,17 +1,19 @@
 // The translator: translates while one types. Uses the public API of this server only.
-import { el } from "../common/dom.js";
-import { aborted, ask, copyText, query } from "../common/server.js";
+import { el, shareOf } from "../common/dom.js";
+import { aborted, ask, copyText, query, repeating } from "../common/server.js";
 import { acceptFiles, drawFiles } from "./files.js";
 import { beginGlossary, drawGlossary, glossary } from "./glossary.js";
 import { drawHistory, keep, kept, rememberTranslation } from "./memory.js";
-import { explained, interfaceLanguage, languageName, number, said, say, speak } from "./messages.js";
-import { choose, clear, nameDetected, outdated, quality, show, showAlternatives, shown } from "./result.js";
+import { explained, interfaceLanguage, languageName, nameInSentence, number, said, say, speak } from "./messages.js";
+import { choose, clear, nameDetected, outdated, quality, serves, show, showAlternatives, shown } from "./result.js";
 import { attendFirst, mark, pointAt, step } from "./word_pairs.js";
 
 const $ = (id) => document.getElementById(id);
 const PAUSE = 300,
   SETTLED = 1500,
   LINK = 2000,
+  LONG = 1500,
+  CERTAIN = 98,
   KEPT = 1_000_000; // browsers refuse states of some MB
 let languages = [],
   limit = Infinity,
@@ -19,7 +21,8 @@ let languages = [],
   timer = 0,
   settled = 0,
   problem = null,
-  turned = null;
+  turned = null,
+  wished = ""; // the chosen target; only a text that is in it already is translated into another one
 
 function showError(error) {
   if (aborted(error)) return;
@@ -27,7 +30,9 @@ function showError(error) {
   $("error").replaceChildren(...(error ? explained(error) : []));
   $("again").hidden = !error?.passing || shown.done !== null;
   $("error").hidden = !error;
+  repeat(shown.done ? null : error);
 }
+const repeat = repeating(() => guard(translate)());
 const guard =
   (work) =>
   (...args) =>
@@ -52,6 +57,7 @@ async function translate() {
     const answer = await ask("/translate", {
       body: { q: text, source: done.from, target: done.to, details: true, glossary: glossary(), ...quality(text) },
       signal: controller.signal,
+      progress: text.length > LONG && shareOf($("progress"), text.length),
     });
     const other = turned !== text && otherTarget(writtenIn(text, answer));
     if (other) {
@@ -64,23 +70,49 @@ async function translate() {
   } catch (error) {
     if (busy === controller) clear();
     throw error;
+  } finally {
+    if (busy === controller) $("progress").hidden = true;
   }
   settled = setTimeout(store, SETTLED);
-  await attendFirst(shown.items, controller.signal);
+  await Promise.all([offer(shown.done, controller.signal), attendFirst(shown.items, controller.signal)]);
+}
+/** Offers the language that the text is certainly in, if another one is chosen, or says that no model translates it. */
+async function offer({ text, from }, signal) {
+  if (from === "auto") return;
+  const [found] = await ask("/detect", { body: { q: text }, signal }).catch(() => []);
+  const base = (code) => code.split("-")[0];
+  if (signal.aborted || !found || found.confidence < CERTAIN || base(found.language) === base(from)) return;
+  const name = nameInSentence(found.language);
+  const change = guard(() => {
+    languageLists(found.language);
+    changed();
+    return translate();
+  });
+  $("offer").replaceChildren(
+    say("seems", name) + " ",
+    serves(found.language)
+      ? el("button", { type: "button", onclick: change }, say("fromLanguage", name))
+      : say("unserved", name),
+  );
+  $("offer").hidden = false;
 }
 /** Returns the language that the text is in. A copied text that is perhaps in the target language counts as written in it. */
 function writtenIn(text, { detectedLanguage: found, translatedText }) {
+  if (!found?.confidence) return null;
   const target = $("to").value,
-    perhaps = found?.alternatives?.some(({ language }) => language === target);
+    perhaps = found.alternatives?.some(({ language }) => language === target);
   return perhaps && translatedText.trim() === text.trim() ? target : found?.language;
 }
-/** Returns another target than the language that the text is in already. */
+/** Returns the target of a text in a language, if it is not the present one: the wished one, or another for a text in it. */
 function otherTarget(language) {
-  const choices = [...$("to").options].map((option) => option.value).filter((code) => code !== language);
-  return $("to").value === language
-    ? [kept("target", ""), interfaceLanguage(), "en"].find((code) => choices.includes(code)) || choices[0]
-    : null;
+  const target =
+    language && preferred([...$("to").options].map(({ value }) => value).filter((code) => code !== language));
+  return target === $("to").value ? null : target;
 }
+/** Returns the code of the list that the reader probably wants. */
+const preferred = (codes) =>
+  [wished, kept("target", ""), usual(), interfaceLanguage(), "en"].find((code) => codes.includes(code)) || codes[0];
+const usual = () => (interfaceLanguage() === "en" ? "de" : "en");
 const result = () => $("output").textContent;
 function store() {
   clearTimeout(settled);
@@ -132,7 +164,7 @@ function languageLists(from = $("from").value, to = $("to").value) {
   const targets = new Set(source ? source.targets : languages.flatMap((language) => language.targets));
   targets.delete($("from").value);
   $("to").replaceChildren(...options(targets));
-  pick($("to"), to);
+  pick($("to"), targets.has(to) ? to : preferred([...targets]));
   $("text").lang = source ? source.code : "";
   drawGlossary($("from").value, $("to").value);
 }
@@ -150,7 +182,7 @@ function swap() {
 }
 function changed() {
   keep("source", $("from").value);
-  keep("target", $("to").value);
+  keep("target", (wished = $("to").value));
 }
 
 // -- the URL and the history of this device ---------------------------------------------------------------------------
@@ -168,16 +200,15 @@ function remember() {
 }
 function recall({ text, from, to }) {
   languageLists(from, to);
+  wished = to;
   setText(text);
   guard(translate)();
   $("text").focus();
 }
 function restore() {
   const wanted = new URLSearchParams(location.hash.slice(1) || location.search);
-  languageLists(
-    wanted.get("source") || kept("source", "auto"),
-    wanted.get("target") || kept("target", interfaceLanguage() === "en" ? "de" : "en"),
-  );
+  wished = wanted.get("target") || kept("target", usual());
+  languageLists(wanted.get("source") || kept("source", "auto"), wished);
   const text = wanted.get("q") || history.state || $("text").value; // what was typed before the page was ready
   if (!text) return null;
   setText(text);

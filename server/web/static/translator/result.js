@@ -1,5 +1,5 @@
 // The translation that is shown: its sentences, and other translations of a sentence to take over.
-import { el } from "../common/dom.js";
+import { el, percent } from "../common/dom.js";
 import { ask, query } from "../common/server.js";
 import { withSpans } from "../common/words.js";
 import { languageName, nameInSentence, say } from "./messages.js";
@@ -38,7 +38,7 @@ export function show(done, answer) {
   const { items } = shown;
   items.forEach((item) => {
     item.targetSpan.addEventListener("click", () => choose(item));
-    flag(item, reasons(item.sentence));
+    flag(item, reasons(item.sentence), item.sentence.confidence);
   });
   $("output").replaceChildren(
     ...withSpans(
@@ -54,6 +54,9 @@ export function show(done, answer) {
   nameDetected();
   const via = answer.details.pivot ? [say("via", nameInSentence(answer.details.pivot))] : [];
   $("route").textContent = [...via, ...new Set(route.map((step) => step.model))].join(" · ");
+  const sure = items.map(({ sentence }) => sentence.confidence);
+  $("confidence").textContent = say("confidence", listed(sure.map((share) => (share === null ? "–" : percent(share)))));
+  $("confidence").hidden = sure.every((share) => share === null);
   $("warning").textContent = warning(done.text, sentences);
   $("warning").hidden = !$("warning").textContent;
   $("status").textContent = answer.translatedText.slice(0, 400);
@@ -73,6 +76,9 @@ function reasons({ source, copied, flags = [] }) {
 }
 /** Returns each reason with the numbers of its sentences. Without sentences the text was copied as a whole. */
 function warning(text, legs) {
+  const { language, confidence } = shown.detected || {};
+  if (!legs.length && confidence && !serves(language))
+    return say("unserved", nameInSentence(language)) + " " + say("whole");
   if (!legs.length)
     return reasons({ source: text, copied: true })
       .map((reason) => reason.charAt(0).toUpperCase() + reason.slice(1))
@@ -84,11 +90,15 @@ function warning(text, legs) {
     );
   return [...numbers].map(([reason, found]) => say("flagged", listed([...found]), reason)).join(" ");
 }
+/** Returns whether a model translates from a language. */
+export const serves = (language) => [...$("from").options].some((option) => option.value === language);
 const listed = (numbers) => numbers.slice(0, NAMED).join(", ") + (numbers.length > NAMED ? ", …" : "");
-/** Underlines a sentence, with the reasons as its tooltip. */
-function flag(item, found) {
+/** Underlines a sentence that has reasons, which are its tooltip with its confidence. */
+function flag(item, found, confidence = null) {
   item.targetSpan.classList.toggle("flagged", found.length > 0);
-  item.targetSpan.title = found.join(" ");
+  item.targetSpan.title = [...(confidence === null ? [] : [say("confidence", percent(confidence))]), ...found].join(
+    " ",
+  );
 }
 /** Removes the translation. */
 export function clear() {
@@ -115,7 +125,7 @@ export function outdated(is) {
   $("copy").hidden = is || !shown.done;
   for (const id of ["others", "inside"]) $(id).hidden = is || !shown.chosen;
   if (!is) return;
-  for (const id of ["alternatives", "doubt", "warning"]) $(id).hidden = true;
+  for (const id of ["alternatives", "doubt", "warning", "offer", "confidence"]) $(id).hidden = true;
 }
 /** Chooses the sentence whose alternatives are shown. */
 export function choose(item, marked = true) {
