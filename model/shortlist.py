@@ -7,6 +7,7 @@ hundred outputs instead of all.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,8 +18,9 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from model.model_folder import SHORTLIST, FolderError, ModelFolder, let_others_read
+from model.model_folder import SHORTLIST, ModelFolder, let_others_read
 
+log = logging.getLogger(__name__)
 ShortlistUse = Literal["auto", "on", "off"]
 """Whether a model's shortlist is used; "auto" follows `Shortlist.by_default`."""
 _MULTIPLE = 8
@@ -126,8 +128,8 @@ class Shortlist:
 
 
 def read_shortlist(folder: ModelFolder, use: ShortlistUse = "on") -> Shortlist | None:
-    """Returns the shortlist of a model folder, None if it has none or does not use it. Raises FolderError if it is
-    damaged."""
+    """Returns the shortlist of a model folder, None if it has none or does not use it. One that cannot be read
+    costs the shortlist and not the model."""
     path, config = folder.path / SHORTLIST, folder.model
     if use == "off" or not path.is_file():
         return None
@@ -149,7 +151,8 @@ def read_shortlist(folder: ModelFolder, use: ShortlistUse = "on") -> Shortlist |
         if shortlist.sources != (config.source_vocab_size or config.vocab_size):
             raise ValueError("its offsets are not those of the source vocabulary")
     except (SafetensorError, OSError, KeyError, ValueError) as error:
-        raise FolderError(f"{path} is not a shortlist: {error}.") from None
+        log.warning("%s is not used, because it is not a shortlist: %s", path, error)
+        return None
     return shortlist if use == "on" or shortlist.by_default else None
 
 

@@ -54,17 +54,24 @@ def _read(file: Path, opened: BinaryIO, size: int) -> dict[str, Tensor]:
     if count > _MAX_ARRAYS:
         raise ImportRefused(file, [f"it claims to hold {count} arrays"])
     stored = dict(_array(file, opened, size) for _ in range(count))
-    arrays = {name: _dequantized(file, name, stored) for name in stored if not name.endswith(_SCALE)}
     [aliases] = _unpack(opened, "<I")
     if aliases > _MAX_ARRAYS:
         raise ImportRefused(file, [f"it claims to hold {aliases} aliases"])
-    for alias, original in [(_string(opened), _string(opened)) for _ in range(aliases)]:
-        if original.endswith(_SCALE):
-            continue
-        if original not in arrays:
+    originals = {_string(opened): _string(opened) for _ in range(aliases)}
+    for alias, original in originals.items():
+        if original not in stored:
             raise ImportRefused(file, [f"{alias} stands for {original}, which is missing"])
-        arrays[alias] = arrays[original]
-    return arrays
+    # Equal scales are aliases too, and the scale of an array may have the name of any alias of the array.
+    scales = stored | {alias: stored[original] for alias, original in originals.items()}
+    for alias, original in originals.items():
+        if alias + _SCALE in scales:
+            scales.setdefault(original + _SCALE, scales[alias + _SCALE])
+    arrays = {
+        name: _dequantized(file, name, tensor, scales.get(name + _SCALE))
+        for name, tensor in stored.items()
+        if not name.endswith(_SCALE)
+    }
+    return arrays | {alias: arrays[name] for alias, name in originals.items() if name in arrays}
 
 
 def _array(file: Path, opened: BinaryIO, size: int) -> tuple[str, Tensor]:
@@ -84,8 +91,7 @@ def _array(file: Path, opened: BinaryIO, size: int) -> tuple[str, Tensor]:
     return name, flat.reshape(shape)
 
 
-def _dequantized(file: Path, name: str, arrays: dict[str, Tensor]) -> Tensor:
-    tensor, scale = arrays[name], arrays.get(name + _SCALE)
+def _dequantized(file: Path, name: str, tensor: Tensor, scale: Tensor | None) -> Tensor:
     if tensor.dtype not in (torch.int8, torch.int16) or tensor.dim() < 2:
         return tensor
     rows = tensor.shape[0]

@@ -6,6 +6,7 @@ Mozilla publishes `model.ende.intgemm.alphas.bin`, `vocab.ende.spm` (or `srcvoca
 
 from __future__ import annotations
 
+import logging
 import re
 import struct
 from pathlib import Path
@@ -20,6 +21,7 @@ from model.convert.source_files import Imported, ImportRefused, Languages, read_
 from model.model_folder import Generation
 from model.shortlist import Shortlist
 
+log = logging.getLogger(__name__)
 METADATA = "metadata.json"
 MODELS = "*.intgemm*.bin"
 _SHORTLISTS = "lex.*.bin"
@@ -35,7 +37,7 @@ def read_firefox(path: Path) -> Imported:
 
     Marian never writes the unknown piece, so it is forbidden here too.
     """
-    file, vocabularies, shortlist = _find_files(path)
+    file, vocabularies = _find_files(path)
     model = read_model(file, vocabularies)
     config, target = model["config"], model["target_vocabulary"] or model["vocabulary"]
     published = read_optional(path / METADATA)
@@ -46,12 +48,12 @@ def read_firefox(path: Path) -> Imported:
         languages=_languages(file, published),
         license="MPL-2.0" if "sourceLanguage" in published else "",
         generation=Generation(forbidden=(target["<unk>"],)),
-        shortlist=None if shortlist is None else _read_shortlist(shortlist, config),
+        shortlist=_read_shortlist(path, config),
     )
 
 
-def _find_files(folder: Path) -> tuple[Path, tuple[Path, Path], Path | None]:
-    """Returns the model, source and target vocabulary, and the shortlist if there is one, by Mozilla's names."""
+def _find_files(folder: Path) -> tuple[Path, tuple[Path, Path]]:
+    """Returns the model, source and target vocabulary, by Mozilla's names."""
     reasons = []
     models = sorted(folder.glob(MODELS))
     if len(models) != 1:
@@ -62,12 +64,9 @@ def _find_files(folder: Path) -> tuple[Path, tuple[Path, Path], Path | None]:
         reasons.append(f"it has {both[0].name} without the vocabulary of the other side (srcvocab and trgvocab)")
     if not 1 <= len(vocabularies) <= 2:
         reasons.append(f"it has {len(vocabularies)} vocabularies (*.spm) instead of one or two")
-    shortlists = sorted(folder.glob(_SHORTLISTS))
-    if len(shortlists) > 1:
-        reasons.append(f"it has {len(shortlists)} shortlists ({_SHORTLISTS}): keep one of the files")
     if reasons:
         raise ImportRefused(folder, reasons)
-    return models[0], (vocabularies[0], vocabularies[-1]), shortlists[0] if shortlists else None
+    return models[0], (vocabularies[0], vocabularies[-1])
 
 
 def _languages(model: Path, published: dict[str, Any]) -> Languages:
@@ -79,11 +78,24 @@ def _languages(model: Path, published: dict[str, Any]) -> Languages:
     return source and language_code(source), target and language_code(target)
 
 
-def _read_shortlist(file: Path, config: ModelConfig) -> Shortlist:
+def _read_shortlist(folder: Path, config: ModelConfig) -> Shortlist | None:
+    """Returns the shortlist of a folder, if it has one that can be read: a model is as good without, and slower."""
+    files = sorted(folder.glob(_SHORTLISTS))
+    try:
+        if len(files) > 1:
+            raise ImportRefused(folder, [f"it has {len(files)} shortlists ({_SHORTLISTS}): keep one of the files"])
+        return read_shortlist(files[0], config) if files else None
+    except ImportRefused as refusal:
+        log.warning("The model is imported without a shortlist. %s", refusal)
+        return None
+
+
+def read_shortlist(file: Path, config: ModelConfig) -> Shortlist:
     """Reads an untrusted shortlist in Marian's binary format. Raises ImportRefused.
 
     Six numbers (uint64): a constant, a checksum, the number of first tokens, of best targets, of offsets and of targets.
-    Then the offsets (uint64) and the targets (uint32). The checksum is not read: every number is checked instead.
+    Then the offsets (uint64) and the targets (uint32). The checksum is not read: every number is checked instead. The last
+    offsets may be missing: Marian writes them up to the highest source token that has targets.
     """
     data = read_bytes(file, _MAX_SHORTLIST_BYTES)
     sources = config.source_vocab_size or config.vocab_size
@@ -95,12 +107,13 @@ def _read_shortlist(file: Path, config: ModelConfig) -> Shortlist:
     if len(data) != _HEADER.size + 8 * offset_count + 4 * target_count:
         raise ImportRefused(file, ["the file does not have the size that its header states"])
     offsets = np.frombuffer(data, "<u8", offset_count, _HEADER.size)
-    if not sources <= offset_count - 1 or (offsets > target_count).any():
-        raise ImportRefused(file, [f"its offsets are not those of a source vocabulary of {sources}"])
+    if not offset_count or (offsets > target_count).any():
+        raise ImportRefused(file, [f"its offsets are not those of {target_count} targets"])
     targets = np.frombuffer(data, "<u4", target_count, _HEADER.size + 8 * offset_count)
     if (targets >= config.vocab_size).any():
         raise ImportRefused(file, [f"its targets are outside the vocabulary of {config.vocab_size}"])
     used = offsets[: sources + 1].astype(np.int64)
+    used = np.pad(used, (0, sources + 1 - len(used)), "edge")
     shared = config.source_vocab_size is None and config.tied_embeddings
     allowed = targets[: used[-1]].astype(np.int32)
     try:
