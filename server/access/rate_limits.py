@@ -75,7 +75,7 @@ class RateLimiter:
         if position >= 0:
             unit, limit, _ = charges[position]
             wait = min(WINDOW_SECONDS, max(1, math.ceil(seconds)))
-            raise Overloaded(f"Slow down: the limit of {unit} per minute is {limit:,}.", wait, "rate")
+            raise Overloaded(f"The limit of {unit} per minute is {limit:,}.", wait, "rate")
 
 
 def charge(limiter: FixedWindowRateLimiter, caller: str, charges: Sequence[Charge]) -> tuple[int, float]:

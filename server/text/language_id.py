@@ -12,8 +12,7 @@ import lingua
 
 from server.text.frequent_words import greeting_languages
 from server.text.languages import has_letters, primary_subtag, table
-from server.text.other_languages import CERTAIN as CERTAIN_OTHER
-from server.text.other_languages import OTHER_LANGUAGES, OtherLanguages, build_detector, iso_code
+from server.text.other_languages import NOT_SERVED, OTHER_LANGUAGES, OtherLanguages, build_detector, iso_code
 
 log = logging.getLogger(__name__)
 
@@ -163,7 +162,7 @@ class LanguageDetector:
         served = 1 - sum(others.values())
         ranked = sorted(shares, key=lambda language: (-shares[language], language != "en", language))
         guesses = [DetectedLanguage(language, round(100 * served * shares[language])) for language in ranked]
-        if others and (not readable or max(others.values()) >= CERTAIN_OTHER):
+        if others and (not readable or 1 - served >= NOT_SERVED):
             best = max(others, key=lambda language: others[language])
             first = DetectedLanguage(best, round(100 * others.pop(best)))
         else:

@@ -16,7 +16,8 @@ OTHER_LANGUAGES = (
     "it pt nl ca ro pl sv da nb fi cs hu tr id ru uk el ja zh ko ar he hi th vi sk sl hr et lv lt bg is sq"
 ).split()
 """Languages that are recognized although they may not be served. They take 50 MB and 0.6 s of one core."""
-CERTAIN = 0.99
+CERTAIN, NOT_SERVED = 0.99, 0.98
+"""Least probability of one language that is certain, and of all together in which a text is in no served language."""
 LETTERS = 12
 """A language that is not served is certain only with this probability and this many letters. In 8,000 sentences of served
 languages this is wrong once in 2,000, and the shorter texts are the less certain ones."""

