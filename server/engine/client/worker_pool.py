@@ -27,6 +27,8 @@ from server.engine.ipc.messages import (
 )
 from server.engine.ipc.options import NO_DEVICE, WorkerOptions
 
+RESTART_SECONDS = 30.0
+"""Time in which the server stays ready while its workers restart: jobs are accepted and wait."""
 _TICK = 1.0
 _EXIT_SECONDS, _KILL_SECONDS = 2.0, 10.0
 """Seconds a worker has to exit after its pipe was closed, and after SIGKILL."""
@@ -158,8 +160,11 @@ class WorkerPool:
         served = {name for worker in up for name in worker.loaded}
         models = self._models.values()
         expected = {model.name for model in models if model.outcome.done() and not model.error and not model.unloading}
+        ready = any(worker.loaded and expected <= worker.loaded for worker in up)
+        if not ready and self._restarting():
+            ready, served = bool(expected), expected
         return WorkerStatus(
-            ready=any(worker.loaded and expected <= worker.loaded for worker in up),
+            ready=ready,
             device=first.device if first else self._options.device,
             dtype=first.dtype if first else self._options.dtype,
             engine=first.engine if first else "",
@@ -175,6 +180,11 @@ class WorkerPool:
             no_device=any(worker.no_device for worker in self._workers),
             reports=tuple(worker.stats for worker in self._workers if worker.stats is not None),
         )
+
+    def _restarting(self) -> bool:
+        """Whether jobs are accepted and wait for a worker that served a moment ago."""
+        least = time.monotonic() - RESTART_SECONDS
+        return not self._jobs.broken and any(worker.served_until >= least for worker in self._workers)
 
     # -- events of the workers -----------------------------------------------------------------------------------------
 

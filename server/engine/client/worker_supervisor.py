@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -74,6 +75,8 @@ class WorkerSupervisor:
         self.no_device = False
         """Whether it ended because its device does not exist; it is not restarted then."""
         self.restarts = 0
+        self.served_until = -math.inf
+        """When a process with a model ended last, on time.monotonic()."""
         self.failures = 0
         """Failed starts and crashes in a row, without an answer or a healthy time in between."""
         self.stats: StepStats | None = None
@@ -207,6 +210,8 @@ class WorkerSupervisor:
         healthy = self.ready is not None and time.monotonic() - self._up_since >= _HEALTHY_SECONDS
         running = tuple(job for id, job in self.pending.items() if id in self._running)
         ended = WorkerExit(running, tuple(self.pending.values()), self.loading)
+        if self.loaded:
+            self.served_until = time.monotonic()
         self._process, self.ready, self.loading, self.stats = None, None, None, None
         self.pending, self._running, self.loaded = {}, set(), set()
         self.no_device = code == NO_DEVICE_STATUS and not self._was_ready
