@@ -1,7 +1,8 @@
 """Settings of the server, read from flags and environment variables.
 
-Every field of `Settings` is one flag (`--queue-tokens`) and one variable (`ATTENTIVE_QUEUE_TOKENS`). A flag overrides a
-variable, and a variable overrides the default. All values are validated before the server starts.
+Every field of `Settings` is one flag (`--queue-tokens`) and one variable (`ATTENTIVE_QUEUE_TOKENS`), or the content of a file
+(`ATTENTIVE_QUEUE_TOKENS_FILE`). A flag overrides a variable, and a variable overrides the default. All values are
+validated before the server starts.
 """
 
 from __future__ import annotations
@@ -208,7 +209,7 @@ class Settings:
 
         def text_of(name: str) -> str:
             text: str | None = getattr(arguments, name, None)
-            return environment.get(PREFIX + name.upper(), "") if text is None else text
+            return variable(PREFIX + name.upper(), environment) if text is None else text
 
         for name, successor in REMOVED.items():
             if text_of(name):
@@ -218,12 +219,24 @@ class Settings:
         return cls(**{name: parse(flag_and_variable(name), text, kinds[name]) for name, text in texts.items() if text})
 
 
+def variable(name: str, environment: Mapping[str, str]) -> str:
+    """Returns the value of a variable, or without one the text of the file that NAME_FILE names (a mounted secret)."""
+    file = environment.get(f"{name}_FILE")
+    if environment.get(name) or not file:
+        return environment.get(name, "")
+    try:
+        return Path(file).read_text(encoding="utf-8").strip()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise SettingsError(f"{name}_FILE: {file!r} cannot be read: {reason}.") from None
+
+
 def unknown_variables(environment: Mapping[str, str] = os.environ) -> list[str]:
     """Returns a sentence for each variable ATTENTIVE_* that is not a setting."""
     settings = [item.name.upper() for item in dataclasses.fields(Settings)]
     sentences = []
     for name in sorted(variable.removeprefix(PREFIX) for variable in environment if variable.startswith(PREFIX)):
-        if name not in settings:
+        if name.removesuffix("_FILE") not in settings:
             near = difflib.get_close_matches(name, settings, n=1)
             advice = f"did you mean {PREFIX}{near[0]}?" if near else "`attentive serve --help` lists all settings."
             sentences.append(f"{PREFIX}{name} is not a setting and has no effect; {advice}")

@@ -24,8 +24,22 @@ def test_a_flag_overrides_a_variable_and_a_variable_the_default():
     assert read(ATTENTIVE_PORT="").port == 8000
 
 
+def test_a_variable_with_file_names_the_file_of_a_value(tmp_path):
+    secret, empty, binary = tmp_path / "secret", tmp_path / "empty", tmp_path / "binary"
+    secret.write_text("rediss://:p4ss@redis:6379\n", encoding="utf-8")
+    empty.touch()
+    binary.write_bytes(b"\xff")
+    assert read(ATTENTIVE_STATE_FILE=str(secret)).state == "rediss://:p4ss@redis:6379"
+    assert read(ATTENTIVE_STATE_FILE=str(empty)).state == read(ATTENTIVE_STATE_FILE="").state == ""
+    assert read(ATTENTIVE_STATE_FILE=str(secret), ATTENTIVE_STATE="memory").state == "memory"
+    assert read("--state", "memory", ATTENTIVE_STATE_FILE=str(secret)).state == "memory"
+    for path in (tmp_path, tmp_path / "absent", binary):
+        with pytest.raises(SettingsError, match=r"ATTENTIVE_STATE_FILE: .* cannot be read: "):
+            read(ATTENTIVE_STATE_FILE=str(path))
+
+
 def test_variables_that_are_no_setting_are_named():
-    assert unknown_variables({"ATTENTIVE_PORT": "1", "PORT": "2", "ATTENTIVE": "3"}) == []
+    assert unknown_variables({"ATTENTIVE_PORT": "1", "ATTENTIVE_STATE_FILE": "a", "PORT": "2", "ATTENTIVE": "3"}) == []
     assert unknown_variables({"ATTENTIVE_KEY_REQUIRD": "true", "ATTENTIVE_42": ""}) == [
         "ATTENTIVE_42 is not a setting and has no effect; `attentive serve --help` lists all settings.",
         "ATTENTIVE_KEY_REQUIRD is not a setting and has no effect; did you mean ATTENTIVE_KEY_REQUIRED?",
