@@ -147,6 +147,7 @@ class Services:
             "history_hits_total": history.hits if history else 0,
             "history_misses_total": history.misses if history else 0,
             "history_errors_total": history.errors if history else 0,
+            "history_lost_total": history.lost if history else 0,
             "cache_hits_total": cache.hits if cache else 0,
             "cache_misses_total": cache.misses if cache else 0,
             "cache_shared_hits_total": cache.shared_hits if cache else 0,

@@ -66,6 +66,11 @@ class Metrics:
             "Flagged sentences translated again, by the translation that was kept.",
             ("kept",),
         )
+        self.reranked = counter(
+            "attentive_sentences_reranked",
+            "Sentences reranked with the reverse direction, by the hypothesis that came first: that of the search or another.",
+            ("first",),
+        )
         self._source_tokens = counter("attentive_source_tokens", "Source tokens of translated sentences.")
         self._generated_tokens = counter(
             "attentive_generated_tokens", "Tokens of the best hypotheses of translated sentences."
@@ -86,9 +91,10 @@ class Metrics:
     def _begin_at_zero(self) -> None:
         """Creates the series of all known labels, so that rates include the first event of each."""
         for counter, labels in (
-            (self.rejected, ("queue", "deadline", "rate")),
+            (self.rejected, ("queue", "deadline", "caller", "rate")),
             (self.flagged, FLAGS),
             (self.retried, ("first", "retry")),
+            (self.reranked, ("search", "other")),
             (self._success, ("stop", "length")),
         ):
             for label in labels:
@@ -171,7 +177,8 @@ DESCRIPTIONS = {
     "history_misses_total": "Look-ups by id that found nothing.",
     "state_up": "Whether the shared state (Redis) can be reached. Only with --state redis://.",
     "state_errors_total": "Failed operations on the shared state (Redis). Only with --state redis://.",
-    "history_errors_total": "Failures of the stored history (a damaged or deleted database is one), and records given up.",
+    "history_errors_total": "Failures of the stored history; its records wait to be written later.",
+    "history_lost_total": "Translations dropped from the history before they were written.",
     "cache_hits_total": "Texts whose translation was in the result cache.",
     "cache_misses_total": "Texts that were looked up in the result cache and translated.",
     "cache_shared_hits_total": "Those of the hits that another server, or this one earlier, had stored in Redis.",

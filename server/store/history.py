@@ -33,7 +33,7 @@ class History:
     """The latest translations, within the `bounds`.
 
     While the store fails, records wait in memory to be written later; the oldest are dropped first. `errors` counts
-    failures and dropped records. Used in the event loop that serves.
+    failures, `lost` the dropped records. Used in the event loop that serves.
     """
 
     def __init__(self, store: Store, bounds: Bounds) -> None:
@@ -41,6 +41,7 @@ class History:
         self.hits = 0
         self.misses = 0
         self.errors = 0
+        self.lost = 0
         self._store = store
         self._unwritten: dict[str, bytes] = {}
         self._unwritten_bytes = 0
@@ -54,7 +55,7 @@ class History:
             len(self._unwritten) > self.bounds.size or self._unwritten_bytes > self.bounds.bytes
         ):
             self._remove_unwritten(next(iter(self._unwritten)))
-            self.errors += 1
+            self.lost += 1
 
     async def find(self, id: str) -> TranslationRecord:
         """Returns the record of an id.

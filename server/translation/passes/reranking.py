@@ -68,6 +68,7 @@ async def _reranked(context: SentenceContext, reverse: Leg, draft: Draft) -> Dra
     # A copy predicts its text best, so a copy is first only if the search has put it there.
     copies = [place > 0 and text.casefold() == read.casefold() for place, text in enumerate(texts)]
     order = sorted(range(len(both)), key=lambda i: (copies[i], -both[i].score))
+    context.metrics.reranked.labels("other" if order[0] else "search").inc()
     first = draft.answer.timings
     slowest = max([answer.timings for answer in answers], key=lambda each: each.queue + each.encode + each.decode)
     timings = replace(

@@ -75,6 +75,16 @@ def test_a_request_that_cannot_meet_its_deadline_is_rejected_at_once():
             pass
 
 
+def test_a_refusal_names_the_share_of_the_caller_or_the_full_queue():
+    admission = Admission(1_000)
+    with admission.admit(500, caller="hog"):
+        with pytest.raises(Overloaded) as own:
+            admission.admit(300, caller="hog")
+        with admission.admit(300, caller="polite"), pytest.raises(Overloaded) as full:
+            admission.admit(300, caller="third")
+    assert (own.value.reason, full.value.reason) == ("caller", "queue")
+
+
 @dataclass
 class Outcome:
     """Counts of a simulation. Times are in seconds."""

@@ -70,6 +70,14 @@ def test_the_hypothesis_that_both_directions_like_best_is_chosen():
     assert sorted(engine.scored) == [(TAGS["de"], one, "Das Haus") for one in ("home", "house", "hut")]
 
 
+@pytest.mark.parametrize(("backward", "first"), [(-2.0, "other"), (-9.0, "search")])
+def test_reranked_sentences_are_counted_by_what_came_first(backward, first):
+    engine = TwoWays({"home": -1.0, "house": -1.1}, {"home": -4.0, "house": backward})
+    options = DecodingOptions(beam_size=4, rerank=True)
+    _, metrics = measured(engine, "Das Haus", "de", "en", options=options)
+    assert f'attentive_sentences_reranked_total{{first="{first}"}} 1.0' in metrics
+
+
 def test_masked_heads_are_switched_off_in_both_directions():
     engine = TwoWays({"home": -1.0, "house": -1.1}, {"home": -4.0, "house": -2.0})
     heads = (("cross", 0, 1),)
