@@ -6,53 +6,61 @@
 #   docker build -t attentive-tools --target tools .                pull, import, export, calibrate; PyTorch for CPUs
 #   docker run --rm -p 8000:8000 --read-only --tmpfs /tmp -v attentive-data:/data -v attentive-models:/models attentive-server
 #
-# EXTRAS are the extras of pyproject.toml to install. PIP_ARGS are further arguments of pip.
+# Packages are installed with the hashes of deploy/requirements (`make lock`). EXTRAS are further extras of pyproject.toml, such as
+# ray, in the versions of constraints.txt. PIP_ARGS are further arguments of pip. REVISION is the commit, for the label.
 
-ARG PYTHON=3.11.14
+ARG BASE=python:3.11.14-slim-bookworm@sha256:65a93d69fa75478d554f4ad27c85c1e69fa184956261b4301ebaf6dbb0a3543d
 
-FROM python:${PYTHON}-bookworm AS builder
+FROM ${BASE} AS builder
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PATH=/attentive/venv/bin:$PATH
 WORKDIR /build
 RUN python3 -m venv /attentive/venv
 
-# Only training, import and GPUs need the packages that are left out of serving.txt.
+# What further extras need. Only training, import and GPUs need torch.
 FROM builder AS requirements
-ARG EXTRAS=redis,otel
+ARG EXTRAS=
 COPY pyproject.toml deploy/docker/requirements.py ./
-RUN python requirements.py "${EXTRAS}" torch > serving.txt && python requirements.py "${EXTRAS}" > all.txt
+RUN python requirements.py "${EXTRAS}" torch > further.txt
 
-FROM builder AS dependencies
+FROM builder AS packages
 ARG PIP_ARGS=
+COPY deploy/requirements/server.txt ./
+RUN pip install ${PIP_ARGS} --require-hashes -r server.txt
 COPY constraints.txt ./
-COPY --from=requirements /build/serving.txt ./
-RUN pip install ${PIP_ARGS} -c constraints.txt -r serving.txt && pip uninstall --yes pip setuptools
+COPY --from=requirements /build/further.txt ./
+RUN pip install ${PIP_ARGS} -c constraints.txt -r further.txt
 
-FROM builder AS dependencies-torch-cpu
+FROM packages AS dependencies
+RUN pip uninstall --yes pip setuptools
+
+# The index of torch for CPUs has no stable hashes.
+FROM packages AS dependencies-torch-cpu
 ARG PIP_ARGS=
 ARG TORCH_CPU_INDEX=https://download.pytorch.org/whl/cpu
-COPY constraints.txt ./
-RUN pip install ${PIP_ARGS} -c constraints.txt --index-url ${TORCH_CPU_INDEX} torch
-COPY --from=requirements /build/all.txt ./
-RUN pip install ${PIP_ARGS} -c constraints.txt -r all.txt && pip uninstall --yes pip setuptools
+COPY deploy/requirements/tools.txt ./
+RUN pip install ${PIP_ARGS} --require-hashes -r server.txt -r tools.txt \
+    && pip install ${PIP_ARGS} -c constraints.txt --index-url ${TORCH_CPU_INDEX} torch \
+    && pip uninstall --yes pip
 
-FROM builder AS dependencies-torch-cuda
+FROM packages AS dependencies-torch-cuda
 ARG PIP_ARGS=
-COPY constraints.txt ./
-COPY --from=requirements /build/all.txt ./
-RUN pip install ${PIP_ARGS} -c constraints.txt -r all.txt && pip uninstall --yes pip setuptools
+COPY deploy/requirements/gpu.txt ./
+RUN pip install ${PIP_ARGS} --require-hashes -r server.txt -r gpu.txt && pip uninstall --yes pip
 
 # The images run on other processors, so the CPU backend is compiled for every instruction set.
 FROM builder AS cpu-backend
-COPY model/__init__.py model/
+RUN apt-get update && apt-get install -y --no-install-recommends g++ && rm -rf /var/lib/apt/lists/*
+COPY model/__init__.py model/atomic_write.py model/
 COPY model/backends/__init__.py model/backends/
 COPY model/backends/cpu/__init__.py model/backends/cpu/__main__.py model/backends/cpu/build.py model/backends/cpu/isa.py \
-    model/backends/cpu/
+    model/backends/cpu/isa_trial.py model/backends/cpu/
 COPY model/backends/cpu/csrc model/backends/cpu/csrc
 RUN python -m model.backends.cpu build /libraries
 
 FROM builder AS code
 ARG PIP_ARGS=
-RUN pip install ${PIP_ARGS} "setuptools>=77"
+COPY deploy/requirements/build.txt ./
+RUN pip install ${PIP_ARGS} --require-hashes -r build.txt
 COPY pyproject.toml README.md LICENSE ./
 COPY model model
 COPY server server
@@ -63,14 +71,14 @@ FROM builder AS weights
 COPY weights /models
 RUN chmod -R a+rX /models
 
-FROM python:${PYTHON}-slim-bookworm AS runtime
+FROM ${BASE} AS runtime
 # The fonts are for pictures with Chinese, Japanese and Korean (wqy), and with scripts of India and others (freefont).
 RUN apt-get update \
     && apt-get install -y --no-install-recommends tini fonts-wqy-microhei fonts-freefont-ttf \
     && rm -rf /var/lib/apt/lists/* \
     && groupadd --gid 10001 attentive \
     && useradd --uid 10001 --gid attentive --no-create-home --home-dir /data --shell /usr/sbin/nologin attentive \
-    && install -d -o attentive -g attentive /data /models /files
+    && install -d -o attentive -g attentive /data /models /files /attentive/contents
 # /data and /models are persistent; all other files are written to /tmp, so the root may be read-only. A new volume at
 # /models receives the models of the image.
 ENV PATH=/attentive/venv/bin:/attentive/code/bin:$PATH \
@@ -83,8 +91,16 @@ ENV PATH=/attentive/venv/bin:/attentive/code/bin:$PATH \
     ATTENTIVE_DATA=/data
 WORKDIR /attentive
 COPY --from=weights --chown=10001:10001 /models /models
-COPY deploy/docker/healthcheck.py ./
+COPY deploy/docker/healthcheck.py deploy/docker/sbom.py ./
+COPY LICENSE ./
 COPY --from=cpu-backend /libraries /attentive/code/model/backends/cpu/csrc
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title="Attentive" \
+    org.opencontainers.image.description="A self-hosted translation server that shows the attention of every translation." \
+    org.opencontainers.image.version="0.2.0" \
+    org.opencontainers.image.revision="${REVISION}" \
+    org.opencontainers.image.licenses="MIT" \
+    org.opencontainers.image.base.name="docker.io/library/python:3.11.14-slim-bookworm"
 USER 10001:10001
 VOLUME ["/data", "/models"]
 EXPOSE 8000
@@ -98,12 +114,15 @@ FROM runtime AS tools
 HEALTHCHECK NONE
 COPY --from=dependencies-torch-cpu /attentive/venv /attentive/venv
 COPY --from=code /attentive/code /attentive/code
+RUN python sbom.py contents
 CMD ["models"]
 
 FROM runtime AS server-gpu
 COPY --from=dependencies-torch-cuda /attentive/venv /attentive/venv
 COPY --from=code /attentive/code /attentive/code
+RUN python sbom.py contents
 
 FROM runtime AS server
 COPY --from=dependencies /attentive/venv /attentive/venv
 COPY --from=code /attentive/code /attentive/code
+RUN python sbom.py contents

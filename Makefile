@@ -19,7 +19,7 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3.14 pyth
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install -c constraints.txt $(PIP_ARGS)
 
-.PHONY: serve test test-unit numeric sanitize conformance check audit coverage fuzz install install-dev clean
+.PHONY: serve test test-unit numeric sanitize conformance check audit lock coverage fuzz install install-dev clean
 .DEFAULT_GOAL := serve
 
 serve: install
@@ -82,6 +82,17 @@ fuzz: install-dev
 audit: install
 	$(PIP) pip-audit
 	$(BIN)/pip-audit --requirement constraints.txt --no-deps --disable-pip --progress-spinner off
+
+# The packages of the images with their hashes, in the versions of constraints.txt: server.txt, and what tools.txt and gpu.txt
+# add to it. Needs the network.
+LOCK = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -c constraints.txt
+LOCKED := $(BIN)/python deploy/docker/requirements.py
+lock: install
+	$(PIP) uv
+	cd deploy/requirements && for set in "server redis,otel torch" "tools redis,otel,export torch" "gpu redis,otel"; do set -- $$set; \
+		(cd ../.. && $(LOCKED) $$2 $$3 | $(LOCK) - ) > $$1.new && \
+		if [ $$1 = server ]; then mv server.new server.txt; else grep -vxFf server.txt $$1.new > $$1.txt; rm $$1.new; fi || exit 1; done
+	echo "setuptools>=77" | $(LOCK) - > deploy/requirements/build.txt
 
 install: $(VENV)/installed
 install-dev: $(VENV)/installed-dev
