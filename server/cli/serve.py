@@ -39,6 +39,11 @@ READ_ITERATIONS = 2
 """Iterations of the event loop in which an accepted connection is surely read: one may be in progress."""
 TICKS = 5
 """Ticks of uvicorn, 0.1 seconds each, between two checks for clients that are slow or have gone."""
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+OWN_STATE = (
+    "the state is in the memory of this server: a restart loses history, usage and glossaries, other servers do not share them, "
+    "and there are no API keys; --data (ATTENTIVE_DATA) or --state redis:// (ATTENTIVE_STATE) keeps them"
+)
 log = logging.getLogger(__name__)
 
 
@@ -111,7 +116,7 @@ class Server(uvicorn.Server):
 
 
 async def announce(services: Services, url: str) -> None:
-    """Logs when translations are served, or that no model could be loaded."""
+    """Logs when translations are served, or that no model could be loaded, and what a server for others would lose."""
     await services.loaded()
     status = services.engine.workers.status()
     if services.readiness == "failed":
@@ -120,6 +125,9 @@ async def announce(services: Services, url: str) -> None:
         fields = {"models": ", ".join(sorted(model.name for model in services.translator.catalog.models))}
         fields |= {"device": status.device, "dtype": status.dtype}
         log.info("ready: open %s in a browser", url, extra=fields)
+    settings = services.settings
+    if settings.data is None and services.state is None and settings.host not in LOOPBACK:
+        log.warning("%s", OWN_STATE)
 
 
 async def reload(services: Services) -> None:
@@ -156,7 +164,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def browser_url(host: str, port: int) -> str:
     """Returns the address for a browser on this machine."""
-    if host in {"", "0.0.0.0", "::", "127.0.0.1", "::1"}:  # noqa: S104  compared, not bound
+    if host in LOOPBACK or host in {"", "0.0.0.0", "::"}:  # noqa: S104  compared, not bound
         host = "localhost"
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 

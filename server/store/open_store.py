@@ -79,7 +79,8 @@ async def store_of_command(settings: Settings, create: bool = False) -> AsyncIte
     store: Store | None = open_shared(settings)
     if store is None and settings.data is None:
         raise SettingsError(
-            "--data (ATTENTIVE_DATA) must name the data folder of the server, or --state (ATTENTIVE_STATE) its Redis."
+            "--data (ATTENTIVE_DATA) must name the data folder of the server, or --state (ATTENTIVE_STATE) the Redis that all "
+            "servers share; a server without both has no keys and no glossaries that last."
         )
     if store is None:
         folder = settings.data

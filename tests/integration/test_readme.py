@@ -117,7 +117,7 @@ def check_shell(command: str, answer: str | None, shipped: LiveServer, folder: P
 
 
 def check_docker(words: list[str]) -> None:
-    """Checks that the services and profiles of a compose command exist."""
+    """Checks that the files, services and profiles of a compose command exist."""
     services = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))["services"]
     known = {"up", *services, *(profile for service in services.values() for profile in service.get("profiles", ()))}
     assert words[1] == "compose"
@@ -125,7 +125,8 @@ def check_docker(words: list[str]) -> None:
         assert words[3] in services and words[4] == "attentive"
         run([sys.executable, "-m", "server", *words[5:], "--help"])
     else:
-        assert all(word in known or word.startswith("-") for word in words[2:])
+        names = [word.partition("=")[0] for word in words[2:] if not word.startswith("-")]
+        assert all(name in known or (ROOT / name).is_file() for name in names)
 
 
 @pytest.mark.parametrize("block", CASES)

@@ -25,8 +25,8 @@ class ComposeLoader(yaml.SafeLoader):
     """Knows the tags of Compose."""
 
 
-ComposeLoader.add_constructor("!override", ComposeLoader.construct_sequence)
-ComposeLoader.add_constructor("!reset", ComposeLoader.construct_sequence)
+for tag in ("!override", "!reset"):
+    ComposeLoader.add_constructor(tag, lambda loader, node: loader.construct_sequence(node))
 COMPOSE, SCALED = (
     yaml.load((ROOT / name).read_text(encoding="utf-8"), ComposeLoader)  # noqa: S506
     for name in ("docker-compose.yml", "docker-compose.scaled.yml")

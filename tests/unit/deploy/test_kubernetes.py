@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import asyncio
 import json
 import os
 import re
@@ -15,14 +17,19 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from server.cli.keys import run_action
 from server.config import Settings
+from server.errors import SettingsError
+from server.store.open_store import state_kind
 from tests.unit.deploy.test_deploy import SERVICES
 
 ROOT = Path(__file__).parents[3]
 KUBERNETES = ROOT / "deploy/kubernetes"
 OVERLAYS = sorted(path.parent.name for path in KUBERNETES.glob("overlays/*/kustomization.yaml"))
-CUSTOM = {"keda.sh/v1alpha1": "ScaledObject", "monitoring.coreos.com/v1": "ServiceMonitor"}
-"""Kinds without a schema here, by their apiVersion."""
+CUSTOM = {"ScaledObject": "keda.sh/v1alpha1"} | dict.fromkeys(
+    ("ServiceMonitor", "PrometheusRule"), "monitoring.coreos.com/v1"
+)
+"""The apiVersion of kinds without a schema here."""
 
 
 @cache
@@ -62,8 +69,8 @@ def metrics_of_autoscaling(overlay: str) -> set[str]:
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_every_object_matches_its_schema(overlay: str) -> None:
     for item in rendered(overlay):
-        if item["apiVersion"] in CUSTOM:
-            assert item["kind"] == CUSTOM[item["apiVersion"]]
+        if item["kind"] in CUSTOM:
+            assert item["apiVersion"] == CUSTOM[item["kind"]]
         else:
             kubernetes_validate.validate(item, "1.31", strict=True)
 
@@ -84,6 +91,9 @@ def test_every_pod_meets_the_restricted_standard(overlay: str) -> None:
             }
             assert "memory" in container["resources"]["limits"]
             assert re.search(r":\d+\.\d+\.\d+(-gpu)?$", container["image"])
+            assert (overlay == "example") == container["image"].startswith(
+                "registry.example.org/"
+            ) or "redis" in container["image"]
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
@@ -118,7 +128,7 @@ def test_names_labels_and_volumes_refer_to_existing_objects(overlay: str) -> Non
 def test_settings_exist_and_leave_time_to_drain(overlay: str) -> None:
     template = found(overlay, "Deployment")["spec"]["template"]["spec"]
     server = template["containers"][0]
-    [settings] = [source["configMapRef"]["name"] for source in server["envFrom"]]
+    [settings] = [source["configMapRef"]["name"] for source in server["envFrom"] if "configMapRef" in source]
     values = found(overlay, "ConfigMap", settings)["data"]
     read = Settings.read(environment=values)  # raises SettingsError for a value that the server refuses
     assert {f"ATTENTIVE_{name.upper()}" for name in Settings.__slots__} >= set(values)
@@ -137,7 +147,57 @@ def test_the_images_are_those_of_compose() -> None:
             *item["spec"]["template"]["spec"]["containers"],
         ]
     }
-    assert images == {SERVICES[name]["image"] for name in ("server", "server-gpu", "tools", "redis")}
+    assert {image.removeprefix("registry.example.org/") for image in images} == {
+        SERVICES[name]["image"] for name in ("server", "server-gpu", "tools", "redis")
+    }
+
+
+def test_the_rules_for_the_operator_are_those_of_prometheus() -> None:
+    rule = yaml.safe_load((KUBERNETES / "components/monitoring/prometheus-rule.yaml").read_text(encoding="utf-8"))
+    assert rule["spec"] == yaml.safe_load((ROOT / "deploy/prometheus/alerts.yml").read_text(encoding="utf-8"))
+
+
+def test_keda_asks_for_the_namespace_of_the_pods() -> None:
+    namespace = found("autoscaled", "Deployment")["metadata"]["namespace"]
+    for trigger in found("autoscaled", "ScaledObject")["spec"]["triggers"]:
+        assert f'{{namespace="{namespace}"}}' in trigger["metadata"]["query"]
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_pods_without_a_shared_state_have_no_keys(overlay: str) -> None:
+    settings = next(
+        item["data"] for item in rendered(overlay) if item["metadata"]["name"].startswith("attentive-settings")
+    )
+    read = Settings.read(environment=settings)
+    assert read.data is None and (state_kind(read) == "redis") == (overlay != "cpu")
+    if overlay == "cpu":
+        with pytest.raises(SettingsError, match="Redis that all servers share"):
+            asyncio.run(run_action(argparse.Namespace(action="create"), read))
+
+
+def test_secrets_reach_the_server_and_its_redis() -> None:
+    server = found("example", "Deployment")["spec"]["template"]["spec"]["containers"][0]
+    assert server["envFrom"][-1] == {"secretRef": {"name": "attentive-secrets"}}  # the last one is used
+    redis = found("example", "StatefulSet", "attentive-redis")["spec"]["template"]["spec"]["containers"][0]
+    password, state = server["env"]
+    assert redis["env"][0]["valueFrom"] == password["valueFrom"] and redis["args"][-2:] == [
+        "--requirepass",
+        "$(REDISCLI_AUTH)",
+    ]
+    assert Settings.read(environment={"ATTENTIVE_STATE": state["value"]}).state == state["value"]
+
+
+def test_the_ingress_leads_to_the_service_and_hides_what_is_for_operators() -> None:
+    spec = found("example", "Ingress")["spec"]
+    [rule] = spec["rules"]
+    assert spec["tls"][0]["hosts"] == [rule["host"]]
+    backends = {path["path"]: path["backend"]["service"]["name"] for path in rule["http"]["paths"]}
+    assert backends == {"/": "attentive", "/metrics": "attentive-hidden", "/admin": "attentive-hidden"}
+    assert "selector" not in found("example", "Service", "attentive-hidden")["spec"]
+    [settings] = [
+        item["data"] for item in rendered("example") if item["metadata"]["name"].startswith("attentive-settings")
+    ]
+    assert settings["ATTENTIVE_PUBLIC_URL"] == f"https://{rule['host']}"
 
 
 def test_the_adapter_offers_the_metrics_of_the_autoscaler() -> None:

@@ -17,7 +17,7 @@ from tests.unit.deploy.test_deploy import PROMETHEUS, ROOT, alert_rules, dashboa
 Series = dict[str, dict[str, set[str]]]
 """Values by the label, by the name of the series."""
 
-SCRAPE_LABELS = {"instance", "job"}
+SCRAPE_LABELS = {"instance", "job", "namespace"}
 """Labels that Prometheus adds."""
 FIXED_VALUES = {"finish_reason", "reason"}
 """Labels all of whose values the server exposes from its start."""

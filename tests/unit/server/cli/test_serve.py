@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from typing import Any
 
 import pytest
 
@@ -27,9 +28,9 @@ def test_the_address_is_one_for_a_browser(host, url):
     assert browser_url(host, 8000) == url
 
 
-def started(engine: FakeEngine, caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
+def started(engine: FakeEngine, caplog: pytest.LogCaptureFixture, **settings: Any) -> list[logging.LogRecord]:
     async def scenario() -> None:
-        services = Services(Settings(), engine, fake_catalog())
+        services = Services(Settings(**settings), engine, fake_catalog())
         await services.start()
         await announce(services, "http://localhost:8000")
         await services.stop()
@@ -50,3 +51,10 @@ def test_the_log_says_that_no_model_was_loaded(caplog):
     engine.load_error = "The file is too short."
     [record] = started(engine, caplog)
     assert record.levelname == "ERROR" and "The file is too short." in record.getMessage()
+
+
+def test_the_log_of_a_server_for_others_says_that_its_state_is_its_own(caplog, tmp_path):
+    _, record = started(FakeEngine(), caplog, host="0.0.0.0")
+    assert record.levelname == "WARNING" and "no API keys" in record.getMessage()
+    caplog.clear()
+    assert len(started(FakeEngine(), caplog, host="0.0.0.0", data=tmp_path)) == 1
