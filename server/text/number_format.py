@@ -33,6 +33,11 @@ def localize_numbers(source: str, target: str, source_language: str, target_lang
     return target
 
 
+def writes_decimal_point(language: str) -> bool:
+    """Returns whether a language writes decimals with a point."""
+    return SEPARATORS.get(primary_subtag(language)) == _POINT
+
+
 def _pattern(decimal: str, group: str) -> re.Pattern[str]:
     """Returns a pattern that finds numbers with at least one separator."""
     groups = f"[{_SPACES}]" if group in _SPACES else re.escape(group)

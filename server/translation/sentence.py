@@ -12,12 +12,12 @@ from server.translation.passes import (
     checks,
     first_letter,
     glossary_terms,
-    local_numbers,
     masked_names,
     protected_spans,
     reranking,
     retry,
     sentence_parts,
+    spelling,
 )
 from server.translation.types import Sentence, TranslationRequest
 
@@ -32,8 +32,8 @@ PASSES = (
         sentence_parts.apply,
         lambda _, draft: (draft.segment.continues or draft.segment.unfinished) and not draft.copied,
     ),
+    Pass(spelling.apply, lambda context, draft: context.request.localize_numbers or not draft.copied),
     Pass(checks.apply, lambda _, draft: not draft.copied, checks.rows),
-    Pass(local_numbers.apply, lambda context, _: context.request.localize_numbers),
     Pass(retry.apply, lambda _, draft: draft.flags, retry.rows),
 )
 """The passes in order, and when each runs. A new one is a file in `passes/` and a line here."""

@@ -28,6 +28,7 @@ LINE_ENDS = re.compile(r"[\t-\r\x85]")
 CAPITALS = re.compile(r"\w*[^\W\d_]{2}\w*")
 _WORDS_AT_END = re.compile(r"[\w-]*$")
 _WORDS_AT_START = re.compile(r"[\w-]*")
+_UNIT_AT_START = re.compile(r"(?:[dhmxkKMG]|[kKMGT]i?B|px|ms|min|[kcm]m|kg)(?!\w)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,7 @@ def mask_sentence(
     """Returns the sentence as a model with this vocabulary reads it, and the spans that are masked: as given, or with the
     letters that are joined to them."""
     stand_ins = stand_ins_of(tokenizer) if spans else None
-    spans = _widened(text, spans) if stand_ins and not stand_ins.symbols else spans
+    spans = _widened(text, spans, symbols=bool(stand_ins.symbols)) if stand_ins else spans
     masked = mask(text, spans)
     plain = masked.read
     if terms:
@@ -196,18 +197,18 @@ class _Reading:
         self.length += len(part)
 
 
-def _widened(text: str, spans: Sequence[ProtectedSpan]) -> list[ProtectedSpan]:
+def _widened(text: str, spans: Sequence[ProtectedSpan], symbols: bool) -> list[ProtectedSpan]:
     """Returns the spans with the letters that are joined to words among them: a name stands for `{count}px` as a whole,
-    since "Tompx" is not copied. An s after a span stays."""
+    since "Tompx" is not copied. An s after a span stays. `symbols` stand for the span and the letters of a unit."""
     result: list[ProtectedSpan] = []
     for i, span in enumerate(spans):
         start, end = span.start, span.end
         if span.role in WORDS and not span.written:
             low = spans[i - 1].end if i else 0
             high = spans[i + 1].start if i + 1 < len(spans) else len(text)
-            found = _WORDS_AT_END.search(text, max(low, result[-1].end if result else 0), start)
+            found = None if symbols else _WORDS_AT_END.search(text, max(low, result[-1].end if result else 0), start)
             start = found.start() if found else start
-            after = _WORDS_AT_START.match(text, end, high)
+            after = (_UNIT_AT_START if symbols else _WORDS_AT_START).match(text, end, high)
             end = after.end() if after and after[0] != "s" else end
         result.append(replace(span, start=start, end=end))
     return result

@@ -16,7 +16,7 @@ from model.search.repetition import longest_loop
 from server.engine.client.engine_client import EngineClient
 from server.text.frequent_words import is_evidently_in
 from server.text.languages import LATIN, scripts_of
-from server.text.protection.copied import lost_numbers
+from server.text.protection.losses import lost_numbers
 from server.text.translation_checks import ends_early, is_copied, may_repeat, ordinary_words, repeats
 from server.translation.alignment import sentence_attention
 from server.translation.catalog import Leg

@@ -4,16 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from server.text.protection.copied import (
-    acronym_spans,
-    copied_spans,
-    invents_signs,
-    lost_spans,
-    number_spans,
-    sign_spans,
-    words_with,
-)
+from server.text.protection.copied import acronym_spans, copied_spans, number_spans, sign_spans, words_with
 from server.text.protection.find import ProtectedSpan
+from server.text.protection.losses import invents_signs, lost_spans
 from server.translation.catalog import Leg
 from server.translation.context import Draft, SentenceContext
 from server.translation.passes import reranking

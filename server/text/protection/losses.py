@@ -1,0 +1,97 @@
+"""Compares a translation with its source: what it lost, doubled, invented or spelled in another way."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from unicodedata import normalize
+
+from server.text.numbers import find_numbers, lost_ordinal, same_numbers
+from server.text.protection.copied import DIGIT, MEASURE, ROMAN, SIGN, arrows_of, copied_spans
+from server.text.segmentation import Span
+
+_OF_PROGRAMS = re.compile(r"[\\^`{|}~<>_*†‡]")
+_SPELLINGS = str.maketrans("–—−‐‑’‘′”“″,\u00a0\u202f", "-----'''\"\"\".  ")
+_BEFORE_UNIT = re.compile(r"(?<=\d)[ -](?=[^\W\d_])")
+_DECIMAL = re.compile(r"(?:(?<!\w)([^\W\d_]{3,30}) )?(?<![\w.,:])(\d+)\.(\d+)(?![\w/]|[.,:]\d)")
+_GROUP = 3
+"""Digits of a group of thousands."""
+_LABELS = frozenset("version release update build section chapter figure table appendix part step rule".split())
+"""Words before a number with a point that is no amount."""
+
+
+@lru_cache(maxsize=1024)
+def lost_spans(text: str, target: str) -> bool:
+    """Returns whether a translation lacks or doubles a copied span, a sign or a number of its source, or has a character
+    that is not one."""
+    if "\ufffd" in target and "\ufffd" not in text:
+        return True
+    signs = {*SIGN.findall(text), *arrows_of(text), *_OF_PROGRAMS.findall(target)}
+    if signs and any(target.count(sign) != text.count(sign) for sign in signs):
+        return True
+    if spans := copied_spans(text):
+        given, written = _folded(text), _folded(target)
+        parts = [given[span.start : span.end] for span in spans]
+        if any(written.count(part) != given.count(part) for part in parts):
+            return True
+    return not same_numbers(text, target)
+
+
+def invents_signs(text: str, target: str) -> bool:
+    """Returns whether a translation has a sign of programs, or a character that is not one, that its source lacks."""
+    return any(sign not in text for sign in [*_OF_PROGRAMS.findall(target), *re.findall("\ufffd", target)])
+
+
+def lost_numbers(text: str, target: str) -> bool:
+    """Returns whether a translation lacks or doubles a number or a code of its source, or has another."""
+    if not lost_spans(text, target):
+        return lost_ordinal(text, target)
+    given, written = [_BEFORE_UNIT.sub("", _folded(side)) for side in (text, target)]
+    for span in copied_spans(text):
+        word = text[span.start : span.end]
+        part = _BEFORE_UNIT.sub("", _folded(word))
+        if (ROMAN.fullmatch(word) or any(map(str.isnumeric, word))) and written.count(part) != given.count(part):
+            return True
+    return not same_numbers(text, target) or lost_ordinal(text, target)
+
+
+def respelled(text: str, target: str, decimal_point: bool = True) -> str:
+    """Returns a translation of the same length, with the codes and ranges of its source in their spelling: with its
+    capitals, dashes and primes, and in versions with its points. `decimal_point` says that the language of the source writes
+    decimals with a point."""
+    spans = [(span.start, span.end) for span in copied_spans(text)]
+    spans = [(start, end) for start, end in spans if not MEASURE.fullmatch(text, start, end)]
+    if DIGIT.search(text):
+        spans += [(start, end) for start, end in find_numbers(text) if not text[start:end].isascii()]
+        spans += _versions(text, target, decimal_point)
+    for written in dict.fromkeys([text[start:end] for start, end in spans]):
+        if target.count(written) < text.count(written):
+            for found in re.finditer(rf"(?<!\w){re.escape(_folded(written))}(?!\w)", _folded(target)):
+                target = target[: found.start()] + written + target[found.end() :]
+    if not text.isascii():
+        for letter in set(text):  # a vocabulary has the Greek letter in place of the micro sign
+            normal = normalize("NFKC", letter)
+            if normal != letter and len(normal) == 1 and normal.isalpha() and normal not in text:
+                target = target.replace(normal, letter)
+    return target
+
+
+def _versions(text: str, target: str, decimal_point: bool) -> list[Span]:
+    """Returns the numbers with a point that are labels and no amounts: after a word that labels have, or that the translation
+    repeats before them, or beside a number that keeps its point."""
+    numbers = [number for number in _DECIMAL.finditer(text) if decimal_point or len(number[3]) != _GROUP]
+    if not any(f"{number[2]},{number[3]}" in target for number in numbers):
+        return []
+    keeps = any(len(number[3]) != _GROUP and f"{number[2]}.{number[3]}" in target for number in numbers)
+    words = target.casefold()
+    return [
+        (number.start(2), number.end(3))
+        for number in numbers
+        if keeps or (word := (number[1] or "\0").casefold()) in _LABELS or f"{word} {number[2]},{number[3]}" in words
+    ]
+
+
+def _folded(text: str) -> str:
+    """Returns a text of the same length that is equal for two spellings of a code."""
+    folded = text.translate(_SPELLINGS).lower()
+    return folded if len(folded) == len(text) else text
