@@ -25,6 +25,9 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install -c const
 serve: install
 	exec $(BIN)/attentive serve --host $(HOST) --port $(PORT)
 
+# The tests start about a hundred Python processes, and each would compile all modules without the files of compiled ones.
+test test-unit numeric conformance coverage: export PYTHONDONTWRITEBYTECODE :=
+
 test: install-dev
 	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadfile $(PYTEST_ARGS)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import redis as redis_client
 from starlette.testclient import TestClient
 
 from server.api.app import create_app
@@ -36,8 +37,11 @@ def engine() -> FakeEngine:
 
 
 @pytest.fixture
-def serve(engine: FakeEngine) -> Iterator[Callable[..., TestClient]]:
-    """Returns a function that starts a server with given settings and returns its client."""
+def serve(engine: FakeEngine, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., TestClient]]:
+    """Returns a function that starts a server with given settings and returns its client. Stores write more often than
+    usual, so that tests wait less."""
+    for module in ("server.store.interface", "server.documents.jobs"):
+        monkeypatch.setattr(f"{module}.BEAT_SECONDS", 0.05)
     clients: list[TestClient] = []
 
     def start(catalog=None, **settings) -> TestClient:
@@ -87,9 +91,18 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("server.store.history.RECENT_SECONDS", 3.0)
 
 
-@pytest.fixture
-def redis(tmp_path: Path, patient: None) -> Iterator[str]:
-    """Starts a Redis server and returns its address."""
+@pytest.fixture(scope="session")
+def redis_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """Starts a Redis server and returns its port."""
     port = free_port()
-    with running_redis(tmp_path, port):
-        yield f"redis://127.0.0.1:{port}"
+    with running_redis(tmp_path_factory.mktemp("redis"), port):
+        yield port
+
+
+@pytest.fixture
+def redis(redis_port: int, patient: None) -> str:
+    """Returns the address of an empty Redis server."""
+    url = f"redis://127.0.0.1:{redis_port}"
+    with redis_client.Redis.from_url(url) as client:
+        client.flushall()
+    return url

@@ -10,7 +10,7 @@ from server.documents.reader_process import cut_pieces, read_document
 from server.errors import InvalidRequest
 from tests.support.texts.document_files import open_document, word_body, workbook
 
-BYTES = 100_000
+BYTES = 40_000
 SECONDS = 5.0
 """Each takes less than a second of a processor alone; with the square of the length each took minutes."""
 FIELD = '<w:r><w:fldChar w:fldCharType="begin"/></w:r><w:r><w:fldChar w:fldCharType="separate"/></w:r><w:r><w:t>a</w:t></w:r>'
