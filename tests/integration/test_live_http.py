@@ -9,7 +9,7 @@ import signal
 import socket
 import threading
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
@@ -97,33 +97,6 @@ def test_one_of_two_identical_requests_may_be_cancelled():
         engine.gate.set()
         assert staying.result().json()["translatedText"] == "dlrow olleH"
     assert (len(engine.submitted), engine.cancelled) == (1, 0)
-
-
-def test_a_full_queue_answers_429_with_retry_after():
-    engine = FakeEngine()
-    engine.gate = threading.Event()
-    with running(engine, queue_tokens=30) as (url, server), ThreadPoolExecutor(8) as pool:
-        first = pool.submit(post, url)
-        wait_for(lambda: server._services.translator.admission.requests == 1)
-        others = [pool.submit(post, url, q=f"Sentence number {i}") for i in range(7)]
-        wait_for(lambda: server._services.translator.admission.requests + sum(map(Future.done, others)) == 8)
-        engine.gate.set()
-        answers = [first.result(), *(other.result() for other in others)]
-        refused = [answer for answer in answers if answer.status_code == 429]
-        served = [answer for answer in answers if answer.status_code == 200]
-        assert len(served) >= 1 and len(refused) >= 1 and len(served) + len(refused) == 8
-        assert all(int(answer.headers["retry-after"]) >= 1 and "error" in answer.json() for answer in refused)
-        metrics = httpx.get(url + "/metrics", timeout=60).text
-    assert f'attentive_requests_rejected_total{{reason="queue"}} {len(refused)}.0' in metrics
-
-
-def test_accepted_requests_are_finished_before_the_stop():
-    engine = FakeEngine(delay=0.5)
-    with ThreadPoolExecutor(4) as pool:
-        with running(engine) as (url, _):
-            waiting = [pool.submit(post, url, q=f"Sentence number {i}") for i in range(4)]
-            wait_for(lambda: len(engine.submitted) == 4)
-        assert [answer.result().status_code for answer in waiting] == [200] * 4
 
 
 def test_a_draining_server_says_so_and_still_accepts_requests():

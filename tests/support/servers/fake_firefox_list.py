@@ -18,16 +18,7 @@ MODEL, SHORTLIST = "model.ende.intgemm.alphas.bin", "lex.50.50.ende.s2t.bin"
 
 
 class _Handler(SimpleHTTPRequestHandler):
-    """Serves a folder. A file `NAME.status` is the status of the answer for NAME."""
-
-    def do_GET(self) -> None:
-        status = Path(f"{self.translate_path(self.path)}.status")
-        if not status.exists():
-            super().do_GET()
-            return
-        self.send_response(int(status.read_text()))
-        self.send_header("Retry-After", "70")
-        self.end_headers()
+    """Serves a folder."""
 
     def log_message(self, format: str, *args: object) -> None:
         pass

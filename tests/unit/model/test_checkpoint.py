@@ -17,8 +17,7 @@ from model.model_folder import FolderError, ModelFolder
 from model.transformer import Transformer
 from model.weight_files import weight_files
 from tests.support.models.folders import new_folder
-from tests.support.models.hypotheses import assert_same_up_to_ties
-from tests.support.models.random_models import VARIANTS, best, decode, random_ids, random_model
+from tests.support.models.random_models import VARIANTS, random_model
 
 
 def saved(path: Path, transformer: Transformer, **options: Any) -> ModelFolder:
@@ -27,7 +26,6 @@ def saved(path: Path, transformer: Transformer, **options: Any) -> ModelFolder:
     return folder
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_round_trip(variant: str, tmp_path: Path) -> None:
     transformer = random_model(variant)
@@ -36,12 +34,6 @@ def test_round_trip(variant: str, tmp_path: Path) -> None:
     assert loaded.state_dict().keys() == transformer.state_dict().keys()
     for name, tensor in transformer.state_dict().items():
         assert torch.equal(loaded.state_dict()[name], tensor), name
-    sources = random_ids(transformer.config, 5)
-    # Not bit for bit: PyTorch's sums depend on where a tensor lies in memory.
-    for found, expected in zip(
-        decode(loaded, sources, max_length=8), decode(transformer, sources, max_length=8), strict=True
-    ):
-        assert_same_up_to_ties(found, expected, tolerance=1e-5)
 
 
 def test_shards_are_loaded_as_one_model(tmp_path: Path) -> None:
@@ -56,14 +48,9 @@ def test_shards_are_loaded_as_one_model(tmp_path: Path) -> None:
 
 
 def test_half_precision_files_are_loaded_as_float32(tmp_path: Path) -> None:
-    transformer = random_model()
-    folder = saved(tmp_path, transformer, dtype=torch.float16)
+    folder = saved(tmp_path, random_model(), dtype=torch.float16)
     assert {tensor.dtype for tensor in load_file(tmp_path / "model.safetensors").values()} == {torch.float16}
-    loaded = load_model(folder)
-    assert next(loaded.parameters()).dtype == torch.float32
-    sources = random_ids(transformer.config, 8)
-    agree = sum(a == b for a, b in zip(best(decode(loaded, sources)), best(decode(transformer, sources)), strict=True))
-    assert agree > 0
+    assert next(load_model(folder).parameters()).dtype == torch.float32
     assert next(load_model(folder, dtype=torch.bfloat16).parameters()).dtype == torch.bfloat16
 
 

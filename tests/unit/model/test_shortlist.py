@@ -144,14 +144,6 @@ def test_a_folder_keeps_its_shortlist_unless_it_cannot_be_read(folder: ModelFold
     assert caplog.text.count("is not a shortlist") == 7
 
 
-@pytest.mark.parametrize("by_default", [True, False])
-def test_a_list_says_whether_it_is_used_by_default(folder: ModelFolder, tmp_path: Path, by_default: bool) -> None:
-    replace(shortlist([[1]] * 200, 4, 200), by_default=by_default).write(tmp_path)
-    assert read_shortlist(folder, "off") is None
-    assert read_shortlist(folder, "on") is not None
-    assert (read_shortlist(folder, "auto") is not None) == by_default
-
-
 @needs_cpu_backend
 def test_the_engine_refuses_lists_that_overlap() -> None:
     engine = cpu_backend(tiny(), "float32", slots=2)

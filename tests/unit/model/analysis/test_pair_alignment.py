@@ -18,14 +18,12 @@ from model.analysis.pair_alignment import (
     WordEvidence,
     WordReading,
     alignment_probabilities,
-    check_words,
     fit,
     links,
     posteriors,
     spellings,
     word_evidence,
 )
-from model.config import ModelConfig
 
 scores = st.tuples(st.integers(1, 7), st.integers(1, 7)).flatmap(
     lambda shape: arrays(np.float32, shape, elements=st.floats(-30, 30, width=32))
@@ -139,10 +137,3 @@ def test_beginnings_are_averaged_over_the_spellings() -> None:
 
 def test_spellings_differ_in_the_first_letter_only() -> None:
     assert spellings(["été", "NATO", "7", "Haus"]) == ["été", "nATO", "7", "haus", "Été", "NATO", "7", "Haus"]
-
-
-def test_words_outside_their_sentence_are_refused() -> None:
-    config = ModelConfig(vocab_size=10, max_length=8)
-    check_words(config, WordedSentence((1, 2), ((0, 2),), (1,)), (9,))
-    with pytest.raises(ValueError, match="tokens"):
-        check_words(config, WordedSentence((1,) * 9, (), ()), ())

@@ -11,7 +11,6 @@ from model.analysis.head_roles import HeadRoles
 from model.checkpoint import load_model
 from model.convert import head_roles
 from model.convert.head_roles import measure
-from model.convert.sample_sentences import SENTENCES
 from model.model_folder import read_folder
 from tests.support.servers.live import tiny_model
 
@@ -33,8 +32,3 @@ def test_a_model_of_other_languages_has_no_roles(tmp_path: Path) -> None:
     assert measure(dataclasses.replace(folder, pairs=(("fi", "it"),)), load_model(folder)) is None
     with pytest.raises(SystemExit, match="2"):
         head_roles.main([str(tmp_path / "missing")])
-
-
-def test_the_sentences_are_translations_of_each_other() -> None:
-    assert {len(texts) for texts in SENTENCES.values()} == {len(SENTENCES["en"])}
-    assert all(text == text.strip() and len(text) < 100 for texts in SENTENCES.values() for text in texts)

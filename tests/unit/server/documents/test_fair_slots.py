@@ -48,26 +48,3 @@ def test_a_cancelled_waiter_gives_its_turn_back(granted):
             pass
 
     asyncio.run(go())
-
-
-def test_a_caller_gets_no_more_than_its_share():
-    async def go() -> list[str]:
-        slots, served = FairSlots(3, 2), []
-        ends = asyncio.Event()
-
-        async def work(caller: str, order: int) -> None:
-            async with slots.hold(caller, order):
-                served.append(f"{caller}{order}")
-                await ends.wait()
-
-        waiting = [asyncio.ensure_future(work("a", order)) for order in range(4)]
-        await asyncio.sleep(0)
-        waiting.append(asyncio.ensure_future(work("b", 9)))
-        await asyncio.sleep(0)
-        before = list(served)
-        ends.set()
-        await asyncio.gather(*waiting)
-        assert sorted(served) == ["a0", "a1", "a2", "a3", "b9"]
-        return before
-
-    assert asyncio.run(go()) == ["a0", "a1", "b9"]

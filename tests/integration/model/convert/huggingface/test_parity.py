@@ -13,10 +13,7 @@ import pytest
 import torch
 
 from model.checkpoint import load_model
-from model.convert.ctranslate2.export import export_ctranslate2
 from model.convert.importer import ImportOptions, import_model
-from model.convert.vocabulary import folder_pieces
-from tests.support.models.folders import ctranslate2_pieces
 from tests.support.models.marian_models import random_huggingface, random_sources
 from tests.support.models.transformers_pairs import Pair
 
@@ -95,25 +92,3 @@ def test_beam_4_targets_and_scores_are_equal(pair: Pair, alpha: float, early_sto
     assert [list(best.tokens) for best, *_ in ours] == pair.targets(theirs.sequences[::4])
     scores = torch.tensor([hypothesis.score for listed in ours for hypothesis in listed])
     assert (scores - theirs.sequences_scores).abs().max() <= 1e-4
-
-
-@pytest.mark.parametrize("beam", [1, 4])
-def test_ctranslate2_agrees(pair: Pair, beam: int, tmp_path: Path) -> None:
-    ctranslate2 = pytest.importorskip("ctranslate2")
-    if pair.folder.generation.forced_end:
-        pytest.skip("CTranslate2 does not force the end of sentence.")
-    export_ctranslate2(pair.folder, tmp_path / "exported")
-    translator = ctranslate2.Translator(str(tmp_path / "exported"), intra_threads=1)
-    results = translator.translate_batch(
-        [ctranslate2_pieces(pair.folder, source) for source in pair.sources],
-        beam_size=beam,
-        length_penalty=0.6,
-        max_decoding_length=LIMIT,
-        min_decoding_length=0,
-        return_scores=True,
-    )
-    ours = pair.translate(beam_size=beam, length_penalty=0.6, early_stopping=True)
-    pieces = folder_pieces(pair.folder)[1]
-    assert [[pieces[i] for i in listed[0].tokens] for listed in ours] == [result.hypotheses[0] for result in results]
-    for listed, result in zip(ours, results, strict=True):
-        assert listed[0].score == pytest.approx(result.scores[0], abs=1e-4)

@@ -45,15 +45,6 @@ def test_source_ids_are_equal(both: tuple[Any, ModelFolder]) -> None:
         assert list(ours.encode(text).ids) == theirs(text)["input_ids"], text
 
 
-def test_languages_select_the_tags_of_the_source(both: tuple[Any, ModelFolder]) -> None:
-    theirs, folder = both
-    ours = folder.load_tokenizer()
-    assert folder.languages == ("de", "en", "pt-BR")
-    for language, tag in (("de", ">>deu<<"), ("pt-BR", ">>pob<<")):
-        for text in made_up_text(seed=14, lines=20):
-            assert list(ours.encode(text, language).ids) == theirs(f"{tag} {text}")["input_ids"]
-
-
 def test_target_ids_and_texts_are_equal(both: tuple[Any, ModelFolder]) -> None:
     theirs, folder = both
     ours = folder.load_tokenizer()

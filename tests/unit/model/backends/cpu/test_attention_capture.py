@@ -13,8 +13,6 @@ from model.backends.cpu.attention_capture import AttentionCapture
 from model.backends.cpu.backend import CpuBackend, Precision
 from model.backends.cpu.bindings import CpuBackendError
 from model.backends.torch.attention_maps import attention_maps
-from model.search.driver import translate
-from model.search.options import DecodingOptions
 from tests.support.models.cpu_models import (
     PRECISIONS,
     VARIANTS,
@@ -58,25 +56,6 @@ def test_maps_equal_the_incremental_decode(variant: str, precision: Precision) -
         assert np.array_equal(maps.forget_gates, capture.forget_gates)
         assert maps.token_scores.tolist() == scores
         assert backend.pages_used == 0
-
-
-@pytest.mark.parametrize("beam_size", [1, 4])
-@pytest.mark.parametrize("precision", PRECISIONS)
-def test_maps_equal_the_weights_of_the_search(precision: Precision, beam_size: int) -> None:
-    transformer = tiny()
-    config = transformer.config
-    backend = cpu_backend(transformer, precision)
-    sources = sentences(config, (12, 30, 5))
-    options = DecodingOptions(beam_size=beam_size, max_length=20)
-    bounds = {"start": config.decoder_start_id, "end": config.eos_id, "max_length": config.max_length}
-    for source, hypotheses in zip(sources, translate(backend, sources, options, **bounds), strict=True):
-        served = hypotheses[0]
-        maps = backend.attention_maps(source, served.tokens)
-        assert maps.token_scores[: len(served.token_scores)].tolist() == list(served.token_scores)
-        if beam_size == 1:
-            assert tuple(maps.candidate_ids[: len(served.tokens), 0].tolist()) == served.tokens
-        capture, _ = decoded(backend, source, list(served.tokens), slot=0)
-        assert np.array_equal(maps.cross, capture.cross)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

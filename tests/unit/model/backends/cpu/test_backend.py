@@ -16,7 +16,7 @@ from safetensors.torch import save_file
 from model.backends.cpu.backend import Precision, open_backend
 from model.backends.cpu.bindings import CpuBackendError
 from model.backends.cpu.isa import CpuBackendUnavailable
-from model.backends.cpu.tensors import SafetensorFiles, position_table
+from model.backends.cpu.tensors import SafetensorFiles
 from model.backends.cpu.weights import unsupported
 from model.checkpoint import save_model
 from model.config import ModelConfig
@@ -60,15 +60,6 @@ def test_rows_with_masked_heads_agree_with_torch(precision: Precision) -> None:
     again = backend.step([0, 5], [5, 5], 4, [-1, -1])
     assert np.array_equal(again.scores[0], again.scores[1])
     backend.free([0, 1, 2, 3, 4, 5])
-    assert backend.pages_used == 0
-
-
-@needs_cpu_backend
-def test_unknown_heads_and_a_wrong_number_of_masks_are_refused() -> None:
-    backend = cpu_backend(tiny(), "int8")
-    for masks in ([(("cross", 0, 2),)], [(("encoder", -1, 0),)], [(("cross", 0, 0),), ()]):
-        with pytest.raises(ValueError, match=r"no \w+ head|masks for"):
-            backend.prefill([[5]], [0], masks)
     assert backend.pages_used == 0
 
 
@@ -209,12 +200,3 @@ def test_broken_folders_are_refused(tmp_path: Path) -> None:
         (tmp_path / "model.safetensors").write_bytes(content)
         with pytest.raises(FolderError, match="safetensors"):
             SafetensorFiles(weight_files(tmp_path))
-
-
-@pytest.mark.parametrize("positions", ["sinusoidal", "sinusoidal_half"])
-def test_position_tables_equal_torch(positions: str) -> None:
-    transformer = tiny(positions=positions)
-    table = transformer.get_buffer("position_table").numpy()
-    assert np.array_equal(position_table(transformer.config, {}), table) or np.allclose(
-        position_table(transformer.config, {}), table, atol=1e-6
-    )

@@ -277,19 +277,6 @@ def test_an_old_compiler_builds_the_next_best_instruction_set(
     assert build(tmp_path / "target", "avx2") == library
 
 
-def test_build_ahead_builds_every_instruction_set_that_compiles(
-    monkeypatch: pytest.MonkeyPatch, cpu: Path, sources: Path, compiler: Path, tmp_path: Path
-) -> None:
-    cpu.write_text(FLAGS.format("sse2"))
-    target = tmp_path / "target"
-    assert [path.name for path in build_ahead(target)] == [library_name(BEST), library_name(LEAST)]
-    cpu.write_text(FLAGS.format(" ".join(BEST.cpu_flags)))
-    monkeypatch.setattr(module, "COMPILERS", ())
-    assert build(target).name == library_name(BEST)
-    with pytest.raises(CpuBackendUnavailable, match="compiler"):
-        build_ahead(target, "avxvnni")
-
-
 def test_the_command_names_what_did_not_compile(
     monkeypatch: pytest.MonkeyPatch,
     cpu: Path,

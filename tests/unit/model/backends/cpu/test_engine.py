@@ -88,14 +88,13 @@ def test_rows_may_join_and_leave_at_any_step(decoder: str, precision: Precision)
 
 @pytest.mark.parametrize("decoder", DECODERS)
 @pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.parametrize("threads", [1, 2])
-def test_beams_agree_with_torch(decoder: str, precision: Precision, threads: int) -> None:
+def test_beams_agree_with_torch(decoder: str, precision: Precision) -> None:
     transformer = tiny(**VARIANTS[decoder])
     sources = sentences(transformer.config, (5, 30, 18))
     config = transformer.config
     options = DecodingOptions(beam_size=4, hypotheses=4, max_length=40)
     bounds = {"start": config.decoder_start_id, "end": config.eos_id, "max_length": config.max_length}
-    backend = cpu_backend(transformer, precision, threads=threads)
+    backend = cpu_backend(transformer, precision, threads=2)
     ours = translate(backend, sources, options, **bounds)
     theirs = translate(torch_backend(transformer, precision), sources, options, **bounds)
     assert backend.pages_used == 0
@@ -282,16 +281,6 @@ def test_forced_tokens_are_first_with_their_score() -> None:
         assert abs(free.scores[0][free.ids[0] == 150] - output.scores[0, 0]) < 1e-4
         assert output.ids[0, 1] == free.ids[0, 0]
         assert output.ids[1].tolist() == free.ids[1, :3].tolist()
-
-
-def test_log_probabilities_sum_to_one_and_are_ordered() -> None:
-    transformer = tiny(vocab_size=67)
-    backend = cpu_backend(transformer, "int8")
-    backend.prefill(sentences(transformer.config, (4,)), [0])
-    output = backend.step([0], [2], 67, [-1])
-    assert sorted(output.ids[0].tolist()) == list(range(67))
-    assert np.all(np.diff(output.scores[0]) <= 0)
-    assert abs(np.exp(output.scores[0].astype(np.float64)).sum() - 1) < 1e-5
 
 
 def test_equal_logits_are_ordered_by_id() -> None:

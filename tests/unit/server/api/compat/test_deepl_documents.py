@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from io import BytesIO
 from types import SimpleNamespace
 
-import docx
 import pytest
 
 from server.documents.formats import FORMATS, format_of
 from server.documents.jobs import FileJobs
 from server.documents.store import OwnRecords
 from server.errors import InvalidRequest, NotFound
-from tests.support.texts.document_files import pdf
 
 FIELDS = {"source_lang": "EN", "target_lang": "DE"}
 
@@ -106,35 +103,11 @@ def test_a_file_is_written_in_the_format_of_the_original_or_as_asked():
             assert format_of("a" + kind.suffix) is format_of("a" + kind.suffix, kind.suffix) is kind
 
 
-@pytest.mark.parametrize("fields", [{}, {"output_format": "pdf"}, {"output_format": "odt"}])
-def test_a_pdf_is_refused_with_the_formats_that_it_can_have(client, fields):
-    answer = client.post("/v2/document", files={"file": ("a.pdf", pdf("Hello world."))}, data=FIELDS | fields)
-    assert (answer.status_code, "html or docx" in answer.json()["message"]) == (400, True)
-
-
-def test_a_pdf_becomes_a_word_file(client):
-    accepted = send(client, pdf("Hello world."), name="a.pdf", output_format="DOCX").json()
-    finished(client, accepted)
-    answer = client.post(
-        f"/v2/document/{accepted['document_id']}/result", data={"document_key": accepted["document_key"]}
-    )
-    assert 'filename="a.de.docx"' in answer.headers["content-disposition"]
-    assert docx.Document(BytesIO(answer.content)).paragraphs[0].text
-
-
 def test_a_document_in_the_target_language_is_an_error(client):
     text = "Das ist ein ganz gewöhnlicher deutscher Satz, der nicht übersetzt werden muss.".encode()
     for fields in ({"source_lang": "DE"}, {"source_lang": ""}):
         status = finished(client, send(client, text, **fields).json())
         assert (status["status"], status["error_message"]) == ("error", "Source and target language are equal.")
-
-
-@pytest.mark.slow
-def test_files_wait_for_a_free_job(serve, engine):
-    client = serve(file_jobs=1)
-    engine.delay = 0.1
-    sent = [send(client, content=f"file {i}".encode()).json() for i in range(4)]
-    assert [finished(client, each)["status"] for each in sent] == ["done"] * 4
 
 
 class Documents:

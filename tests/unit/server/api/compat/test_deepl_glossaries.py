@@ -39,25 +39,6 @@ def test_a_glossary_is_created_listed_read_and_deleted(client):
     assert client.get(path).status_code == 404
 
 
-def test_a_glossary_of_several_pairs(client):
-    created = client.post("/v3/glossaries", json=BOTH).json()
-    path = f"/v3/glossaries/{created['glossary_id']}"
-    assert [one["entry_count"] for one in created["dictionaries"]] == [1, 1]
-    added = {"source_lang": "en", "target_lang": "de", "entries": "device\tGerät"}
-    changed = client.patch(path, json={"name": "New", "dictionaries": [added]}).json()
-    assert (changed["name"], changed["dictionaries"][0]["entry_count"]) == ("New", 2)
-    [found] = client.get(path + "/entries", params={"source_lang": "EN", "target_lang": "de"}).json()["dictionaries"]
-    assert found == {"source_lang": "en", "target_lang": "de", "entries_format": "tsv"} | {
-        "entries": "Battery\tAkku\ndevice\tGerät"
-    }
-    assert client.put(path + "/dictionaries", json=added).json()["entry_count"] == 1
-    assert client.get("/v2/glossaries").json() == {"glossaries": []}
-    gone = client.delete(path + "/dictionaries", params={"source_lang": "de", "target_lang": "en"})
-    assert gone.status_code == 204
-    assert len(client.get("/v3/glossaries").json()["glossaries"][0]["dictionaries"]) == 1
-    assert client.delete(path).status_code == 204
-
-
 @pytest.mark.parametrize("name", ["dictionaries[{}].{}", "dictionaries[{}][{}]"])
 def test_dictionaries_in_a_form_keep_their_order(client, name):
     pairs = [("EN", "DE", "device\tGerät"), ("DE", "EN", "Akku\tbattery\nGerät\tdevice")]

@@ -11,9 +11,6 @@ from model.search.options import DecodingOptions, Hypothesis
 from server.engine.client.status import WorkerFailure
 from server.engine.ipc.messages import TranslationResult
 from server.translation.catalog import ModelCatalog
-from server.translation.context import COPIED, Draft
-from server.translation.passes.retry import is_better
-from server.translation.preparation import Segment
 from server.translation.sentence import rows
 from server.translation.types import NO_TIMINGS, Translation, TranslationRequest
 from tests.support.engine.fake_engine import FIRST, FakeEngine, fake_catalog, fake_model
@@ -208,15 +205,3 @@ def test_admission_counts_what_a_retry_and_reranking_may_cost(beam, hypotheses, 
     options = DecodingOptions(beam_size=beam, hypotheses=hypotheses, rerank=rerank)
     request = TranslationRequest(texts=(), source="", target="", options=options, on_flag=on_flag)
     assert rows(request, options) == expected == rows(dataclasses.replace(request, thorough=True), options) - 1
-
-
-def test_the_better_translation_has_fewer_faults_then_the_higher_score():
-    def draft(score: float, *flags: str) -> Draft:
-        answer = dataclasses.replace(COPIED, hypotheses=(Hypothesis((), (score,), score, "stop"),))
-        return Draft(Segment((0, 1), "a"), answer, flags=frozenset(flags))
-
-    assert is_better(draft(-2.0), draft(-1.0, "copied"), DecodingOptions())
-    assert not is_better(draft(-0.5, "copied", "truncated"), draft(-1.0, "copied"), DecodingOptions())
-    assert is_better(draft(-0.5, "copied"), draft(-1.0, "omission"), DecodingOptions())
-    assert not is_better(draft(-1.5), draft(-1.0), DecodingOptions())
-    assert not is_better(draft(-1.5), draft(-1.0, "placeholder_restored"), DecodingOptions())
