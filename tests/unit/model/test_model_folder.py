@@ -18,7 +18,6 @@ from model.model_folder import (
     pairs_from_json,
     pairs_to_json,
     read_folder,
-    targets_by_source,
 )
 from tests.support.models.folders import new_folder
 from tests.support.models.marian_models import train_sentencepiece
@@ -132,9 +131,3 @@ def test_pairs_are_stored_without_a_list_of_them() -> None:
     assert sum(map(len, stored.values())) == 400
     listed = (("en", "de"), ("de", "en"))
     assert pairs_from_json(pairs_to_json(listed)) == listed
-
-
-def test_the_targets_of_all_pairs_are_one_set() -> None:
-    table = targets_by_source(AllPairs(("de", "en"), ("de", "en", "fr")))
-    assert table["de"] is table["en"] == {"de", "en", "fr"}
-    assert targets_by_source((("en", "de"), ("en", "fr"))) == {"en": {"de", "fr"}}

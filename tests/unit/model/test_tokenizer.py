@@ -63,7 +63,7 @@ def test_offsets_cover_the_text_exactly(text: str, tokenizer: Tokenizer) -> None
 
 
 @given(text=st.text(st.characters(codec="utf-8", exclude_categories=("C",)), max_size=40))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_offsets_are_inside_the_text(text: str, tokenizer: Tokenizer) -> None:
     encoding = tokenizer.encode(text, "de")
     assert len(encoding.ids) == len(encoding.pieces) == len(encoding.offsets)
@@ -90,16 +90,8 @@ def test_byte_fallback_restores_every_character(text: str, tokenizer: Tokenizer)
     assert 1 not in tokenizer.encode(text).ids  # the text contains no unknown piece
 
 
-@given(ids=st.lists(st.integers(0, 400), max_size=12))
-@settings(max_examples=50, deadline=None)
-def test_a_text_is_the_same_with_its_pieces_and_without(ids: list[int], tokenizer: Tokenizer, file: Path) -> None:
-    renumbered = Tokenizer(file, vocabulary={"<unk>": 0, "</s>": 1, "e": 2, "<0xE2>": 3})
-    for one in (tokenizer, renumbered):
-        assert one.decode(ids) == one.decode_pieces(ids).text
-
-
 @given(parts=st.lists(st.sampled_from([("\u2581",), ("\u2581a",), ("b",), ("<0xC3>", "<0xB6>")]), max_size=10))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_a_lone_space_before_a_word_is_no_second_space(
     parts: list[tuple[str, ...]], tokenizer: Tokenizer, file: Path
 ) -> None:
@@ -121,7 +113,7 @@ def test_a_lone_space_before_a_word_is_no_second_space(
 @given(
     text=st.text(max_size=40) | st.sampled_from(made_up_text(seed=22, lines=40)), language=st.sampled_from(["", "de"])
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_ids_are_those_of_sentencepiece(text: str, language: str, tokenizer: Tokenizer, file: Path) -> None:
     encoding = tokenizer.encode(text, language)
     head = 1 if language else 0
@@ -146,13 +138,6 @@ def test_a_tag_is_first_and_covers_no_characters(tokenizer: Tokenizer) -> None:
     assert tagged.ids[1:] == plain.ids
     assert tagged.offsets == ((0, 0), *plain.offsets)
     assert tokenizer.encode("wörld", "it") == plain
-
-
-def test_the_end_of_sentence_is_always_last(tokenizer: Tokenizer) -> None:
-    for text in ("", "a", *made_up_text(seed=23, lines=10)):
-        assert tokenizer.encode(text).ids[-1] == 3
-        assert 3 not in tokenizer.encode(text).ids[:-1]
-        assert 3 not in tokenizer.encode_target(text)
 
 
 def test_special_tokens_in_the_text_are_ordinary_text(tokenizer: Tokenizer) -> None:

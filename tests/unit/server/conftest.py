@@ -103,6 +103,6 @@ def redis_port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
 def redis(redis_port: int, patient: None) -> str:
     """Returns the address of an empty Redis server."""
     url = f"redis://127.0.0.1:{redis_port}"
-    with redis_client.Redis.from_url(url) as client:
+    with redis_client.Redis.from_url(url, socket_timeout=60) as client:  # the machine may be busy
         client.flushall()
     return url

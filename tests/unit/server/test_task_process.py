@@ -11,18 +11,15 @@ from server.task_process import TaskProcess
 
 
 @pytest.mark.slow
-def test_a_process_has_long_results_and_ends_when_it_is_idle(tmp_path, monkeypatch):
+async def test_a_process_has_long_results_and_ends_when_it_is_idle(tmp_path, monkeypatch):
     """asyncio reads lines of at most 64 kB by default. Studies of long sentences have more."""
     (tmp_path / "echo_tasks.py").write_text("import sys\nfor line in sys.stdin:\n    print(line, end='', flush=True)\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setattr(task_process, "IDLE_SECONDS", 0.0)
     task = {"text": "x" * 1_000_000}
 
-    async def run() -> None:
-        tasks = TaskProcess("echo_tasks")
-        for _ in range(2):
-            assert await tasks.run(task) == task
-            await asyncio.wait_for(tasks._process.wait(), 10)
-        await tasks.close()
-
-    asyncio.run(run())
+    tasks = TaskProcess("echo_tasks")
+    for _ in range(2):
+        assert await tasks.run(task) == task
+        await asyncio.wait_for(tasks._process.wait(), 10)
+    await tasks.close()

@@ -67,7 +67,7 @@ def test_a_server_counts_for_itself_while_the_storage_is_unreachable(serve):
     assert [client.post("/translate", json=HELLO).status_code for _ in range(2)] == [200, 429]
 
 
-def test_the_limit_holds_exactly_for_parallel_requests_to_two_servers(redis):
+async def test_the_limit_holds_exactly_for_parallel_requests_to_two_servers(redis):
     """Of each 100 requests and 1,000 characters, exactly the permitted ones are counted, whatever the order."""
 
     async def accepted(limiter: RateLimiter, caller: Caller, characters: int) -> int:
@@ -78,17 +78,14 @@ def test_the_limit_holds_exactly_for_parallel_requests_to_two_servers(redis):
             return 0
         return characters
 
-    async def scenario() -> None:
-        states = [RedisStore(connect(redis)) for _ in range(2)]
-        by_requests = [RateLimiter(Settings(requests_per_minute=60), Usage(state), state) for state in states]
-        by_characters = [RateLimiter(Settings(characters_per_minute=500), Usage(state), state) for state in states]
-        for limiters, name, characters, most in ((by_requests, "a", 1, 60), (by_characters, "b", 10, 500)):
-            tasks = [accepted(limiter, Caller(name), characters) for _ in range(50) for limiter in limiters]
-            assert sum(await asyncio.gather(*tasks)) == most
-        for state in states:
-            await state.stop()
-
-    asyncio.run(scenario())
+    states = [RedisStore(connect(redis)) for _ in range(2)]
+    by_requests = [RateLimiter(Settings(requests_per_minute=60), Usage(state), state) for state in states]
+    by_characters = [RateLimiter(Settings(characters_per_minute=500), Usage(state), state) for state in states]
+    for limiters, name, characters, most in ((by_requests, "a", 1, 60), (by_characters, "b", 10, 500)):
+        tasks = [accepted(limiter, Caller(name), characters) for _ in range(50) for limiter in limiters]
+        assert sum(await asyncio.gather(*tasks)) == most
+    for state in states:
+        await state.stop()
 
 
 def test_a_request_over_one_limit_is_counted_against_neither_on_any_server(serve, redis):

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import io
-
 import pytest
-from rich.console import Console
 
 from server.__main__ import main
 from server.api.errors import STATUS
 from server.cli import look
 from server.cli.local_services import local_services
-from server.cli.look_report import show, strongest
 from server.config import Settings
 from tests.support.engine.fake_engine import FakeEngine, fake_catalog
 
@@ -68,35 +64,6 @@ def test_errors_are_one_sentence(tmp_path, monkeypatch, capsys, extra, said):
     error = capsys.readouterr().err
     assert said in error and error.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
-
-
-def test_special_tokens_and_the_word_itself_do_not_make_a_head_strong():
-    word = {"text": "a", "start": 0, "end": 1}
-    end = {"text": "</s>", "start": 1, "end": 1}
-    two = [word, word | {"text": "c", "start": 1, "end": 2}]
-    itself = {
-        "source": {"words": two},
-        "encoder": [[[[0.9, 0.1], [0.2, 0.8]]]],
-        "figures": {"encoder": [[{"role": "x"}]]},
-    }
-    [head] = strongest(itself)
-    assert head[0] == pytest.approx(0.15) and head[1:] == ("encoder.0.0", "x", "c → a  0.20")
-    figures = [[{"role": "end"}, {"role": "same"}]]
-    answer = {
-        "source": {"text": "[bold]a", "words": [word, end]},
-        "target": {"text": "b", "words": [word | {"text": "b"}, end]},
-        "cross": [[[[0.1, 0.9], [0.5, 0.5]], [[0.6, 0.4], [0.5, 0.5]]]],
-        "figures": {"cross": figures},
-        "alignment": {"method": "attention", "links": []},
-        "sentence": 0,
-        "sentences": 2,
-    }
-    heads = strongest(answer)
-    assert [head[1:3] for head in heads] == [("cross.0.1", "same"), ("cross.0.0", "end")]
-    assert [head[0] for head in heads] == pytest.approx([0.6, 0.1])
-    stream = io.StringIO()
-    show(answer, Console(file=stream, width=80, highlight=False), 1)
-    assert "[bold]a" in stream.getvalue() and "Sentence 0 of 2" in stream.getvalue() and "none" in stream.getvalue()
 
 
 @pytest.mark.parametrize("kind", STATUS)

@@ -89,20 +89,17 @@ def test_a_file_that_is_not_utf8_is_rejected(tmp_path):
         run(FakeEngine(), utf8_lines(lines))
 
 
-def test_a_translation_is_written_before_the_next_line_is_read():
-    async def scenario() -> None:
-        answered, written = threading.Event(), []
+async def test_a_translation_is_written_before_the_next_line_is_read():
+    answered, written = threading.Event(), []
 
-        def typing():
-            yield "first\n"
-            assert answered.wait(60)
-            yield "second\n"
+    def typing():
+        yield "first\n"
+        assert answered.wait(60)
+        yield "second\n"
 
-        def write(line: str) -> None:
-            written.append(line)
-            answered.set()
+    def write(line: str) -> None:
+        written.append(line)
+        answered.set()
 
-        await translate(local_services(Settings(), FakeEngine(), fake_catalog()), typing(), write, REQUEST)
-        assert written == ["tsrif\n", "dnoces\n"]
-
-    asyncio.run(scenario())
+    await translate(local_services(Settings(), FakeEngine(), fake_catalog()), typing(), write, REQUEST)
+    assert written == ["tsrif\n", "dnoces\n"]

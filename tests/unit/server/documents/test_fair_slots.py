@@ -29,22 +29,19 @@ def test_turns_go_to_the_caller_that_was_served_the_longest_time_ago():
 
 
 @pytest.mark.parametrize("granted", [False, True])
-def test_a_cancelled_waiter_gives_its_turn_back(granted):
-    async def go() -> None:
-        slots = FairSlots(1)
+async def test_a_cancelled_waiter_gives_its_turn_back(granted):
+    slots = FairSlots(1)
 
-        async def work() -> None:
-            async with slots.hold("a", 0):
-                pass
-
+    async def work() -> None:
         async with slots.hold("a", 0):
-            waiter = asyncio.ensure_future(work())
-            await asyncio.sleep(0)
-            if not granted:
-                waiter.cancel()
-        waiter.cancel()
-        await asyncio.gather(waiter, return_exceptions=True)
-        async with asyncio.timeout(10), slots.hold("b", 0):
             pass
 
-    asyncio.run(go())
+    async with slots.hold("a", 0):
+        waiter = asyncio.ensure_future(work())
+        await asyncio.sleep(0)
+        if not granted:
+            waiter.cancel()
+    waiter.cancel()
+    await asyncio.gather(waiter, return_exceptions=True)
+    async with asyncio.timeout(10), slots.hold("b", 0):
+        pass

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -14,21 +14,22 @@ from server.store.redis_connection import connect
 from server.store.sqlite import SQLiteStore
 
 
+@asynccontextmanager
+async def opened(store: Store) -> AsyncIterator[Store]:
+    """Stops the store at the end of the block."""
+    try:
+        yield store
+    finally:
+        await store.stop()
+
+
 @pytest.fixture(params=["file", "memory", "redis"])
-def any_store(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Callable[[Store], Awaitable[None]]], None]:
-    """Returns a function that runs a scenario with an empty store."""
+def any_store(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], AbstractAsyncContextManager[Store]]:
+    """Returns a function that opens an empty store in the running event loop."""
 
-    def run(scenario: Callable[[Store], Awaitable[None]]) -> None:
-        async def use() -> None:
-            if request.param == "redis":
-                store: Store = RedisStore(connect(request.getfixturevalue("redis")))
-            else:
-                store = SQLiteStore(tmp_path if request.param == "file" else None)
-            try:
-                await scenario(store)
-            finally:
-                await store.stop()
+    def start() -> AbstractAsyncContextManager[Store]:
+        if request.param == "redis":
+            return opened(RedisStore(connect(request.getfixturevalue("redis"))))
+        return opened(SQLiteStore(tmp_path if request.param == "file" else None))
 
-        asyncio.run(use())
-
-    return run
+    return start

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
 
 import pytest
 from hypothesis import given
@@ -16,22 +13,15 @@ from server.store.history import History
 from server.store.history_records import LegRecord, SentenceRecord, TranslationRecord, creation_time, new_id
 from server.store.interface import Bounds, Store
 from server.store.sqlite import SQLiteStore
+from tests.unit.server.store.conftest import opened
 
 BOUNDS = Bounds(10, 1_000_000, 60)
 HELLO = {"q": "Hello", "source": "en", "target": "de"}
-Result = TypeVar("Result")
 
 
 def record(text: str = "Hello") -> TranslationRecord:
     leg = LegRecord("toy", "en", "de", (SentenceRecord(text, (1, 2, 3), (4, 5)),))
     return TranslationRecord(new_id(), time.time(), (leg,))
-
-
-async def with_store(store: Store, scenario: Callable[[Store], Awaitable[Result]]) -> Result:
-    try:
-        return await scenario(store)
-    finally:
-        await store.stop()
 
 
 def failing(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,8 +34,8 @@ def failing(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "add", fail)
 
 
-def test_records_are_bounded_by_number_and_survive_a_restart(any_store, monkeypatch):
-    async def scenario(store: Store) -> None:
+async def test_records_are_bounded_by_number_and_survive_a_restart(any_store, monkeypatch):
+    async with any_store() as store:
         monkeypatch.setattr("server.store.history.RECENT_SECONDS", 0.0)  # waits for no other server
         records = [record(f"Text {i} äöü") for i in range(20)]
         history = History(store, BOUNDS)
@@ -59,17 +49,13 @@ def test_records_are_bounded_by_number_and_survive_a_restart(any_store, monkeypa
                 await same.find(records[0].id)
         assert (history.hits, history.misses) == (2, 1)
 
-    any_store(scenario)
-
 
 @pytest.mark.parametrize("id", ["", "x", "0" * 25, "8" + "0" * 25, "../../etc/passwd", "0" * 25 + "I", "é" * 26])
-def test_a_text_that_is_not_an_id_is_unknown(id, monkeypatch):
-    async def scenario(store: Store) -> None:
+async def test_a_text_that_is_not_an_id_is_unknown(id, monkeypatch):
+    async with opened(SQLiteStore(None)) as store:
         failing(store, monkeypatch)
         with pytest.raises(UnknownTranslation):
             await History(store, BOUNDS).find(id)
-
-    asyncio.run(with_store(SQLiteStore(None), scenario))
 
 
 @given(st.floats(0, 2**47 / 1000))
@@ -83,8 +69,8 @@ def test_ids_are_distinct_and_sort_by_time():
     assert len({new_id(5) for _ in range(1_000)}) == 1_000
 
 
-def test_records_wait_for_a_failing_store_and_other_ids_are_unavailable(any_store, monkeypatch):
-    async def scenario(store: Store) -> None:
+async def test_records_wait_for_a_failing_store_and_other_ids_are_unavailable(any_store, monkeypatch):
+    async with any_store() as store:
         history = History(store, Bounds(100, 1_000_000, 60))
         records = [record(f"Text {i}") for i in range(20)]
         with monkeypatch.context() as patches:
@@ -99,11 +85,9 @@ def test_records_wait_for_a_failing_store_and_other_ids_are_unavailable(any_stor
         await history.flush()
         assert [await History(store, history.bounds).find(each.id) for each in records] == records
 
-    any_store(scenario)
 
-
-def test_records_that_wait_are_bounded(monkeypatch):
-    async def scenario(store: Store) -> None:
+async def test_records_that_wait_are_bounded(monkeypatch):
+    async with opened(SQLiteStore(None)) as store:
         failing(store, monkeypatch)
         history = History(store, Bounds(10_000, 20_000, 60))
         records = [record("x" * 1_000) for _ in range(200)]
@@ -115,18 +99,14 @@ def test_records_that_wait_are_bounded(monkeypatch):
         with pytest.raises(StateUnreachable):
             await history.find(records[0].id)
 
-    asyncio.run(with_store(SQLiteStore(None), scenario))
-
 
 @pytest.mark.parametrize("text", [b"{}", b"[1]", b"{"])
-def test_a_damaged_record_is_not_found(any_store, text):
-    async def scenario(store: Store) -> None:
+async def test_a_damaged_record_is_not_found(any_store, text):
+    async with any_store() as store:
         id = new_id(1_000_000)  # an old one is looked up once
         await store.add("history", [(id, text)], BOUNDS)
         with pytest.raises(ExpiredTranslation):
             await History(store, BOUNDS).find(id)
-
-    any_store(scenario)
 
 
 def test_translations_of_one_server_are_found_by_another(serve, redis):

@@ -12,7 +12,6 @@ from server.__main__ import main
 from server.config import Settings
 from server.errors import SettingsError
 from server.store import keys as bounds
-from server.store.interface import Store
 from server.store.keys import Keys
 from server.store.open_store import open_own
 from server.store.redis import name_of
@@ -81,10 +80,10 @@ def test_keys_are_ignored_while_none_exists(start, command):
     assert client.get("/frontend/settings").json()["apiKeys"] is True
 
 
-def test_the_number_of_keys_is_bounded_and_only_hashes_are_stored(any_store, monkeypatch):
+async def test_the_number_of_keys_is_bounded_and_only_hashes_are_stored(any_store, monkeypatch):
     monkeypatch.setattr(bounds, "LIMIT", 2)
 
-    async def scenario(store: Store) -> None:
+    async with any_store() as store:
         keys = Keys(store)
         secrets = [(await keys.create(name))[0] for name in "ab"]
         with pytest.raises(SettingsError, match="2 is the limit"):
@@ -92,17 +91,13 @@ def test_the_number_of_keys_is_bounded_and_only_hashes_are_stored(any_store, mon
         stored = await store.read_all("keys")
         assert not any(secret in f"{stored}" for secret in secrets)
 
-    any_store(scenario)
 
-
-def test_a_damaged_entry_is_no_key(any_store):
-    async def scenario(store: Store) -> None:
+async def test_a_damaged_entry_is_no_key(any_store):
+    async with any_store() as store:
         secret, key = await Keys(store).create("Ann")
         await store.write({"keys": {"x": b"{"}})
         assert await Keys(store).find(secret) == key
         assert await Keys(store).all() == [key]
-
-    any_store(scenario)
 
 
 # -- the data folder ---------------------------------------------------------------------------------------------------

@@ -35,43 +35,37 @@ def folder(tmp_path) -> Path:
     return tmp_path
 
 
-def test_an_old_folder_is_read(folder):
-    async def scenario() -> None:
-        settings = Settings(data=folder)
-        for _ in range(2):  # at the first start and at later ones
-            store = open_own(settings)
-            keys = Keys(store)
-            key = await keys.find(SECRET)
-            assert key and (key.id, key.name, key.requests_per_minute, key.weight) == (KEY, "team", 60, 2.0)
-            assert await keys.find(REVOKED) is None
-            assert [each.remembered for each in await keys.all()] == [True, False]
-            usage = Usage(store)
-            assert (await usage.read(KEY), await usage.read("")) == (1234, 56)
-            glossaries = Glossaries(store)
-            assert [each.id for each in await glossaries.all(KEY)] == [PRODUCTS, SHARED]
-            expected = Dictionary("en", "de", {"cat": "Mieze", "a, b": 'Ä "x"'})
-            assert await glossaries.dictionary(KEY, PRODUCTS, "en", "de") == expected
-            assert not (await glossaries.dictionary(KEY, PRODUCTS, "de", "en")).exact
-            assert [entry.target for entry in (await glossaries.terms("", [SHARED], "en", "fr")).entries] == ["toutou"]
-            await store.stop()
-
-    asyncio.run(scenario())
+async def test_an_old_folder_is_read(folder):
+    settings = Settings(data=folder)
+    for _ in range(2):  # at the first start and at later ones
+        store = open_own(settings)
+        keys = Keys(store)
+        key = await keys.find(SECRET)
+        assert key and (key.id, key.name, key.requests_per_minute, key.weight) == (KEY, "team", 60, 2.0)
+        assert await keys.find(REVOKED) is None
+        assert [each.remembered for each in await keys.all()] == [True, False]
+        usage = Usage(store)
+        assert (await usage.read(KEY), await usage.read("")) == (1234, 56)
+        glossaries = Glossaries(store)
+        assert [each.id for each in await glossaries.all(KEY)] == [PRODUCTS, SHARED]
+        expected = Dictionary("en", "de", {"cat": "Mieze", "a, b": 'Ä "x"'})
+        assert await glossaries.dictionary(KEY, PRODUCTS, "en", "de") == expected
+        assert not (await glossaries.dictionary(KEY, PRODUCTS, "de", "en")).exact
+        assert [entry.target for entry in (await glossaries.terms("", [SHARED], "en", "fr")).entries] == ["toutou"]
+        await store.stop()
     assert {"keys.json", "usage.sqlite3"} < {file.name for file in folder.iterdir()}
 
 
-def test_changes_are_kept_beside_the_old_files(folder):
-    async def scenario() -> None:
-        for _ in range(2):
-            store = open_own(Settings(data=folder))
-            keys, glossaries = Keys(store), Glossaries(store)
-            if await keys.find(SECRET):
-                await keys.revoke(KEY)
-                await glossaries.delete(EVERYONE, SHARED)
-            assert await Keys(store).find(SECRET) is None
-            assert [each.id for each in await glossaries.of()] == [PRODUCTS]
-            await store.stop()
-
-    asyncio.run(scenario())
+async def test_changes_are_kept_beside_the_old_files(folder):
+    for _ in range(2):
+        store = open_own(Settings(data=folder))
+        keys, glossaries = Keys(store), Glossaries(store)
+        if await keys.find(SECRET):
+            await keys.revoke(KEY)
+            await glossaries.delete(EVERYONE, SHARED)
+        assert await Keys(store).find(SECRET) is None
+        assert [each.id for each in await glossaries.of()] == [PRODUCTS]
+        await store.stop()
 
 
 @pytest.mark.parametrize("name", ["keys.json", "glossaries.sqlite3", "usage.sqlite3"])

@@ -39,61 +39,49 @@ async def silent_server() -> AsyncIterator[tuple[str, list[bytes]]]:
         yield f"redis://127.0.0.1:{server.sockets[0].getsockname()[1]}", received
 
 
-def test_after_two_time_outs_operations_fail_without_waiting():
-    async def scenario() -> None:
-        async with silent_server() as (url, received):
-            state = RedisStore(connect(url))  # without probes
-            for _ in range(50):
-                with pytest.raises(StateUnreachable):
-                    await state.run(ping, seconds=0.02)
-            assert len(received) <= FAILURES
-            assert (state.up, state.errors) == (False, FAILURES)
-            await state.stop()
-
-    asyncio.run(scenario())
-
-
-def test_an_operation_that_its_caller_cancels_is_no_failure():
-    async def scenario() -> None:
-        async with silent_server() as (url, received):
-            state = RedisStore(connect(url))
-            for count in range(1, FAILURES + 2):
-                operation = asyncio.create_task(state.run(ping, seconds=60))
-                await until(lambda wanted=count: len(received) == wanted)
-                operation.cancel()
-                await asyncio.gather(operation, return_exceptions=True)
-            assert (state.up, state.errors) == (True, 0)
-            await state.stop()
-
-    asyncio.run(scenario())
-
-
-def test_a_refused_command_is_an_error_and_no_outage(redis, caplog):
-    async def scenario() -> None:
-        state = RedisStore(connect(redis))
-        await state.execute("SET", "attentive:x", "1")
-        for _ in range(FAILURES + 1):
+async def test_after_two_time_outs_operations_fail_without_waiting():
+    async with silent_server() as (url, received):
+        state = RedisStore(connect(url))  # without probes
+        for _ in range(50):
             with pytest.raises(StateUnreachable):
-                await state.execute("LPUSH", "attentive:x", "hunter2")
-        assert (state.up, state.errors) == (True, FAILURES + 1)
+                await state.run(ping, seconds=0.02)
+        assert len(received) <= FAILURES
+        assert (state.up, state.errors) == (False, FAILURES)
         await state.stop()
 
-    asyncio.run(scenario())
+
+async def test_an_operation_that_its_caller_cancels_is_no_failure():
+    async with silent_server() as (url, received):
+        state = RedisStore(connect(url))
+        for count in range(1, FAILURES + 2):
+            operation = asyncio.create_task(state.run(ping, seconds=60))
+            await until(lambda wanted=count: len(received) == wanted)
+            operation.cancel()
+            await asyncio.gather(operation, return_exceptions=True)
+        assert (state.up, state.errors) == (True, 0)
+        await state.stop()
+
+
+async def test_a_refused_command_is_an_error_and_no_outage(redis, caplog):
+    state = RedisStore(connect(redis))
+    await state.execute("SET", "attentive:x", "1")
+    for _ in range(FAILURES + 1):
+        with pytest.raises(StateUnreachable):
+            await state.execute("LPUSH", "attentive:x", "hunter2")
+    assert (state.up, state.errors) == (True, FAILURES + 1)
+    await state.stop()
     assert caplog.text.count("Redis refuses commands: ResponseError: WRONGTYPE") == 1
     assert "hunter2" not in caplog.text
 
 
-def test_the_log_has_no_password(caplog):
+async def test_the_log_has_no_password(caplog):
     caplog.set_level(logging.DEBUG)
 
-    async def scenario() -> None:
-        state = RedisStore(connect(f"redis://:hunter2@127.0.0.1:{free_port()}"))
-        for _ in range(FAILURES):
-            with pytest.raises(StateUnreachable) as error:
-                await state.run(ping)
-            assert "hunter2" not in str(error.value)
-        await state.stop()
-
-    asyncio.run(scenario())
+    state = RedisStore(connect(f"redis://:hunter2@127.0.0.1:{free_port()}"))
+    for _ in range(FAILURES):
+        with pytest.raises(StateUnreachable) as error:
+            await state.run(ping)
+        assert "hunter2" not in str(error.value)
+    await state.stop()
     assert "cannot be reached: ConnectionError" in caplog.text
     assert "hunter2" not in caplog.text

@@ -24,8 +24,8 @@ async def kept(store: Store, names: str) -> str:
     return "".join([name for name in names if await store.find("history", name)])
 
 
-def test_records_of_a_table_are_written_read_and_deleted(any_store):
-    async def scenario(store: Store) -> None:
+async def test_records_of_a_table_are_written_read_and_deleted(any_store):
+    async with any_store() as store:
         assert (await store.read("t", "a"), await store.read_all("t"), await store.version("t")) == (None, {}, "")
         assert await store.write({"t": {"a": b"1", "b": b"2"}, "other": {"a": b"3"}})
         assert await store.read_all("t") == {"a": b"1", "b": b"2"}
@@ -35,11 +35,9 @@ def test_records_of_a_table_are_written_read_and_deleted(any_store):
         assert await store.read("other", "a") == b"3"
         assert await store.version("t") != first != ""
 
-    any_store(scenario)
 
-
-def test_a_write_over_an_older_version_changes_nothing(any_store):
-    async def scenario(store: Store) -> None:
+async def test_a_write_over_an_older_version_changes_nothing(any_store):
+    async with any_store() as store:
         assert await store.write({"t": {"a": b"1"}}, {"t": ""})
         version = await store.version("t")
         assert not await store.write({"t": {"a": b"2"}, "u": {"a": b"2"}}, {"t": ""})
@@ -47,51 +45,41 @@ def test_a_write_over_an_older_version_changes_nothing(any_store):
         outcomes = await asyncio.gather(*[store.write({"t": {"a": b"%d" % i}}, {"t": version}) for i in range(5)])
         assert outcomes.count(True) == 1
 
-    any_store(scenario)
 
-
-def test_counts_are_added(any_store):
-    async def scenario(store: Store) -> None:
+async def test_counts_are_added(any_store):
+    async with any_store() as store:
         for _ in range(3):
             await store.increase("usage", {"a": 5, "": 1})
         assert await store.read_all("usage") == {"a": b"15", "": b"3"}
 
-    any_store(scenario)
 
-
-def test_a_collection_is_bounded_by_number(any_store):
-    async def scenario(store: Store) -> None:
+async def test_a_collection_is_bounded_by_number(any_store):
+    async with any_store() as store:
         for names in ("ab", "ab", "c", "defg", "efg"):
             await store.add("history", ids(names), Bounds(3, MANY, 60))
         assert await kept(store, "abcdefg") == "efg"
 
-    any_store(scenario)
 
-
-def test_a_collection_is_bounded_by_bytes(any_store):
-    async def scenario(store: Store) -> None:
+async def test_a_collection_is_bounded_by_bytes(any_store):
+    async with any_store() as store:
         for names in ("ab", "c", "defghijklmnop"):
             await store.add("history", ids(names), Bounds(MANY, 1_400 if store.shared else 4_000, 60))
         newest = await kept(store, "abcdefghijklmnop")
         assert 2 <= len(newest) < 16 and "abcdefghijklmnop".endswith(newest)
 
-    any_store(scenario)
 
-
-def test_records_of_a_collection_expire(any_store):
-    async def scenario(store: Store) -> None:
+async def test_records_of_a_collection_expire(any_store):
+    async with any_store() as store:
         await store.add("history", ids("a"), Bounds(10, MANY, 0.05))
         await asyncio.sleep(0.1)
         await store.add("history", ids("b"), Bounds(10, MANY, 60))
         assert await kept(store, "ab") == "b"
 
-    any_store(scenario)
 
-
-def test_a_task_that_fails_does_not_end_the_others(any_store, monkeypatch):
+async def test_a_task_that_fails_does_not_end_the_others(any_store, monkeypatch):
     monkeypatch.setattr("server.store.interface.BEAT_SECONDS", 0.01)
 
-    async def scenario(store: Store) -> None:
+    async with any_store() as store:
         counted = asyncio.Semaphore(0)
 
         async def fails(error: Exception) -> None:
@@ -107,42 +95,34 @@ def test_a_task_that_fails_does_not_end_the_others(any_store, monkeypatch):
         for _ in range(3):
             await counted.acquire()
 
-    any_store(scenario)
-
 
 # -- SQLite ------------------------------------------------------------------------------------------------------------
 
 
-def test_the_file_stays_within_the_bytes_of_a_collection(tmp_path: Path):
-    async def scenario() -> None:
-        store = SQLiteStore(tmp_path)
-        for number in range(40):
-            records = [(f"{number} {i}", bytes(4_000 if i % 2 else 100)) for i in range(50)]
-            await store.add("history", records, Bounds(MANY, MANY, 60))
-        size = sum([path.stat().st_size for path in list(tmp_path.iterdir())])  # noqa: ASYNC240
-        assert await store.find("history", "39 49")
-        assert MANY // 4 < size < MANY + sqlite.LOG_PAGES * sqlite.PAGE_BYTES + 500_000
-        await store.stop()
-
-    asyncio.run(scenario())
+async def test_the_file_stays_within_the_bytes_of_a_collection(tmp_path: Path):
+    store = SQLiteStore(tmp_path)
+    for number in range(40):
+        records = [(f"{number} {i}", bytes(4_000 if i % 2 else 100)) for i in range(50)]
+        await store.add("history", records, Bounds(MANY, MANY, 60))
+    size = sum([path.stat().st_size for path in list(tmp_path.iterdir())])  # noqa: ASYNC240
+    assert await store.find("history", "39 49")
+    assert MANY // 4 < size < MANY + sqlite.LOG_PAGES * sqlite.PAGE_BYTES + 500_000
+    await store.stop()
 
 
-def test_a_locked_file_fails_and_works_again(tmp_path, monkeypatch, caplog):
+async def test_a_locked_file_fails_and_works_again(tmp_path, monkeypatch, caplog):
     monkeypatch.setattr(sqlite, "LOCK_SECONDS", 0.01)
 
-    async def scenario() -> None:
-        store = SQLiteStore(tmp_path)
-        other = sqlite3.connect(tmp_path / FILE_NAME)
-        other.execute("BEGIN IMMEDIATE")
-        for _ in range(2):
-            with pytest.raises(StateUnreachable):
-                await store.write({"t": {"a": b"1"}})
-        assert await store.read("t", "a") is None
-        other.rollback()
-        assert await store.write({"t": {"a": b"1"}})
-        await store.stop()
-
-    asyncio.run(scenario())
+    store = SQLiteStore(tmp_path)
+    other = sqlite3.connect(tmp_path / FILE_NAME)
+    other.execute("BEGIN IMMEDIATE")
+    for _ in range(2):
+        with pytest.raises(StateUnreachable):
+            await store.write({"t": {"a": b"1"}})
+    assert await store.read("t", "a") is None
+    other.rollback()
+    assert await store.write({"t": {"a": b"1"}})
+    await store.stop()
     assert caplog.text.count("cannot be used") == 1
 
 

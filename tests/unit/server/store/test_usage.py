@@ -6,7 +6,6 @@ import pytest
 
 from server.__main__ import main
 from server.errors import StateUnreachable
-from server.store.interface import Store
 from server.store.usage import Usage
 from tests.support.servers.in_process import wait_for
 
@@ -37,11 +36,11 @@ def test_usage_is_kept_over_restarts(serve, tmp_path):
         wait_for(lambda client=client, count=count: used(client) == 5 * count)
 
 
-def test_counts_wait_while_the_store_fails_and_are_written_at_the_stop(any_store, monkeypatch):
+async def test_counts_wait_while_the_store_fails_and_are_written_at_the_stop(any_store, monkeypatch):
     async def fail(*_: object) -> None:
         raise StateUnreachable
 
-    async def scenario(store: Store) -> None:
+    async with any_store() as store:
         usage = Usage(store)
         await store.start()
         usage.add("a", 5)
@@ -60,5 +59,3 @@ def test_counts_wait_while_the_store_fails_and_are_written_at_the_stop(any_store
             patches.setattr(store, "_close", read)
             await store.stop()
         assert counts == [b"6"]
-
-    any_store(scenario)

@@ -96,28 +96,6 @@ def test_a_leg_without_the_reverse_direction_is_not_reranked():
     assert leg.decoding_options(DecodingOptions(beam_size=3, rerank=True)) == DecodingOptions(beam_size=3)
 
 
-@pytest.mark.parametrize(
-    ("source", "asked", "expected"),
-    [
-        ("en", {"beam_size": 0}, (8, True)),
-        ("en", {"beam_size": 0, "hypotheses": 11}, (11, True)),
-        ("en", {"beam_size": 1}, (1, False)),
-        ("fr", {"beam_size": 0}, (3, False)),
-        ("auto", {"beam_size": 0}, (8, True)),
-        ("auto", {"beam_size": 1}, (1, False)),
-    ],
-)
-def test_the_search_of_a_request_is_known_before_its_route(source, asked, expected):
-    both, one = fake_model("both", [("en", "de"), ("de", "en")]), fake_model("one", [("fr", "de")])
-    catalog = ModelCatalog([dataclasses.replace(both, beam_size=4), dataclasses.replace(one, beam_size=3)])
-    searched = catalog.searched(source, "de", DecodingOptions(**asked, rerank=True))
-    assert (searched.beam_size, searched.rerank) == expected
-    if source != "auto":
-        [leg] = catalog.route(source, "de")
-        resolved = leg.decoding_options(DecodingOptions(**asked, rerank=True))
-        assert (resolved.beam_size, resolved.rerank) == expected
-
-
 @given(st.text(st.sampled_from("ab \u00ad\u2060\u2066\u2069\ufeffé\u2011"), max_size=12))
 def test_a_model_reads_no_invisible_characters_and_offsets_are_those_of_the_text(text):
     leg, text = Leg(fake_model(), "en", "de"), "a" + text

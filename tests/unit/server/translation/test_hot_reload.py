@@ -21,83 +21,74 @@ def sized(name: str, size: int, **changes) -> ServedModel:
     return dataclasses.replace(fake_model(name), bytes=size, **changes)
 
 
-def test_models_are_added_replaced_and_removed_while_requests_run(monkeypatch):
+async def test_models_are_added_replaced_and_removed_while_requests_run(monkeypatch):
     """All requests during the reload succeed."""
     folder = [sized("one", 1, version="1"), fake_model("gone", [("en", "es")])]
 
-    async def scenario() -> None:
-        engine = FakeEngine(delay=0.01)
-        services = Services(Settings(), engine, ModelCatalog(folder))
-        monkeypatch.setattr(hot_reload, "find_models", lambda weights, slots: (list(folder), {}))
-        await services.start()
-        await services.loaded()
-        done = 0
+    engine = FakeEngine(delay=0.01)
+    services = Services(Settings(), engine, ModelCatalog(folder))
+    monkeypatch.setattr(hot_reload, "find_models", lambda weights, slots: (list(folder), {}))
+    await services.start()
+    await services.loaded()
+    done = 0
 
-        async def ask() -> None:
-            nonlocal done
-            while not stop.is_set():
-                request = TranslationRequest(texts=(f"text {done}",), source="de", target="fr")
-                [answer] = await services.translator.translate(request)
-                assert answer.text == request.texts[0]
-                done += 1
+    async def ask() -> None:
+        nonlocal done
+        while not stop.is_set():
+            request = TranslationRequest(texts=(f"text {done}",), source="de", target="fr")
+            [answer] = await services.translator.translate(request)
+            assert answer.text == request.texts[0]
+            done += 1
 
-        async def more() -> None:
-            enough = done + 8
-            while done < enough:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+    async def more() -> None:
+        enough = done + 8
+        while done < enough:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
 
-        stop = asyncio.Event()
-        clients = [asyncio.create_task(ask()) for _ in range(8)]
-        await more()
-        folder[:] = [sized("one", 1, version="2"), fake_model("new", [("en", "it")])]
-        changed = await services.models.reload()
-        assert changed == {"added": ["new"], "replaced": ["one"], "removed": ["gone"], "failed": [], "errors": {}}
-        assert set(engine.loaded) == {"one@2", "new@"}
-        assert await services.models.reload() == UNCHANGED
-        await more()
-        stop.set()
-        await asyncio.gather(*clients)
-        assert services.translator.catalog.languages == ("de", "en", "fr", "it")
-        await services.stop()
-
-    asyncio.run(scenario())
+    stop = asyncio.Event()
+    clients = [asyncio.create_task(ask()) for _ in range(8)]
+    await more()
+    folder[:] = [sized("one", 1, version="2"), fake_model("new", [("en", "it")])]
+    changed = await services.models.reload()
+    assert changed == {"added": ["new"], "replaced": ["one"], "removed": ["gone"], "failed": [], "errors": {}}
+    assert set(engine.loaded) == {"one@2", "new@"}
+    assert await services.models.reload() == UNCHANGED
+    await more()
+    stop.set()
+    await asyncio.gather(*clients)
+    assert services.translator.catalog.languages == ("de", "en", "fr", "it")
+    await services.stop()
 
 
-def test_a_replacement_that_cannot_be_loaded_leaves_the_old_model_in_service(monkeypatch):
-    async def scenario() -> None:
-        engine = FakeEngine()
-        services = Services(Settings(), engine, ModelCatalog([sized("one", 1, version="1")]))
-        await services.start()
-        await services.loaded()
+async def test_a_replacement_that_cannot_be_loaded_leaves_the_old_model_in_service(monkeypatch):
+    engine = FakeEngine()
+    services = Services(Settings(), engine, ModelCatalog([sized("one", 1, version="1")]))
+    await services.start()
+    await services.loaded()
 
-        async def fails(model, folder):
-            return ModelLoaded(model, error="The file is torn.")
+    async def fails(model, folder):
+        return ModelLoaded(model, error="The file is torn.")
 
-        engine.load = fails
-        monkeypatch.setattr(hot_reload, "find_models", lambda weights, slots: ([sized("one", 1, version="2")], {}))
-        changed = await services.models.reload()
-        assert changed == UNCHANGED | {"failed": ["one"], "errors": {"one": "The file is torn."}}
-        assert services.translator.catalog.model("one@1") is not None
-        assert services.models.errors == {"one": "The file is torn."}
-        await services.stop()
-
-    asyncio.run(scenario())
+    engine.load = fails
+    monkeypatch.setattr(hot_reload, "find_models", lambda weights, slots: ([sized("one", 1, version="2")], {}))
+    changed = await services.models.reload()
+    assert changed == UNCHANGED | {"failed": ["one"], "errors": {"one": "The file is torn."}}
+    assert services.translator.catalog.model("one@1") is not None
+    assert services.models.errors == {"one": "The file is torn."}
+    await services.stop()
 
 
-def test_a_model_whose_folder_cannot_be_read_stays_in_service(monkeypatch):
-    async def scenario() -> None:
-        old = [sized("one", 1, folder=Path("weights/first")), sized("two", 1, folder=Path("weights/second"))]
-        services = Services(Settings(), FakeEngine(), ModelCatalog(old))
-        await services.start()
-        await services.loaded()
-        errors = {"first": "config.json is not JSON."}
-        monkeypatch.setattr(hot_reload, "find_models", lambda weights, slots: ([old[1]], errors))
-        changed = await services.models.reload()
-        assert (changed["removed"], changed["errors"]) == ([], errors)
-        assert {model.name for model in services.translator.catalog.models} == {"one", "two"}
-        await services.stop()
-
-    asyncio.run(scenario())
+async def test_a_model_whose_folder_cannot_be_read_stays_in_service(monkeypatch):
+    old = [sized("one", 1, folder=Path("weights/first")), sized("two", 1, folder=Path("weights/second"))]
+    services = Services(Settings(), FakeEngine(), ModelCatalog(old))
+    await services.start()
+    await services.loaded()
+    errors = {"first": "config.json is not JSON."}
+    monkeypatch.setattr(hot_reload, "find_models", lambda weights, slots: ([old[1]], errors))
+    changed = await services.models.reload()
+    assert (changed["removed"], changed["errors"]) == ([], errors)
+    assert {model.name for model in services.translator.catalog.models} == {"one", "two"}
+    await services.stop()
 
 
 def test_readiness_shows_errors_of_present_models_without_folders(serve):

@@ -60,23 +60,6 @@ def test_fixed_shapes_give_the_same_translations(shape: str, beam: int) -> None:
             assert one.token_scores == pytest.approx(other.token_scores, abs=1e-4)
 
 
-@pytest.mark.slow
-def test_cache_grows_while_rows_are_decoding() -> None:
-    model = transformer()
-    plain, fixed = TorchBackend(model, 4), GraphedBackend(model, 4, capture=False)
-    for backend in (plain, fixed):
-        backend.prefill([[5, 6, 3]], [2])
-    for step in range(140):
-        if step == 60:
-            for backend in (plain, fixed):
-                backend.prefill([[7] * 140 + [3]], [0])
-        rows = [2] if step < 60 else [0, 2]
-        left, right = (
-            backend.step(rows, [9 + step % 50] * len(rows), 2, [-1] * len(rows)) for backend in (plain, fixed)
-        )
-        assert left.scores == pytest.approx(right.scores, abs=1e-4)
-
-
 def test_multi_step_equals_single_steps() -> None:
     model = transformer()
     one, many = (GraphedBackend(model, 5, capture=False) for _ in range(2))

@@ -124,26 +124,23 @@ class Documents:
         self.closed.append(document.name)
 
 
-def test_jobs_expire_and_release_what_they_hold(monkeypatch):
-    async def go() -> None:
-        now = [0.0]
-        monkeypatch.setattr("server.documents.store.monotonic", lambda: now[0])
-        documents = Documents()
-        jobs = FileJobs(documents, OwnRecords(), 10.0)
-        id, key = await jobs.start(SimpleNamespace(name="first", characters=1), None)
-        work = jobs._working[id][1]
-        now[0] = 11.0
-        with pytest.raises(NotFound):
-            await jobs.find(id, key)
-        work.cancel()
-        await asyncio.wait([work])
-        await jobs.start(SimpleNamespace(name="second", characters=1), None)  # cancelled before its first step
-        works = [task for _, task in jobs._working.values()]
-        await jobs.close()
-        await asyncio.wait(works)
-        assert documents.closed == ["first", "second"]
-
-    asyncio.run(go())
+async def test_jobs_expire_and_release_what_they_hold(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("server.documents.store.monotonic", lambda: now[0])
+    documents = Documents()
+    jobs = FileJobs(documents, OwnRecords(), 10.0)
+    id, key = await jobs.start(SimpleNamespace(name="first", characters=1), None)
+    work = jobs._working[id][1]
+    now[0] = 11.0
+    with pytest.raises(NotFound):
+        await jobs.find(id, key)
+    work.cancel()
+    await asyncio.wait([work])
+    await jobs.start(SimpleNamespace(name="second", characters=1), None)  # cancelled before its first step
+    works = [task for _, task in jobs._working.values()]
+    await jobs.close()
+    await asyncio.wait(works)
+    assert documents.closed == ["first", "second"]
 
 
 def test_unfetched_files_leave_their_places(serve):

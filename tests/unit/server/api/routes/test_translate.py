@@ -139,15 +139,10 @@ def test_language_aliases(serve, sent, meant):
 @pytest.mark.parametrize(
     ("parts", "status", "word"),
     [
-        ({"json": {"source": "en", "target": "de"}}, 400, "missing q"),
-        ({"json": HELLO | {"q": ""}}, 400, "missing q"),
         ({"json": HELLO | {"q": []}}, 400, "missing q"),
         ({"json": {"q": "a", "source": "en"}}, 400, "missing target"),
         ({"json": HELLO | {"source": ""}}, 400, "source"),
-        ({"json": HELLO | {"source": "tlh"}}, 400, "not supported"),
-        ({"json": HELLO | {"target": "xx"}}, 400, "not supported"),
         ({"json": HELLO | {"target": "auto"}}, 400, "not supported"),
-        ({"content": b'{"q": NaN}', "headers": {"content-type": "application/json"}}, 400, "JSON"),
         ({"json": HELLO, "headers": {"X-Request-Timeout": "soon"}}, 400, "X-Request-Timeout"),
         ({"json": HELLO, "headers": {"X-Request-Timeout": "-1"}}, 400, "X-Request-Timeout"),
         ({"json": HELLO | {"q": "x" * 100_001}}, 400, "request (100001) exceeds text limit (100000)"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 
 import pytest
@@ -18,41 +17,35 @@ def sized(name: str, size: int, **changes) -> ServedModel:
     return dataclasses.replace(fake_model(name), bytes=size, **changes)
 
 
-def test_the_least_recently_used_model_is_unloaded():
-    async def scenario() -> None:
-        engine = FakeEngine()
-        pool = ModelPool(engine, limit=100)
-        first, second, third = (sized(name, 50) for name in ("one", "two", "three"))
-        assert await pool.preload([first, second, third]) == {}
-        assert set(engine.loaded) == {first.key, second.key}
-        async with pool.holding(first):
-            pass
-        async with pool.holding(third):
-            assert set(engine.loaded) == {first.key, third.key}
-            async with pool.holding(first), pool.holding(second):  # all models are in use, so the limit is exceeded
-                assert len(engine.loaded) == 3
-        async with pool.holding(sized("four", 80)):
-            assert len(engine.loaded) <= 2
-
-    asyncio.run(scenario())
+async def test_the_least_recently_used_model_is_unloaded():
+    engine = FakeEngine()
+    pool = ModelPool(engine, limit=100)
+    first, second, third = (sized(name, 50) for name in ("one", "two", "three"))
+    assert await pool.preload([first, second, third]) == {}
+    assert set(engine.loaded) == {first.key, second.key}
+    async with pool.holding(first):
+        pass
+    async with pool.holding(third):
+        assert set(engine.loaded) == {first.key, third.key}
+        async with pool.holding(first), pool.holding(second):  # all models are in use, so the limit is exceeded
+            assert len(engine.loaded) == 3
+    async with pool.holding(sized("four", 80)):
+        assert len(engine.loaded) <= 2
 
 
-def test_a_failed_load_is_reported_and_tried_again():
-    async def scenario() -> None:
-        engine = FakeEngine()
-        works = engine.load
+async def test_a_failed_load_is_reported_and_tried_again():
+    engine = FakeEngine()
+    works = engine.load
 
-        async def fails(model, folder):
-            return ModelLoaded(model, error="The file is torn.")
+    async def fails(model, folder):
+        return ModelLoaded(model, error="The file is torn.")
 
-        pool = ModelPool(engine)
-        engine.load = fails
-        assert await pool.preload([fake_model("one")]) == {"one": "The file is torn."}
-        with pytest.raises(Unavailable, match="torn"):
-            async with pool.holding(fake_model("one")):
-                pass
-        engine.load = works
+    pool = ModelPool(engine)
+    engine.load = fails
+    assert await pool.preload([fake_model("one")]) == {"one": "The file is torn."}
+    with pytest.raises(Unavailable, match="torn"):
         async with pool.holding(fake_model("one")):
-            assert len(engine.loaded) == 1
-
-    asyncio.run(scenario())
+            pass
+    engine.load = works
+    async with pool.holding(fake_model("one")):
+        assert len(engine.loaded) == 1

@@ -46,11 +46,3 @@ def test_a_client_of_weight_2_gets_twice_the_tokens_at_any_time() -> None:
 def test_weights_hold_within_one_batch_too() -> None:
     taken = itertools.islice(waiting(30, shortest=LONGEST).ordered(due=True), 30)
     assert Counter(sequence.job.client for sequence in taken) == {"heavy": 20, "light": 10}
-
-
-def test_a_client_of_little_weight_is_served() -> None:
-    queue = waiting(1)
-    job = TranslateJob(800, "m", (4,) * LONGEST, DecodingOptions(), 0, "least", 0.1)
-    queue.push(Sequence(job, 0.0, alone=False))
-    taken = [next_of(queue).job.client for _ in range(3)]
-    assert "least" in taken

@@ -65,7 +65,7 @@ backend computes equal bits."""
 
 
 @pytest.mark.slow
-def test_the_worker_translates_as_search_does_alone(folder: ModelFolder) -> None:
+async def test_the_worker_translates_as_search_does_alone(folder: ModelFolder) -> None:
     backend = TorchBackend(load_model(folder), 8)
     beam = DecodingOptions(beam_size=4, hypotheses=2)
     scored = DecodingOptions(target=(5, 6, 7))
@@ -74,30 +74,27 @@ def test_the_worker_translates_as_search_does_alone(folder: ModelFolder) -> None
     choices = [DecodingOptions(), beam, scored, masked, DecodingOptions(prefix=(9, 8)), *guarded]
     texts = sources(30)
 
-    async def body() -> None:
-        options = WorkerOptions(device="cpu", dtype="int8", threads=1, slots=8, engine="eager")
-        workers = WorkerPool(options, lambda stats: None)
-        await workers.start()
-        try:
-            loaded = await workers.load("tiny", folder.path)
-            assert loaded.error is None
-            asked = [(text, choices[i % len(choices)]) for i, text in enumerate(texts)]
-            futures = [workers.submit(TranslateJob(0, "tiny", text, chosen)) for text, chosen in asked]
-            for (text, chosen), answer in zip(asked, await asyncio.gather(*futures), strict=True):
-                assert_same_up_to_ties(answer.hypotheses, alone(backend, text, chosen), TOLERANCE)
-            head = ("decoder", 1, 0)
-            looked = await workers.submit(AttentionJob(0, "tiny", texts[0], (5, 6), (head,)))
-            maps = attention_maps(backend.transformer, texts[0], (5, 6), (head,))
-            assert looked.maps.cross.shape == maps.cross.shape
-            np.testing.assert_allclose(looked.maps.cross, maps.cross, atol=1e-5, rtol=0)
-            np.testing.assert_allclose(looked.maps.token_scores, maps.token_scores, atol=1e-4, rtol=0)
-            await refusals(workers)
-            assert (workers.status().engine, workers.status().dtype) == ("eager", "float32")
-            assert workers.status().details["reason"]
-        finally:
-            await workers.stop(5)
-
-    asyncio.run(asyncio.wait_for(body(), 120))
+    options = WorkerOptions(device="cpu", dtype="int8", threads=1, slots=8, engine="eager")
+    workers = WorkerPool(options, lambda stats: None)
+    await workers.start()
+    try:
+        loaded = await workers.load("tiny", folder.path)
+        assert loaded.error is None
+        asked = [(text, choices[i % len(choices)]) for i, text in enumerate(texts)]
+        futures = [workers.submit(TranslateJob(0, "tiny", text, chosen)) for text, chosen in asked]
+        for (text, chosen), answer in zip(asked, await asyncio.gather(*futures), strict=True):
+            assert_same_up_to_ties(answer.hypotheses, alone(backend, text, chosen), TOLERANCE)
+        head = ("decoder", 1, 0)
+        looked = await workers.submit(AttentionJob(0, "tiny", texts[0], (5, 6), (head,)))
+        maps = attention_maps(backend.transformer, texts[0], (5, 6), (head,))
+        assert looked.maps.cross.shape == maps.cross.shape
+        np.testing.assert_allclose(looked.maps.cross, maps.cross, atol=1e-5, rtol=0)
+        np.testing.assert_allclose(looked.maps.token_scores, maps.token_scores, atol=1e-4, rtol=0)
+        await refusals(workers)
+        assert (workers.status().engine, workers.status().dtype) == ("eager", "float32")
+        assert workers.status().details["reason"]
+    finally:
+        await workers.stop(5)
 
 
 async def refusals(workers: WorkerPool) -> None:
@@ -121,19 +118,16 @@ async def refusals(workers: WorkerPool) -> None:
         assert isinstance(outcome, WorkerFailure) and outcome.kind == "invalid", outcome
 
 
-def test_a_broken_folder_is_refused_with_a_sentence(folder: ModelFolder, tmp_path: Path) -> None:
+async def test_a_broken_folder_is_refused_with_a_sentence(folder: ModelFolder, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text((folder.path / "config.json").read_text())
     (tmp_path / "model.safetensors").write_bytes((folder.path / "model.safetensors").read_bytes()[:5000])
 
-    async def body() -> None:
-        workers = WorkerPool(WorkerOptions(device="cpu", threads=1, slots=4), lambda stats: None)
-        await workers.start()
-        try:
-            for path in (tmp_path, tmp_path / "absent"):
-                answer = await workers.load("broken", path)
-                assert answer.error is not None and "Traceback" not in answer.error
-            assert not workers.status().models
-        finally:
-            await workers.stop(5)
-
-    asyncio.run(asyncio.wait_for(body(), 120))
+    workers = WorkerPool(WorkerOptions(device="cpu", threads=1, slots=4), lambda stats: None)
+    await workers.start()
+    try:
+        for path in (tmp_path, tmp_path / "absent"):
+            answer = await workers.load("broken", path)
+            assert answer.error is not None and "Traceback" not in answer.error
+        assert not workers.status().models
+    finally:
+        await workers.stop(5)

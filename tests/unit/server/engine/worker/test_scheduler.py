@@ -129,17 +129,6 @@ def test_a_wide_beam_gets_its_slots_eventually() -> None:
     raise AssertionError("The wide beam still waits.")
 
 
-def test_a_cancelled_sequence_frees_its_slots_at_once() -> None:
-    made = scheduler()
-    made.add(job(1, beam=SLOTS), 0)
-    made.schedule(0)
-    made.add(job(2, beam=SLOTS), 0)
-    assert not made.schedule(0).prefill
-    made.finish(1)
-    output = made.schedule(0)
-    assert [sequence.id for _, newcomers in output.prefill for sequence in newcomers] == [2]
-
-
 def test_attention_requests_leave_time_for_translations() -> None:
     made = scheduler()
     made.add(job(1), 0)
