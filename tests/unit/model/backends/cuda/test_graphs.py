@@ -136,12 +136,6 @@ def test_forced_tokens_and_masked_heads(kernels: SlotKernels | None, candidates:
         assert left.scores == pytest.approx(right.scores, abs=1e-4)
 
 
-def test_kernels_refuse_models_with_attention_biases() -> None:
-    for shape in SHAPES[4:6]:
-        with pytest.raises(ValueError, match="biases"):
-            GraphedBackend(transformer(shape), 4, capture=False, kernels=KERNELS)
-
-
 @pytest.mark.parametrize("kernels", [None, KERNELS])
 def test_a_row_that_pauses_at_the_end_of_its_storage_continues(kernels: SlotKernels | None) -> None:
     model = transformer()
