@@ -6,6 +6,7 @@ The libraries go into FOLDER, by default the folder of the sources, one for each
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from pathlib import Path
 from typing import get_args
@@ -30,4 +31,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # the threads that compile end at once, and their compilers with them
     sys.exit(main())

@@ -5,19 +5,15 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
-import shutil
-import subprocess
-import sys
-import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from model.backends.cpu.compiler import Compiler, is_own
 from model.backends.cpu.isa import CpuBackendUnavailable, InstructionSet, Isa, available, of_this_machine
 from model.backends.cpu.isa_trial import fastest_first
 
 SOURCES = Path(__file__).parent / "csrc"
-COMPILERS = ("g++", "c++", "clang++")
 FLAGS = (
     "-std=c++20",
     "-O3",
@@ -53,36 +49,31 @@ def source_files(trial: bool = False) -> list[Path]:
 
 
 def build(folder: Path | None = None, isa: Isa = "auto") -> Path:
-    """Returns a library, compiled into `folder` if necessary, which takes some seconds of one core.
+    """Returns a library, compiled into `folder` if necessary, which takes some seconds of one core. Another process that
+    compiles is waited for, and its result is used.
 
     Uses the next instruction set if the fastest one cannot be compiled. Raises CpuBackendUnavailable if none can.
     """
     refusal: CpuBackendUnavailable | None = None
-    for instructions in _ranked(folder, isa):
-        try:
-            return build_one(instructions, folder)
-        except CpuBackendUnavailable as unavailable:
-            refusal = refusal or unavailable
+    with Compiler(folder or default_folder()) as compiler:
+        for instructions in fastest_first(available(isa), lambda each: build_trial(each, compiler)):
+            try:
+                return build_one(instructions, compiler)
+            except CpuBackendUnavailable as unavailable:
+                refusal = refusal or unavailable
     raise refusal or CpuBackendUnavailable("The CPU backend has no instruction set for this processor.")
 
 
-def build_one(instructions: InstructionSet, folder: Path | None = None) -> Path:
-    """Returns the library for `instructions`, compiled into `folder` if necessary. Raises CpuBackendUnavailable."""
-    name = library_name(instructions)
-    return _find(folder, name) or _compile(folder, name, (*FLAGS, *instructions.compiler_flags), source_files())
+def build_one(instructions: InstructionSet, compiler: Compiler) -> Path:
+    """Returns the library for `instructions`, compiled if necessary. Raises CpuBackendUnavailable."""
+    return _built(compiler, library_name(instructions), (*FLAGS, *instructions.compiler_flags), source_files())
 
 
-def build_trial(instructions: InstructionSet, folder: Path | None = None) -> Path:
-    """Returns the trial program of `instructions`, compiled into `folder` if necessary. Raises CpuBackendUnavailable."""
+def build_trial(instructions: InstructionSet, compiler: Compiler) -> Path:
+    """Returns the trial program of `instructions`, compiled if necessary. Raises CpuBackendUnavailable."""
     sources = source_files(trial=True)
     name = _file_name("trial", instructions, sources, TRIAL_FLAGS)
-    return _find(folder, name) or _compile(folder, name, (*TRIAL_FLAGS, *instructions.compiler_flags), sources)
-
-
-def _ranked(folder: Path | None, isa: Isa) -> list[InstructionSet]:
-    """Returns the instruction sets to use, fastest first. Raises CpuBackendUnavailable if there is none."""
-    sources = hashlib.sha256(b"".join(path.read_bytes() for path in source_files(trial=True))).hexdigest()
-    return fastest_first(available(isa), lambda each: build_trial(each, folder), folder or default_folder(), sources)
+    return _built(compiler, name, (*TRIAL_FLAGS, *instructions.compiler_flags), sources)
 
 
 def build_ahead(folder: Path, isa: Isa = "auto", report: Callable[[str], object] = lambda text: None) -> list[Path]:
@@ -93,9 +84,9 @@ def build_ahead(folder: Path, isa: Isa = "auto", report: Callable[[str], object]
     """
     built, refusal = [], CpuBackendUnavailable("There is nothing to compile.")
     wanted = of_this_machine(isa)
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        trials = [pool.submit(build_trial, each, folder) for each in wanted if len(wanted) > 1]
-        building = {each.name: pool.submit(build_one, each, folder) for each in wanted}
+    with Compiler(folder) as compiler, ThreadPoolExecutor(os.cpu_count()) as pool:
+        trials = [pool.submit(build_trial, each, compiler) for each in wanted if len(wanted) > 1]
+        building = {each.name: pool.submit(build_one, each, compiler) for each in wanted}
         for name, library in building.items():
             try:
                 built.append(library.result())
@@ -117,39 +108,8 @@ def _file_name(kind: str, instructions: InstructionSet, sources: Sequence[Path],
     return f"{kind}-{instructions.name}-{digest.hexdigest()[:20]}"
 
 
-def _find(folder: Path | None, name: str) -> Path | None:
-    for place in (SOURCES, folder or default_folder()):
-        path = place / name
-        if path.is_file() and path.stat().st_uid in (0, os.getuid()):
-            return path
-    return None
-
-
-def _compile(folder: Path | None, name: str, flags: Sequence[str], sources: Sequence[Path]) -> Path:
-    target = folder or default_folder()
-    compiler = next(filter(None, map(shutil.which, COMPILERS)), None)
-    if compiler is None:
-        raise CpuBackendUnavailable(
-            "The CPU backend needs a C++ compiler (g++) or a library that was built ahead of time."
-        )
+def _built(compiler: Compiler, name: str, flags: Sequence[str], sources: Sequence[Path]) -> Path:
+    if is_own(path := SOURCES / name):  # built ahead
+        return path
     units = [str(source) for source in sources if source.suffix == ".cpp"]
-    sys.stderr.write(
-        f"Compiling {name} of the CPU backend, once for this version; this takes some seconds to a minute.\n"
-    )
-    try:
-        target.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=target) as scratch:
-            output = Path(scratch) / "output"
-            _run([compiler, *flags, f"-I{SOURCES}", *units, "-o", str(output)])
-            path = target / name
-            output.replace(path)  # atomic: another process sees the whole file or none
-    except OSError as error:
-        raise CpuBackendUnavailable(f"The CPU backend could not be written to {target}: {error.strerror}.") from None
-    return path
-
-
-def _run(command: list[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        first = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr[:200])
-        raise CpuBackendUnavailable(f"The CPU backend did not compile: {first.strip()[:200]}")
+    return compiler.compiled(name, [*flags, f"-I{SOURCES}", *units])

@@ -89,16 +89,6 @@ def available(isa: Isa = "auto") -> list[InstructionSet]:
     return found
 
 
-def processor_name() -> str:
-    """Returns the model and the features of the processor."""
-    try:
-        lines = _CPU_INFO.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return platform.machine()
-    kept = ("model name", "flags", "CPU part", "Features")
-    return "\n".join(dict.fromkeys(line for line in lines if line.startswith(kept)))
-
-
 def _cpu_info_flags() -> set[str]:
     lines = _CPU_INFO.read_text(encoding="utf-8", errors="replace").splitlines()
     return set(next((line.split(":", 1)[1].split() for line in lines if line.startswith("flags")), []))

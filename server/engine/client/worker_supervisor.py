@@ -199,7 +199,8 @@ class WorkerSupervisor:
         before = (self.ready.engine, self.ready.details.get("reason")) if self.ready else None
         if message.engine and before != (message.engine, reason):
             suffix = f": {reason}" if reason else ""
-            _log.info("worker %d decodes with the %s engine%s", self.index, message.engine, suffix)
+            level = logging.WARNING if reason else logging.INFO  # a slower engine than the processor's
+            _log.log(level, "worker %d decodes with the %s engine%s", self.index, message.engine, suffix)
         if self.ready is None:
             self._up_since = time.monotonic()
             self._was_ready = True

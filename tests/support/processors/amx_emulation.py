@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from model.backends.cpu.build import SOURCES, build_one
+from model.backends.cpu.build import SOURCES, build_one, default_folder
+from model.backends.cpu.compiler import Compiler
 from model.backends.cpu.isa import InstructionSet, available
 
 EMULATED = "emulated amx"
@@ -20,4 +21,5 @@ def emulated_library() -> Path:
         *least.compiler_flags, "-O1", "-DATTENTIVE_EMULATED_TILES", f"-DATTENTIVE_EMULATION=0x{digest[:8]}",
         f"-I{FOLDER}", f"-I{SOURCES}", str(FOLDER / "emulated_gemm.cpp"),
     )  # fmt: skip
-    return build_one(InstructionSet("amx", least.cpu_flags, flags))
+    with Compiler(default_folder()) as compiler:
+        return build_one(InstructionSet("amx", least.cpu_flags, flags), compiler)

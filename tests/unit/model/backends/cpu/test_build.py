@@ -12,9 +12,11 @@ from types import SimpleNamespace
 import pytest
 
 from model.backends.cpu import build as module
+from model.backends.cpu import compiler as compilers
 from model.backends.cpu import isa as processor
 from model.backends.cpu.__main__ import main
-from model.backends.cpu.build import build, build_ahead, build_trial, library_name
+from model.backends.cpu.build import build, build_ahead, build_trial, default_folder, library_name
+from model.backends.cpu.compiler import Compiler
 from model.backends.cpu.isa import INSTRUCTION_SETS, CpuBackendUnavailable, available
 from tests.support.models.cpu_models import needs_cpu_backend
 
@@ -70,7 +72,7 @@ def compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
         'for last; do :; done\necho "$*" > "$last"\n'
     )
     script.chmod(0o755)
-    monkeypatch.setattr(module, "COMPILERS", (str(script),))
+    monkeypatch.setattr(compilers, "COMPILERS", (str(script),))
     return script
 
 
@@ -144,43 +146,22 @@ def test_the_fastest_instruction_set_with_right_products_is_used(
     assert build(tmp_path).read_text() == used
 
 
-@pytest.mark.parametrize("damage", ["", "{", '{"nanoseconds": 3}', '{"nanoseconds": {"neon-i8mm": 1}}'])
-def test_the_choice_is_kept_and_damaged_ones_are_tried_again(
-    trials: dict[str, str], tmp_path: Path, damage: str
-) -> None:
-    library = build(tmp_path)
-    for program in tmp_path.glob("trial-*"):
-        program.write_text("exit 1")
-    assert build(tmp_path) == library  # no trial ran
-    [choice] = tmp_path.glob("attentive-trial-*.json")
-    choice.write_text(damage)
-    assert build(tmp_path).read_text() == "avx512"  # every trial failed
-
-
-def test_another_processor_is_tried_again(trials: dict[str, str], tmp_path: Path, cpu: Path) -> None:
-    build(tmp_path)
-    trials["avx512"] = "echo 1"
-    for program in tmp_path.glob("trial-avx512-*"):
-        program.write_text("echo 1")
-    cpu.write_text("model name: another\n" + cpu.read_text())
-    assert build(tmp_path).read_text() == "avx512"
-
-
 def test_a_library_that_was_built_ahead_is_chosen_without_a_compiler(
     monkeypatch: pytest.MonkeyPatch, trials: dict[str, str], tmp_path: Path
 ) -> None:
     monkeypatch.setattr(module, "of_this_machine", lambda isa: [AMX, BEST, LEAST])
     assert len(build_ahead(tmp_path)) == 3
-    monkeypatch.setattr(module, "COMPILERS", ())
+    monkeypatch.setattr(compilers, "COMPILERS", ())
     assert build(tmp_path).read_text() == "amx"
 
 
 @pytest.mark.slow
 @needs_cpu_backend
 def test_the_trials_of_this_processor_pass(tmp_path: Path) -> None:
-    for each in available():
-        done = subprocess.run([build_trial(each)], capture_output=True, text=True, timeout=60, check=True)
-        assert float(done.stdout) > 0
+    with Compiler(default_folder()) as own:
+        for each in available():
+            done = subprocess.run([build_trial(each, own)], capture_output=True, text=True, timeout=60, check=True)
+            assert float(done.stdout) > 0
 
 
 @pytest.mark.slow
@@ -192,7 +173,8 @@ def test_the_trial_finds_a_wrong_product(monkeypatch: pytest.MonkeyPatch, tmp_pa
     code = kernel.read_text()
     kernel.write_text(code.replace("_mm256_load_ps(block.scales + 8 * j)", "_mm256_load_ps(block.bias + 8 * j)"))
     assert kernel.read_text() != code
-    program = build_trial(LEAST, tmp_path)
+    with Compiler(tmp_path) as own:
+        program = build_trial(LEAST, own)
     assert subprocess.run([program], capture_output=True, timeout=60, check=False).returncode == 1
 
 
@@ -295,7 +277,7 @@ def test_the_command_names_what_did_not_compile(
 def test_a_missing_compiler_is_reported(
     monkeypatch: pytest.MonkeyPatch, cpu: Path, sources: Path, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(module, "COMPILERS", ("no-such-compiler",))
+    monkeypatch.setattr(compilers, "COMPILERS", ("no-such-compiler",))
     with pytest.raises(CpuBackendUnavailable, match="compiler"):
         build(tmp_path)
 
