@@ -7,12 +7,13 @@ from pathlib import Path
 
 import torch
 from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
 from torch import Tensor
 
 from model.atomic_write import atomic_write
 from model.model_folder import FolderError, ModelFolder, let_others_read
 from model.transformer import Transformer
-from model.weight_files import weight_files
+from model.weight_files import SINGLE, weight_files
 
 
 def save_model(
@@ -20,16 +21,20 @@ def save_model(
 ) -> None:
     """Writes config.json and the weights (cast to `dtype` if given) to `folder.path`: one file, or shards of at most
     `file_bytes` with an index. Weights that are there are replaced."""
-    from huggingface_hub import save_torch_state_dict  # slow to import
-
     folder.path.mkdir(parents=True, exist_ok=True)
     with atomic_write(folder.path / "config.json") as part:
         part.write_text(folder.to_json(), encoding="utf-8")
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in transformer.state_dict().items()}
     if dtype is not None:
         tensors = {name: tensor.to(dtype) for name, tensor in tensors.items()}
-    whole = sum(tensor.nbytes for tensor in tensors.values())
-    save_torch_state_dict(tensors, folder.path, max_shard_size=whole if file_bytes is None else file_bytes)
+    if file_bytes is None:
+        for old in folder.path.glob("model*.safetensors*"):
+            old.unlink()
+        save_file(tensors, folder.path / SINGLE, metadata={"format": "pt"})
+    else:
+        from huggingface_hub import save_torch_state_dict  # only trainings have it
+
+        save_torch_state_dict(tensors, folder.path, max_shard_size=file_bytes)
     for file in weight_files(folder.path):
         let_others_read(file)
 

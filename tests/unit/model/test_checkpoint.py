@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,14 @@ def test_shards_are_loaded_as_one_model(tmp_path: Path) -> None:
     assert {oct(file.stat().st_mode & 0o777) for file in files} == {"0o644"}  # other users can read them
     loaded = load_model(folder)
     assert all(torch.equal(loaded.state_dict()[name], tensor) for name, tensor in transformer.state_dict().items())
+
+
+def test_imports_need_no_library_of_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    transformer = random_model()
+    saved(tmp_path, transformer, file_bytes=40_000)
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)  # only the extra for training has it
+    saved(tmp_path, transformer)
+    assert [file.name for file in tmp_path.glob("*.safetensors*")] == ["model.safetensors"]
 
 
 def test_half_precision_files_are_loaded_as_float32(tmp_path: Path) -> None:
