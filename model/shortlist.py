@@ -76,18 +76,10 @@ class Shortlist:
         """Returns, for each table, the tokens that all its sources allow, in ascending order."""
         return [np.flatnonzero(common).astype(np.int32) for common in self._common]
 
-    def allowed(self, source: Sequence[int], end: int) -> NDArray[np.int32] | None:
-        """Returns the allowed tokens of a source in ascending order, the end of sentence among them; None for all tokens,
-        where they are more than half of the vocabulary. Raises ValueError for an unknown source token."""
-        split = self.split(source, end)
-        if split is None:
-            return None
-        table, own = split
-        return np.sort(np.concatenate([np.flatnonzero(self._common[table]).astype(np.int32), own]))
-
     def split(self, source: Sequence[int], end: int) -> tuple[int, NDArray[np.int32]] | None:
-        """Returns the tokens of `allowed` in two parts: the number of the source's table, which has the first ones
-        (`common`), and the further ones."""
+        """Returns the allowed tokens of a source in two parts: the number of its table, which has the first ones (`common`),
+        and the further ones, both in ascending order and with the end of sentence. Returns None where all tokens are
+        allowed, because these are more than half of the vocabulary. Raises ValueError for an unknown source token."""
         if self.tags and (not source or source[0] not in self.tags):
             return None
         table = self.tags.index(source[0]) if self.tags else 0

@@ -173,7 +173,7 @@ def test_gpu_worker_translations_equal_torch(tmp_path: Path) -> None:
     expected = translate(TorchBackend(model, 16), inputs, options, start=2, end=3, max_length=200)
 
     async def body() -> None:
-        workers = WorkerPool(WorkerOptions(device="cuda", devices=1, dtype="float32", slots=16), lambda stats: None)
+        workers = WorkerPool(WorkerOptions(device="cuda", dtype="float32", slots=16), lambda stats: None)
         await workers.start()
         try:
             assert (await workers.load("tiny", folder.path)).error is None

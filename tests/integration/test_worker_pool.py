@@ -337,7 +337,7 @@ async def test_unloading_waits_for_accepted_jobs() -> None:
 
 
 async def test_several_devices_share_jobs_and_crash_history() -> None:
-    async with crew(SLOW, devices=3) as made:
+    async with crew(SLOW, threads=3) as made:
         while sum(worker.up for worker in made.workers.status().workers) < 3:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         await made.workers.load("n", SLOW)

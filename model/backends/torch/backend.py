@@ -14,23 +14,19 @@ from model.backends.torch.inputs import head_gates, pad_ids
 from model.backends.torch.word_reading import read_words
 from model.kv_cache import KVCache
 from model.search.backend_interface import MaskedHeads, StepOutput
-from model.shortlist import Shortlist
 from model.transformer import HeadGates, Transformer
 
 
 class TorchBackend:
-    """Runs a Transformer in evaluation mode on any device, without gradients. With a `shortlist`, each row writes only
-    tokens that its source allows; forced tokens are scored among all."""
+    """Runs a Transformer in evaluation mode on any device, without gradients. It has no shortlists, which save no time
+    here."""
 
-    def __init__(self, transformer: Transformer, slots: int, shortlist: Shortlist | None = None) -> None:
+    def __init__(self, transformer: Transformer, slots: int) -> None:
         parameter = next(transformer.parameters())
         self.transformer, self.slots = transformer.eval(), slots
         self.device = parameter.device
         self.cache = KVCache(transformer.config, slots, parameter.dtype, self.device)
         self._masked: dict[int, MaskedHeads] = {}
-        self._shortlist = shortlist
-        self._allowed: dict[int, Tensor] = {}
-        """For each slot with a shortlist, True for the tokens that it may write (V)."""
 
     @torch.inference_mode()
     def prefill(
@@ -42,18 +38,12 @@ class TorchBackend:
             self._set_mask(slot, masked)
         memory = self.transformer.encode(ids, mask, self._gates(slots))
         self.transformer.write_cross(memory, [len(source) for source in sources], self.cache, list(slots))
-        for source, slot in zip(sources, slots, strict=True):
-            self._allow(slot, source)
 
     @torch.inference_mode()
     def step(self, slots: Sequence[int], tokens: Sequence[int], candidates: int, forced: Sequence[int]) -> StepOutput:
         """Advances each row by its token; returns the `candidates` likeliest next tokens of each."""
         inputs = torch.tensor(tokens, device=self.device)
         logits = self.transformer.decode_step(inputs, self.cache, list(slots), self._gates(slots))
-        limited = [row for row, slot in enumerate(slots) if slot in self._allowed and forced[row] < 0]
-        if limited:
-            allowed = torch.stack([self._allowed[slots[row]] for row in limited])
-            logits[limited] = logits[limited].masked_fill(~allowed, -torch.inf)
         return choose(logits, candidates, forced)
 
     @torch.inference_mode()
@@ -63,16 +53,12 @@ class TorchBackend:
         self.cache.reorder(list(targets), list(origins))
         for target, mask in zip(targets, masked, strict=True):
             self._set_mask(target, mask)
-        allowed = {target: self._allowed.get(origin) for target, origin in zip(targets, origins, strict=True)}
-        for target, tokens in allowed.items():
-            self._set_allowed(target, tokens)
 
     def free(self, slots: Sequence[int]) -> None:
         """Releases the rows."""
         self.cache.free(list(slots))
         for slot in slots:
             self._masked.pop(slot, None)
-            self._allowed.pop(slot, None)
 
     @property
     def details(self) -> Mapping[str, str]:
@@ -97,20 +83,6 @@ class TorchBackend:
             self._masked[slot] = masked
         else:
             self._masked.pop(slot, None)
-
-    def _allow(self, slot: int, source: Sequence[int]) -> None:
-        if self._shortlist is not None:
-            config = self.transformer.config
-            ids = self._shortlist.allowed(source, config.eos_id)
-            every = torch.zeros(config.vocab_size, dtype=torch.bool)
-            tokens = None if ids is None else every.index_fill_(0, torch.from_numpy(ids).long(), True)
-            self._set_allowed(slot, None if tokens is None else tokens.to(self.device))
-
-    def _set_allowed(self, slot: int, tokens: Tensor | None) -> None:
-        if tokens is not None:
-            self._allowed[slot] = tokens
-        else:
-            self._allowed.pop(slot, None)
 
     def _gates(self, slots: Sequence[int]) -> HeadGates | None:
         if not any(slot in self._masked for slot in slots):

@@ -198,7 +198,7 @@ class WorkerPool:
                 notify(self._on_stats, event)
             case WorkerReady(device_count=devices):
                 if worker.index == 0:  # the first worker reports how many devices there are
-                    while len(self._workers) < min(devices, self._options.devices or devices):
+                    while len(self._workers) < devices:
                         self._add_worker()
                 self._load_next(worker)
             case ModelLoaded():

@@ -71,7 +71,7 @@ def _open(
     if device.cuda:
         from server.engine.worker.torch_loader import open_on_gpu  # find_device has imported torch
 
-        return open_on_gpu(folder, device, options)
+        return open_on_gpu(folder, device)
     reason = cpu_backend_refusal(device, options)
     if reason is None:
         try:
@@ -85,13 +85,11 @@ def _open(
             raise
         raise FolderError(f"{reason} {NO_TORCH}") from None
 
-    return open_on_cpu(folder, device, options), "eager", reason
+    return open_on_cpu(folder, device), "eager", reason
 
 
 def cpu_backend_refusal(device: DeviceConfig, options: WorkerOptions) -> str | None:
     """Returns why this worker on a CPU does not use the CPU backend; None if it does."""
-    if options.engine == "eager":
-        return "The eager engine was asked for."
     if device.dtype not in ("int8", "float32"):
         return f"The native engine computes in int8 or float32, not in {device.dtype}."
     try:

@@ -53,8 +53,6 @@ def find_device(options: WorkerOptions, index: int) -> DeviceConfig:
         if options.device == "cuda":
             raise NoDevice(NO_DEVICE)
     dtype = _cpu_dtype(options.isa) if options.dtype == "auto" else options.dtype
-    if options.engine == "eager" and dtype == "int8":
-        dtype = "float32"  # PyTorch does not compute in int8
     return DeviceConfig("cpu", 1, dtype, threads, options.slots or CPU_SLOTS)
 
 

@@ -12,40 +12,27 @@ from model.backends.cuda.self_check import disagreement
 from model.backends.torch.backend import TorchBackend
 from model.checkpoint import load_model
 from model.model_folder import ModelFolder
-from model.shortlist import Shortlist, read_shortlist
 from model.transformer import Transformer
-from server.engine.ipc.options import WorkerOptions
 from server.engine.worker.device_config import DeviceConfig
 
 
-def open_on_cpu(folder: ModelFolder, device: DeviceConfig, options: WorkerOptions) -> TorchBackend:
-    """Loads a model for eager steps on the CPU. Raises FolderError."""
-    transformer = _load_transformer(folder, device)
-    return TorchBackend(transformer, device.slots, read_shortlist(folder, options.shortlist))
+def open_on_cpu(folder: ModelFolder, device: DeviceConfig) -> TorchBackend:
+    """Loads a model for plain steps on the CPU. Raises FolderError."""
+    return TorchBackend(_load_transformer(folder, device), device.slots)
 
 
-def open_on_gpu(
-    folder: ModelFolder, device: DeviceConfig, options: WorkerOptions
-) -> tuple[TorchBackend, str, str | None]:
+def open_on_gpu(folder: ModelFolder, device: DeviceConfig) -> tuple[TorchBackend, str, str | None]:
     """Loads a model on a GPU: its backend, the name of it, and the reason why a faster one is not used. Raises
     FolderError."""
-    if device.cuda:
-        torch.cuda.set_device(device.device)  # each thread has its own current device
-    transformer = _load_transformer(folder, device)
-    shortlist = read_shortlist(folder) if options.shortlist == "on" else None  # without one, CUDA graphs are faster
-    if options.engine == "eager":
-        return TorchBackend(transformer, device.slots, shortlist), "eager", "The eager engine was asked for."
-    return gpu_backend(transformer, device.slots, shortlist)
+    torch.cuda.set_device(device.device)  # each thread has its own current device
+    return gpu_backend(_load_transformer(folder, device), device.slots)
 
 
-def gpu_backend(
-    transformer: Transformer, slots: int, shortlist: Shortlist | None = None
-) -> tuple[TorchBackend, str, str | None]:
+def gpu_backend(transformer: Transformer, slots: int) -> tuple[TorchBackend, str, str | None]:
     """Returns a backend with CUDA graphs if they can be captured and compute the same as eager steps; else eager
     steps."""
-    if shortlist is not None or transformer.config.recurrence != "none":
-        what = "a recurrence" if shortlist is None else "a shortlist"
-        return TorchBackend(transformer, slots, shortlist), "eager", f"Models with {what} decode without CUDA graphs."
+    if transformer.config.recurrence != "none":
+        return TorchBackend(transformer, slots), "eager", "Models with a recurrence decode without CUDA graphs."
     torch.backends.cuda.enable_cudnn_sdp(False)  # it makes a new plan for every shape, and batches have many shapes
     reason: str | None = None
     for kernels in _kernels():

@@ -40,7 +40,8 @@ def expected(source: tuple[int, ...], shift: int = 1) -> tuple[int, ...]:
 
 class FakeRunner:
     """A ModelRunner with one token per step. A folder name says how the model behaves: its shift, its step time in ms,
-    or how it fails: "absent", "crash" while it is loaded, "dying" at the first job."""
+    or how it fails: "absent", "crash" while it is loaded, "dying" at the first job. There are as many devices as threads
+    of the options."""
 
     def __init__(self, options: WorkerOptions, index: int) -> None:
         if options.device == "cuda":
@@ -55,7 +56,7 @@ class FakeRunner:
     slots = SLOTS
 
     def ready(self) -> WorkerReady:
-        return WorkerReady(f"cpu:{self._index}", "float32", "fake", device_count=max(1, self._options.devices))
+        return WorkerReady(f"cpu:{self._index}", "float32", "fake", device_count=max(1, self._options.threads))
 
     def load(self, model: str, folder: str) -> None:
         name = Path(folder).name

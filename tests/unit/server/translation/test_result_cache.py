@@ -100,8 +100,8 @@ def test_keys_depend_on_models_computation_and_settings():
 
 
 def test_every_option_of_a_worker_is_in_the_key_or_named_as_irrelevant():
-    computation = {"device", "dtype", "engine"}
-    irrelevant = {"devices", "threads", "isa", "max_batch_tokens"}
+    computation = {"device", "dtype"}
+    irrelevant = {"threads", "isa", "max_batch_tokens"}
     times = {"watchdog_seconds", "start_seconds", "load_seconds"}
     names = {field.name for field in dataclasses.fields(WorkerOptions)}
     assert names == computation | irrelevant | times | set(KEYED_SETTINGS)

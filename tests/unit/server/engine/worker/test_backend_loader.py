@@ -9,7 +9,6 @@ import threading
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
@@ -22,7 +21,6 @@ from model.config import ModelConfig
 from model.model_folder import FolderError, ModelFolder
 from model.search.driver import translate
 from model.search.options import DecodingOptions
-from model.shortlist import Shortlist
 from model.transformer import Transformer
 from server.engine.ipc.messages import WorkerReady
 from server.engine.ipc.options import WorkerOptions
@@ -30,7 +28,7 @@ from server.engine.worker import backend_loader, device_config, model_runner, to
 from server.engine.worker.backend_loader import cpu_backend_refusal, open_model
 from server.engine.worker.device_config import DeviceConfig, available_cores, find_device
 from server.engine.worker.model_runner import ModelRunner
-from server.engine.worker.torch_loader import gpu_backend, open_on_cpu, open_on_gpu
+from server.engine.worker.torch_loader import gpu_backend
 from tests.support.models.folders import new_folder
 
 CONFIG = ModelConfig(
@@ -100,8 +98,6 @@ def test_without_a_compiler_pytorch_decodes_and_the_reason_is_reported(
 
 
 def test_shapes_and_settings_that_the_cpu_backend_lacks_run_eagerly(library: Path, tmp_path: Path) -> None:
-    eager = WorkerOptions(device="cpu", threads=1, engine="eager")
-    assert cpu_backend_refusal(find_device(eager, 0), eager) == "The eager engine was asked for."
     half = WorkerOptions(device="cpu", threads=1, dtype="bfloat16")
     assert "bfloat16" in (cpu_backend_refusal(find_device(half, 0), half) or "")
     folder = save(tmp_path / "odd", CONFIG.replace(d_ff=100))
@@ -147,30 +143,6 @@ def test_a_gpu_that_cannot_capture_graphs_falls_back_to_eager_steps(capsys: pyte
     assert reason in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("recurrence", ["none", "ssru"])
-@pytest.mark.parametrize("engine", ["auto", "eager"])
-def test_a_gpu_uses_the_shortlist(recurrence: str, engine: str, tmp_path: Path) -> None:
-    config = CONFIG.replace(recurrence=recurrence)  # type: ignore[arg-type]
-    folder = save(tmp_path / "tiny", config)
-    targets = (np.arange(config.vocab_size, dtype=np.int32) + 20) % config.vocab_size
-    listed = Shortlist(np.arange(config.vocab_size + 1), targets, 8, False, config.vocab_size)
-    listed.write(folder.path)
-    device = find_device(OPTIONS, 0)  # a CPU is enough: no graph is captured
-    options = dataclasses.replace(OPTIONS, shortlist="on", engine=engine)  # type: ignore[arg-type]
-    backend, name, reason = open_on_gpu(folder, device, options)
-    assert name == "eager" and reason is not None
-    assert ("shortlist" in reason) == (engine == "auto")
-    backend.prefill([[5, 3], [9, 3]], [0, 1])
-    found = backend.step([0, 1], [2, 2], 64, [-1, -1])
-    for row, source in enumerate(([5, 3], [9, 3])):
-        allowed = listed.allowed(source, config.eos_id)
-        assert allowed is not None
-        assert sorted(found.ids[row][np.isfinite(found.scores[row])]) == allowed.tolist()
-    unlimited, _, _ = open_on_gpu(folder, device, dataclasses.replace(options, shortlist="auto", engine="eager"))
-    unlimited.prefill([[5, 3]], [0])
-    assert np.isfinite(unlimited.step([0], [2], 64, [-1]).scores).all()
-
-
 def test_the_threads_of_a_worker_use_its_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = save(tmp_path / "tiny")
     second = DeviceConfig("cuda:1", count=2, dtype="float32", threads=1, slots=4)
@@ -184,19 +156,6 @@ def test_the_threads_of_a_worker_use_its_gpu(tmp_path: Path, monkeypatch: pytest
         time.sleep(0.01)
     assert [name for _, name in chosen] == ["cuda:1", "cuda:1"]
     assert [ident == threading.get_ident() for ident, _ in chosen] == [True, False]  # of the loop, and of the loader
-
-
-@pytest.mark.parametrize("by_default", [True, False])
-def test_a_cpu_uses_the_shortlists_that_say_so(by_default: bool, tmp_path: Path) -> None:
-    folder, size = save(tmp_path / "tiny"), CONFIG.vocab_size
-    targets = (np.arange(size, dtype=np.int32) + 20) % size
-    Shortlist(np.arange(size + 1), targets, 8, False, size, by_default=by_default).write(folder.path)
-    device = find_device(OPTIONS, 0)
-    for use, limited in (("auto", by_default), ("on", True), ("off", False)):
-        options = dataclasses.replace(OPTIONS, shortlist=use)  # type: ignore[arg-type]
-        backend = open_on_cpu(folder, device, options)
-        backend.prefill([[5, 3]], [0])
-        assert np.isinf(backend.step([0], [2], size, [-1]).scores).any() == limited
 
 
 def test_the_number_of_cores_respects_a_containers_quota(tmp_path: Path) -> None:

@@ -65,7 +65,10 @@ backend computes equal bits."""
 
 
 @pytest.mark.slow
-async def test_the_worker_translates_as_search_does_alone(folder: ModelFolder) -> None:
+async def test_the_worker_translates_as_search_does_alone(tmp_path: Path) -> None:
+    config = CONFIG.replace(d_ff=60)  # a shape that PyTorch decodes
+    folder = new_folder(tmp_path / "tiny", config)
+    save_model(folder, Transformer(config))
     backend = TorchBackend(load_model(folder), 8)
     beam = DecodingOptions(beam_size=4, hypotheses=2)
     scored = DecodingOptions(target=(5, 6, 7))
@@ -74,7 +77,7 @@ async def test_the_worker_translates_as_search_does_alone(folder: ModelFolder) -
     choices = [DecodingOptions(), beam, scored, masked, DecodingOptions(prefix=(9, 8)), *guarded]
     texts = sources(30)
 
-    options = WorkerOptions(device="cpu", dtype="int8", threads=1, slots=8, engine="eager")
+    options = WorkerOptions(device="cpu", dtype="float32", threads=1, slots=8)
     workers = WorkerPool(options, lambda stats: None)
     await workers.start()
     try:
