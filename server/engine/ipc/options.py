@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from model.backends.cpu.isa import Isa
-from model.shortlist import ShortlistUse
-from server.config import Device, Dtype
+from server.config import Device, Dtype, ShortlistUse
 
 NO_DEVICE = "There is no CUDA device that torch can use, or no torch; choose device cpu or auto."
 NO_DEVICE_STATUS = 78
