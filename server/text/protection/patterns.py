@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Literal, cast
 
 from server.text.languages import table
@@ -15,12 +15,26 @@ ROLES: dict[str, Role] = {}
 """Role of each kind, in the order in which they are tried."""
 
 
+def patterns(name: str) -> dict[str, re.Pattern[str]]:
+    """Returns the regular expressions of a table of names and expressions."""
+    parts: dict[str, str] = {}
+    for row in table(name):
+        key, _, pattern = row.partition(" ")
+        parts[key] = _with_parts(pattern, parts)
+    return {key: re.compile(pattern) for key, pattern in parts.items()}
+
+
+def _with_parts(pattern: str, parts: Mapping[str, str]) -> str:
+    """Returns an expression with the parts that it names in guillemets."""
+    return re.sub("‹(\\w+)›", lambda part: parts[part[1]], pattern)
+
+
 def _kinds() -> Iterator[str]:
     """Yields a group for each kind, with its name and pattern (`tables/protected_spans.txt`)."""
     parts = {"PLACEABLE": PLACEABLE}
     for row in table("protected_spans"):
         name, role, pattern = row.split(" ", 2)
-        pattern = re.sub("‹(.*?)›", lambda part: parts[part[1]], pattern)
+        pattern = _with_parts(pattern, parts)
         if role == "part":
             parts[name] = pattern
         else:

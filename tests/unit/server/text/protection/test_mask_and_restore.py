@@ -39,8 +39,8 @@ def test_the_fast_test_for_addresses_has_no_false_negatives(text):
 def test_the_fast_test_for_names_has_no_false_negatives(text):
     found = copied_spans(text)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(copied, "_MAY_HOLD", re.compile(""))
-        assert copied_spans(text) == found
+        patch.setattr(copied, "MAY_HOLD", re.compile(""))
+        assert copied_spans.__wrapped__(text) == found
 
 
 @given(parts.map("".join) | st.text(max_size=60))
