@@ -76,13 +76,13 @@ def acronym_spans(text: str) -> list[ProtectedSpan]:
 
 
 def byte_fallback_spans(text: str, language: str, encoding: Encoding) -> list[ProtectedSpan]:
-    """Returns the emoji and the words in a foreign script that the encoding of `text` spells in bytes."""
+    """Returns the emoji, codes and words in a foreign script that the encoding of `text` spells in bytes."""
     spelled = [
         offset for piece, offset in zip(encoding.pieces, encoding.offsets, strict=True) if piece.startswith("<0x")
     ]
     if not spelled:
         return []
-    found = [ProtectedSpan(*match.span(), "point") for match in EMOJI.finditer(text)]
+    found = [*copied_spans(text), *[ProtectedSpan(*match.span(), "point") for match in EMOJI.finditer(text)]]
     found += [ProtectedSpan(start, end, "word") for start, end in foreign_script_spans(text, language)]
     return [
         span for span in without_overlaps(found) if any(low < span.end and span.start < high for low, high in spelled)

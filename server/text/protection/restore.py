@@ -87,11 +87,6 @@ class _Writer:
         self._after_inserted, self._after_word = inserted, word
 
 
-def aligned_place(masked: Masked, target: str, links: Sequence[Link], item: StandIn) -> int:
-    """Returns the position in a translation at which a missing stand-in belongs: after the words before it."""
-    return _place(masked, target, _surplus(masked, target, links)[1], item)
-
-
 def repaired(masked: Masked, target: str, links: Sequence[Link]) -> tuple[str, list[Link]]:
     """Returns the translation with every stand-in as often as in the masked text, and the links moved accordingly.
     Those that the model added are removed; missing ones are inserted at the aligned place."""

@@ -109,24 +109,16 @@ def _copy_before(text: str, position: int, words: Sequence[str]) -> int:
     return position
 
 
-def swapped_edits(terms: Sequence[TermMatch], source: str, translation: str, places: Mapping[int, Span]) -> list[Edit]:
-    """Returns the edits that put terms in place of each other, where the translation has all of them but each stands where
-    another belongs. `places` maps the positions of terms to the words that they are aligned to."""
+def are_swapped(terms: Sequence[TermMatch], translation: str, places: Mapping[int, Span]) -> bool:
+    """Returns whether a term stands where another one belongs. `places` maps the positions of terms to the words that they
+    are aligned to."""
     occurrences = _occurrences(terms, translation)
-    edits: list[Edit] = []
-    removed: list[str] = []
-    added: list[str] = []
     for term in terms:
         low, high = places[term.start]
-        there = [found for found in occurrences if found.start < high and low < found.end]
-        key = term_key(term.entry.target)
-        if there and key not in [term_key(found.entry.target) for found in there]:
-            found = there[0]
-            edits.append((found.start, found.end, form(term, source, is_start(translation, found.start))))
-            removed.append(term_key(found.entry.target))
-            added.append(key)
-    distinct = len({edit[0] for edit in edits}) == len(edits)
-    return sorted(edits) if distinct and Counter(removed) == Counter(added) else []
+        there = [term_key(found.entry.target) for found in occurrences if found.start < high and low < found.end]
+        if there and term_key(term.entry.target) not in there:
+            return True
+    return False
 
 
 def in_other_order(terms: Sequence[TermMatch], translation: str) -> bool:

@@ -1,7 +1,7 @@
 """Brings the terms of a glossary into a translation.
 
 If the model has not written a term, the sentence is decoded again. The translation up to the aligned place and the term
-are forced, so that the rest of the sentence fits the term. As a last resort the aligned words are replaced.
+are forced, so that the rest of the sentence fits the term. As a last resort the terms are masked as protected spans.
 """
 
 from __future__ import annotations
@@ -11,21 +11,24 @@ from dataclasses import replace
 
 from server.text.markup.projection import SpanProjection
 from server.text.offsets import OffsetMap
+from server.text.protection.find import ProtectedSpan
 from server.text.protection.glossary import NO_SPACES, TermMatch
 from server.text.protection.terms import (
     Edit,
+    are_swapped,
     case_edits,
     doubled_edits,
     form,
     in_other_order,
     is_start,
     lacking,
-    swapped_edits,
 )
 from server.text.segmentation import Span
 from server.translation.alignment import sentence_links
 from server.translation.catalog import Leg
 from server.translation.context import Draft, SentenceContext
+from server.translation.passes import reranking
+from server.translation.preparation import Segment, with_spans
 
 SPACE = "\u2581"
 """The piece of a space alone."""
@@ -33,13 +36,10 @@ SPACED = ".,;:!?…)]}»”%"
 """Characters after which a space follows."""
 _FORCED = 8
 """Most translations of a segment with forced terms."""
-_REPLACED = 2
-"""How often words are replaced by terms that are still missing."""
 
 
-async def apply(context: SentenceContext, draft: Draft, forced: int = _FORCED) -> Draft:
-    """Returns a draft whose best hypothesis has the terms of the segment in their case, without alternatives that lack
-    one. At most `forced` further translations are made."""
+async def apply(context: SentenceContext, draft: Draft) -> Draft:
+    """Returns a draft whose hypotheses have the terms of the segment in their case."""
     segment, leg = draft.segment, context.leg
     terms = segment.terms
     if not terms:
@@ -47,9 +47,8 @@ async def apply(context: SentenceContext, draft: Draft, forced: int = _FORCED) -
     if segment.masked.capitals:  # the model reads it in sentence case
         terms = tuple([replace(term, case="written") for term in terms])
     missing = lacking(terms, draft.text, leg.target)
-    first, at_first = draft, missing
     failed: set[int] = set()
-    for _ in range(forced):
+    for _ in range(_FORCED):
         candidates = [term for term in missing if term.start not in failed]
         if not candidates:
             break
@@ -63,25 +62,31 @@ async def apply(context: SentenceContext, draft: Draft, forced: int = _FORCED) -
             draft, missing = other, still
         else:
             failed.add(term.start)
-    for _ in range(_REPLACED):
-        if missing:
-            edits = _replacements(draft, await _places(context, draft, missing), missing)
-            draft = await _with_edits(context, draft, edits)
-            missing = lacking(terms, draft.text, leg.target)  # a term may have been counted as a part of another
-    if (
-        missing
-    ):  # a term that is a word of the source may be aligned to that word, so all are put where they were missing
-        edits = _replacements(first, await _places(context, first, at_first), at_first)
-        other = await _with_edits(context, first, edits)
-        draft = other if len(lacking(terms, other.text, leg.target)) < len(missing) else draft
-    if len(terms) > 1 and in_other_order(terms, draft.text):
-        places = await _places(context, draft, terms)
-        draft = await _with_edits(context, draft, swapped_edits(terms, segment.text, draft.text, places))
+    if missing or await _are_swapped(context, draft, terms):
+        return await _masked(context, segment, terms)
     draft = await _with_edits(context, draft, doubled_edits(terms, draft.text))
     draft = await _with_edits(context, draft, case_edits(terms, segment.text, draft.text))
     best, *others = draft.answer.hypotheses
     kept = [other for other in others if not lacking(terms, leg.model.tokenizer.decode(other.tokens), leg.target)]
     return replace(draft, answer=replace(draft.answer, hypotheses=(best, *kept)))
+
+
+async def _masked(context: SentenceContext, segment: Segment, terms: Sequence[TermMatch]) -> Draft:
+    """Returns a translation with the terms masked as protected spans, so that each is there once and at its place."""
+    text = segment.text
+    spans = [
+        ProtectedSpan(term.start, term.end, "word", written=form(term, text, is_start(text, term.start)))
+        for term in terms
+    ]
+    masked = with_spans(replace(segment, terms=()), spans, context.leg) or segment
+    return await reranking.apply(context, await context.decode(masked))
+
+
+async def _are_swapped(context: SentenceContext, draft: Draft, terms: Sequence[TermMatch]) -> bool:
+    """Returns whether a term stands where another one belongs."""
+    if len(terms) < 2 or not in_other_order(terms, draft.text):
+        return False
+    return are_swapped(terms, draft.text, await _places(context, draft, terms))
 
 
 async def _places(context: SentenceContext, draft: Draft, terms: Sequence[TermMatch]) -> dict[int, Span]:
@@ -101,18 +106,6 @@ def _prefix(leg: Leg, draft: Draft, term: TermMatch, place: int) -> tuple[int, .
     before = _without_last_space(before, leg)
     word = form(term, draft.segment.text, is_start(decoding.text, place))
     return (*before, *_tokens_of(word, leg, is_joined(decoding.text, place)))
-
-
-def _replacements(draft: Draft, places: dict[int, Span], terms: Sequence[TermMatch]) -> list[Edit]:
-    """Returns the edits that put the terms in place of the words that they are aligned to."""
-    text = draft.text
-    edits: list[Edit] = []
-    for term in sorted(terms, key=lambda term: places[term.start]):
-        start, end = places[term.start]
-        while edits and start < end and (start < edits[-1][1] or text[start].isspace()):
-            start += 1
-        edits.append((start, max(start, end), form(term, draft.segment.text, is_start(text, start))))
-    return edits
 
 
 async def _with_edits(context: SentenceContext, draft: Draft, edits: Sequence[Edit]) -> Draft:

@@ -1,8 +1,4 @@
-"""Puts the protected spans of a segment into its translation, each once and at the aligned place.
-
-If the model drops a span, the segment is translated again with its stand-in forced at the aligned place; as a last resort
-the span is inserted there.
-"""
+"""Puts the protected spans of a segment into its translation, each once; one that the model drops at the aligned place."""
 
 from __future__ import annotations
 
@@ -10,21 +6,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 
-from model.symbols import PLACEHOLDERS
 from server.text.markup.projection import SYMBOL, Link
-from server.text.protection.mask import WORDS, Masked, StandIn, mask, text_to_read
-from server.text.protection.restore import aligned_place, repaired, restore
+from server.text.protection.mask import WORDS, Masked, mask, text_to_read
+from server.text.protection.restore import repaired, restore
 from server.text.protection.stand_ins import stand_ins_of
 from server.text.protection.terms import with_translated_terms
 from server.text.translation_checks import ordinary_words
 from server.translation.alignment import WORD, links_by_position, sentence_links
-from server.translation.catalog import Leg
 from server.translation.context import COPIED, Draft, SentenceContext, gather_or_cancel
 from server.translation.passes import glossary_terms, reranking
 from server.translation.preparation import Segment
-
-_FORCED = 2
-"""Most translations of a segment in which a stand-in that the model dropped is forced."""
 
 
 async def apply(context: SentenceContext, draft: Draft) -> Draft:
@@ -37,8 +28,8 @@ async def apply(context: SentenceContext, draft: Draft) -> Draft:
         targets = tuple([_written(segment, text) for text in (draft.text, *others)])
         return Draft(segment, draft.answer, draft.text, targets)
     messages = await _messages(context, segment)
-    if segment.masked.missing(draft.text):
-        draft = await _forced(context, draft)
+    if segment.masked.missing(draft.text) and not stand_ins_of(context.leg.model.tokenizer).symbols:
+        draft = await _without_stand_ins(context, segment)
         segment = draft.segment
     masked = segment.masked.with_messages(messages)
     best, *others = [decode(hypothesis.tokens) for hypothesis in draft.answer.hypotheses]
@@ -109,31 +100,13 @@ def with_capital_first_letter(text: str) -> str:
     return text
 
 
-async def _forced(context: SentenceContext, draft: Draft) -> Draft:
-    """Returns a draft with fewer stand-ins missing. Where a name or a number stands for a missing span, the segment is
-    translated without it, because the model may have written another one."""
-    leg, segment = context.leg, draft.segment
-    masked = segment.masked
-    if not stand_ins_of(leg.model.tokenizer).symbols:
-        read = text_to_read(segment.text, segment.spans, masked.capitals)
-        bare = mask(read, segment.spans, capitals=masked.capitals)
-        segment = replace(segment, masked=bare, ids=leg.encode_ids(bare.read))
-        return await glossary_terms.apply(
-            context, await reranking.apply(context, await context.decode(segment)), forced=0
-        )
-    for _ in range(_FORCED):
-        missing = masked.missing(draft.text)
-        if not missing:
-            break
-        links = await sentence_links(context.engine, leg, masked.read, segment.ids, draft.tokens)
-        prefix = _prefix(leg, masked, missing, draft.tokens, links)
-        if len(prefix) + 1 >= leg.model.max_length:
-            break
-        other = await glossary_terms.apply(context, await context.decode(segment, prefix=prefix), forced=0)
-        if len(masked.missing(other.text)) >= len(missing):
-            break
-        draft = other
-    return draft
+async def _without_stand_ins(context: SentenceContext, segment: Segment) -> Draft:
+    """Returns a translation without the names or numbers that stand for spans: where one is missing, the model may have
+    written another one."""
+    capitals = segment.masked.capitals
+    bare = mask(text_to_read(segment.text, segment.spans, capitals), segment.spans, capitals=capitals)
+    segment = replace(segment, masked=bare, ids=context.leg.encode_ids(bare.read))
+    return await glossary_terms.apply(context, await reranking.apply(context, await context.decode(segment)))
 
 
 def _lacks_stand_ins(segment: Segment) -> bool:
@@ -149,24 +122,3 @@ def _needs_links(masked: Masked) -> bool:
         return False
     end = len(masked.read.rstrip())
     return any(mark.span[1] > 0 and mark.span[0] < end and mark.span != (0, end) for mark in masked.marks)
-
-
-def _prefix(
-    leg: Leg, masked: Masked, missing: Sequence[StandIn], tokens: Sequence[int], links: Sequence[Link]
-) -> tuple[int, ...]:
-    """Returns the tokens before the first place where a stand-in is missing, and those of the stand-in."""
-    tokenizer = leg.model.tokenizer
-    decoding = tokenizer.decode_pieces(tokens)
-    place, item = min(
-        [(aligned_place(masked, decoding.text, links, item), item) for item in missing], key=lambda placed: placed[0]
-    )
-    before = [
-        token
-        for token, piece, (_, end) in zip(tokens, decoding.pieces, decoding.offsets, strict=True)
-        if end <= place and ((symbol := piece.lstrip("\u2581")) not in PLACEHOLDERS or symbol in masked.read)
-    ]
-    word = tokenizer.encode_target(item.word)
-    if before and not masked.read[: item.span[0]][-1:].isspace():  # in brackets or quotes
-        bracket = tokenizer.encode_target("(")
-        word = tokenizer.encode_target(f"({item.word}")[len(bracket) :]
-    return (*before, *word)
