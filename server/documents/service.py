@@ -165,10 +165,10 @@ class DocumentTranslator:
         return answer
 
     async def _source(self, document: ReceivedDocument, request: TranslationRequest) -> str:
-        """Returns the source language, detected once for the whole file."""
+        """Returns the source language, detected once for the whole file. The target is no hint: a file may be in it."""
         if request.source.strip().lower() != AUTO or not document.characters:
             return request.source
-        guesses = await asyncio.to_thread(self._translator.detector.detect, document.sample, document.target)
+        guesses = await asyncio.to_thread(self._translator.detector.detect, document.sample)
         return guesses[0].language
 
     async def _translate_batch(self, request: TranslationRequest, patient: bool) -> list[str]:

@@ -104,9 +104,8 @@ def test_a_file_is_written_in_the_format_of_the_original_or_as_asked():
 
 
 def test_a_document_in_the_target_language_is_an_error(client):
-    text = "Das ist ein ganz gewöhnlicher deutscher Satz, der nicht übersetzt werden muss.".encode()
-    for fields in ({"source_lang": "DE"}, {"source_lang": ""}):
-        status = finished(client, send(client, text, **fields).json())
+    for text, source in (("Das ist ein ganz gewöhnlicher Satz.", "DE"), ("das rote Haus", "")):
+        status = finished(client, send(client, text.encode(), source_lang=source).json())
         assert (status["status"], status["error_message"]) == ("error", "Source and target language are equal.")
 
 
