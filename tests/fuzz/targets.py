@@ -125,7 +125,7 @@ def check_file(name: str, data: bytes, exact: bool = False, repeatable: bool = T
 def check_pdf(data: bytes) -> bool:
     """Checks that a PDF file is refused with a sentence, or becomes a page with its words."""
     try:
-        document = read_document("a.pdf", data, "de")
+        document = read_document("a.pdf", data, "de", "html")
     except AttentiveError as error:
         assert error.message.endswith(".")
         return False

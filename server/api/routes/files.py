@@ -37,7 +37,7 @@ class FileParameters(UploadParameters):
         default=None, description="Terms with their translations: the id of a glossary, or pairs as JSON."
     )
     output_format: OptionalText = Field(
-        default=None, description="Format of the translated file: `docx` for a PDF, which is written as HTML otherwise."
+        default=None, description="Format of the translated file: that of the file, or `html` for a PDF."
     )
 
 

@@ -43,8 +43,8 @@ FORMATS = (
     FileFormat(".odt", f"{OPEN_DOCUMENT}.text", "odt"),
     FileFormat(".odp", f"{OPEN_DOCUMENT}.presentation", "odt"),
     FileFormat(".ods", f"{OPEN_DOCUMENT}.spreadsheet", "odt"),
-    FileFormat(".pdf", "text/html", "pdf", written_as=".html"),
-    FileFormat(".pdf", f"{OFFICE}.wordprocessingml.document", "pdf_word", written_as=".docx"),
+    FileFormat(".pdf", "application/pdf", "pdf.as_pdf"),
+    FileFormat(".pdf", "text/html", "pdf.as_html", written_as=".html"),
     FileFormat(".epub", "application/epub+zip", "epub"),
 )
 SUFFIXES = tuple(dict.fromkeys(format.suffix for format in FORMATS))

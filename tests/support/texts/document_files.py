@@ -182,9 +182,9 @@ def pdf(*lines: str, leading: int = 14) -> bytes:
     return f"{body}xref\n0 {size}\n0000000000 65535 f \n{table}{end}".encode()
 
 
-def change(name: str, data: bytes, how=str.upper) -> bytes:
+def change(name: str, data: bytes, how=str.upper, output: str = "") -> bytes:
     """Returns the file with its text changed, as the translator would change it."""
-    document = read_document(name, data, "de")
+    document = read_document(name, data, "de", output)
     passages = [parse_passages(text, document.format) for text in document.texts]
     return document.write(
         ["".join(passage.translated(how(passage.text)).render() for passage in text) for text in passages]

@@ -40,16 +40,16 @@ def test_a_translated_page_is_only_offered_as_a_download(client):
     assert response.headers["x-content-type-options"] == "nosniff"
 
 
-@pytest.mark.parametrize(("output", "written"), [(None, "html"), ("html", "html"), ("docx", "docx")])
+@pytest.mark.parametrize(("output", "written"), [(None, "pdf"), ("html", "html"), ("PDF", "pdf")])
 def test_a_pdf_is_written_as_asked(client, output, written):
     response = fetch(client, send(client, "a.pdf", pdf("Hello world."), **{"output_format": output} if output else {}))
     assert f"a.de.{written}" in response.headers["content-disposition"]
-    assert response.content.startswith(b"PK" if written == "docx" else b"<!DOCTYPE html>")
+    assert response.content.startswith(b"%PDF" if written == "pdf" else b"<!DOCTYPE html>")
 
 
 def test_a_format_that_a_file_cannot_have_is_refused(client):
     answer = send(client, "a.pdf", pdf("Hello world."), output_format="odt")
-    assert (answer.status_code, "html or docx" in answer.json()["error"]) == (400, True)
+    assert (answer.status_code, "pdf or html" in answer.json()["error"]) == (400, True)
 
 
 def test_the_language_is_detected_once_for_the_whole_file(client, engine):

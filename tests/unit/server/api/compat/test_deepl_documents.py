@@ -11,7 +11,8 @@ import pytest
 from server.documents.formats import FORMATS, format_of
 from server.documents.jobs import FileJobs
 from server.documents.store import OwnRecords
-from server.errors import InvalidRequest, NotFound
+from server.errors import NotFound
+from tests.support.texts.document_files import pdf
 
 FIELDS = {"source_lang": "EN", "target_lang": "DE"}
 
@@ -96,11 +97,18 @@ def test_a_file_is_written_in_the_format_of_the_original_or_as_asked():
     for kind in FORMATS:
         written = (kind.written_as or kind.suffix).removeprefix(".")
         assert format_of("a" + kind.suffix.upper(), written) is kind
-        if kind.written_as:
-            with pytest.raises(InvalidRequest, match=written):
-                format_of("a" + kind.suffix, kind.suffix)
-        else:
-            assert format_of("a" + kind.suffix) is format_of("a" + kind.suffix, kind.suffix) is kind
+        if not kind.written_as:
+            assert format_of("a" + kind.suffix) is kind
+
+
+@pytest.mark.parametrize(("fields", "head"), [({}, b"%PDF"), ({"output_format": "HTML"}, b"<!DOCTYPE html>")])
+def test_a_pdf_becomes_a_pdf_or_what_is_asked_for(client, fields, head):
+    accepted = send(client, pdf("Hello world."), name="a.pdf", **fields).json()
+    finished(client, accepted)
+    key = {"document_key": accepted["document_key"]}
+    answer = client.post(f"/v2/document/{accepted['document_id']}/result", data=key)
+    assert f"a.de.{fields.get('output_format', 'pdf').lower()}" in answer.headers["content-disposition"]
+    assert answer.content.startswith(head)
 
 
 def test_a_document_in_the_target_language_is_an_error(client):

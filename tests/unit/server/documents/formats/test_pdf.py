@@ -1,14 +1,16 @@
-"""PDF files with text become a page of HTML with the paragraphs in order."""
+"""PDF files with text become PDF files with the same layout, or a page of HTML with the paragraphs in order."""
 
 from __future__ import annotations
 
 from io import BytesIO
+from itertools import pairwise
 
-import docx
+import pikepdf
 import pytest
-from docx.document import Document as DocxDocument
 
 from server.documents.formats import format_of
+from server.documents.formats.pdf.characters import Box, Font
+from server.documents.formats.pdf.pages import read_pages
 from server.documents.reader_process import read_document
 from server.documents.service import translated_name
 from server.errors import InvalidRequest
@@ -16,9 +18,8 @@ from tests.support.texts.document_files import change, pdf
 
 
 def test_lines_are_joined_to_paragraphs():
-    made = change(
-        "a.pdf", pdf("The title", "", "A paragraph of two li-", "nes with <words>.", "", "42", "", "The end.")
-    ).decode()
+    lines = ("The title", "", "A paragraph of two li-", "nes with <words>.", "", "42", "", "The end.")
+    made = change("a.pdf", pdf(*lines), output="html").decode()
     assert made.startswith('<!DOCTYPE html>\n<html lang="de"><meta charset="utf-8">')
     paragraphs = [line for line in made.splitlines() if line.startswith("<p>")]
     texts = ["THE TITLE", "A PARAGRAPH OF TWO LINES WITH &lt;WORDS&gt;.", "42", "THE END."]
@@ -58,7 +59,7 @@ def row(*cells: str, first: int = 0) -> str:
     ],
 )
 def test_tables_and_lists_do_not_run_together(lines, expected):
-    made = change("a.pdf", pdf(*lines)).decode()
+    made = change("a.pdf", pdf(*lines), output="html").decode()
     assert made.partition("<body>\n")[2].partition("\n</body>")[0].replace("\n", "|") == expected
 
 
@@ -68,59 +69,59 @@ def test_files_without_text_are_rejected(data):
         read_document("a.pdf", data, "de")
 
 
-def word(*lines: str) -> DocxDocument:
-    """Returns the Word file of a .pdf with these lines."""
-    document = read_document("a.pdf", pdf(*lines), "de", "docx")
-    return docx.Document(BytesIO(document.write([text.upper() for text in document.texts])))
+def read_back(made: bytes) -> list[tuple[str, Box, Font]]:
+    """Returns the texts of the first page of a PDF file, with their places and fonts."""
+    return [(piece.text + piece.leader, piece.box, piece.font) for piece in read_pages(made)[0].pieces]
 
 
-def test_a_word_file_has_the_page_and_the_pieces_in_order():
-    made = word(
-        "Text & more",
-        row("Name", "Price"),
-        row("Milk", "2"),
-        row("Red apples", "3"),
-        "",
-        "",
-        "- one",
-        "- two",
-        "",
-        "End",
+def test_a_pdf_has_the_translated_texts_at_their_places():
+    data = pdf(
+        "Text & more", row("Name", "Price"), row("Milk", "2"), row("Red apples", "3"), "", "- one", "", "(red)", "Go"
     )
-    assert [(p.style.name, p.text) for p in made.paragraphs] == [
-        ("Normal", "TEXT & MORE"),
-        ("List Bullet", "ONE"),
-        ("List Bullet", "TWO"),
-        ("Normal", "END"),
-    ]
-    [table] = made.tables
-    assert [[cell.text for cell in line.cells] for line in table.rows] == [
-        ["NAME", "PRICE"],
-        ["MILK", "2"],
-        ["RED APPLES", "3"],
-    ]
-    assert [child.tag.rpartition("}")[2] for child in made.element.body] == ["p", "tbl", "p", "p", "p", "sectPr"]
-    page = made.sections[0]
-    assert (page.page_width.pt, page.page_height.pt) == (612, 792)
-    assert page.left_margin.pt == pytest.approx(72, abs=2) and page.top_margin.pt == pytest.approx(64, abs=3)
-    assert table.columns[0].width.pt == pytest.approx(150, abs=2)
+    data = data.replace(b"((red)) Tj", b"1 0 0 rg    ")
+    before, made = read_back(data), read_back(change("a.pdf", data, str.swapcase, "pdf"))
+    assert [text for text, *_ in made] == [text.swapcase() for text, *_ in before]
+    for (_, box, font), (_, old_box, old_font) in zip(made, before, strict=True):
+        assert (box[0], box[3]) == pytest.approx((old_box[0], old_box[3]), abs=3)
+        assert font.color == old_font.color
+        assert font.size == pytest.approx(old_font.size, abs=3)
+    assert {font.color for *_, font in made} == {"#000000", "#ff0000"}
 
 
-def test_larger_letters_are_headings_and_indented_lines_stay_indented():
-    made = word(
-        ") Tj /F1 24 Tf (Title", "", "", ") Tj /F1 12 Tf (The text of a paragraph.", "", ") Tj 36 0 Td (More text."
-    )
-    title, text, indented = made.paragraphs
-    assert (title.style.name, title.runs[0].font.size.pt, text.style.font.size.pt) == ("Heading 1", 24, 12)
-    assert indented.paragraph_format.left_indent.pt == pytest.approx(36, abs=1)
-    assert indented.paragraph_format.space_before.pt > 14
+def test_long_translations_are_written_smaller():
+    lines = ("Some lines of a paragraph", "that goes on, and", "", "another paragraph.", "", "The end of it.")
+    made = read_back(change("a.pdf", pdf(*lines), lambda text: 6 * text, "pdf"))
+    assert [sum(text.count(word) for text, *_ in made) for word in ("paragraph", "The end")] == [12, 6]
+    assert all(above[1][1] > below[1][3] for above, below in pairwise(made))
+    assert made[0][2].size < 12
 
 
-@pytest.mark.parametrize("data", [b"", pdf("42")], ids=["empty", "numbers"])
-def test_a_word_file_needs_text(data):
-    with pytest.raises(InvalidRequest):
-        read_document("a.pdf", data, "de", "docx")
+def test_drawings_and_the_rotation_are_kept_and_text_within_drawings_is_translated():
+    with pikepdf.open(BytesIO(pdf("Hello world."))) as file:
+        page, name = file.pages[0], pikepdf.Name
+        form = {"/Subtype": name.Form, "/BBox": page.MediaBox, "/Resources": page.Resources}
+        text = b"BT /F1 12 Tf 72 600 Td (A drawing) Tj ET 0 0 9 9 re f"
+        page.contents_add(f"{page.add_resource(file.make_stream(text, form), name.XObject)} Do".encode())
+        page.rotate(90, relative=False)
+        page.MediaBox = [10, 20, 612, 792]
+        file.save(saved := BytesIO())
+    made = change("a.pdf", saved.getvalue(), output="pdf")
+    assert {text: round(box[0] / 10) for text, box, _ in read_back(made)} == {"HELLO WORLD.": 7, "A DRAWING": 7}
+    with pikepdf.open(BytesIO(made)) as file:
+        assert file.pages[0].rotation == 90
+        assert any(b"0 0 9 9 re" in form.read_bytes() for form in file.pages[0].Resources.XObject.values())
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("Contents ......... 12", "CONTENTS.........12"), ("And so on...", "ANDSOON..."), (". " * 40_000 + "x", "")],
+)
+def test_dots_before_the_number_of_a_page_are_not_translated(text, expected):
+    document = read_document("a.pdf", pdf("Hello", "", text), "de", "html")
+    assert all("....." not in each for each in document.texts)
+    assert expected in document.write([each.upper() for each in document.texts]).decode().replace(" ", "")
 
 
 def test_the_name_says_what_the_file_is():
-    assert translated_name("paper.pdf", "de", format_of("paper.pdf").written_as) == "paper.de.html"
+    for output, name in (("", "paper.de.pdf"), ("html", "paper.de.html")):
+        assert translated_name("paper.pdf", "de", format_of("paper.pdf", output).written_as) == name

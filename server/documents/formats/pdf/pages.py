@@ -1,0 +1,59 @@
+"""Reads the pages of a PDF file with text. The order is that of the file, which is the reading order in files of word
+processors."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Sequence
+
+import pypdfium2
+
+from server.documents.document import Document, has_words
+from server.documents.formats.pdf.characters import lines
+from server.documents.formats.pdf.paragraphs import Page, pieces_of
+from server.errors import InvalidRequest, PayloadTooLarge
+from server.text.markup.passages import escape
+
+PAGES_LIMIT = 2_000
+
+
+def document_of(data: bytes, write_pages: Callable[[Sequence[Page]], bytes]) -> Document:
+    """Reads a PDF file whose translation `write_pages` writes, with the translated texts in the pages. Raises
+    InvalidRequest, also for a file without text, or PayloadTooLarge."""
+    pages = read_pages(data)
+    pieces = [piece for page in pages for piece in page.pieces if has_words(piece.text)]
+    if not pieces:
+        raise InvalidRequest("The file contains no text, only pictures; recognize its text first.")
+
+    def write(translations: Sequence[str]) -> bytes:
+        for piece, translated in zip(pieces, translations, strict=True):
+            piece.text = html.unescape(translated)
+        return write_pages(pages)
+
+    return Document(tuple(escape(piece.text) for piece in pieces), "html", write)
+
+
+def read_pages(data: bytes) -> list[Page]:
+    """Reads the pages of a PDF file. Raises InvalidRequest or PayloadTooLarge."""
+    try:
+        pdf = pypdfium2.PdfDocument(data)
+    except pypdfium2.PdfiumError as error:
+        raise InvalidRequest("The file is encrypted, damaged, or not a PDF file.") from error
+    try:
+        if len(pdf) > PAGES_LIMIT:
+            raise PayloadTooLarge(f"The file has more than {PAGES_LIMIT:,} pages; split it.")
+        return [page_of(pdf, number) for number in range(len(pdf))]
+    except pypdfium2.PdfiumError as error:
+        raise InvalidRequest("The file is damaged: a page cannot be read.") from error
+    finally:
+        pdf.close()
+
+
+def page_of(pdf: pypdfium2.PdfDocument, number: int) -> Page:
+    """Reads a page."""
+    page = pdf[number]
+    text_page = page.get_textpage()
+    read = Page(page.get_bbox(), list(pieces_of(lines(text_page))))
+    text_page.close()
+    page.close()
+    return read
