@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from model.checkpoint import load_model
 from model.layers import EncoderLayer
 from model.model_folder import read_folder
+from model.module_outputs import Passed, recorded
 from model.transformer import Transformer
 
 FOLDS = 4
@@ -39,19 +40,11 @@ def study(folder: str, ids: list[int], order: list[int], samples: Samples) -> di
     return {"layers": layers, "order": order_study, "position_fit": fit if samples else None}
 
 
-def encode(model: Transformer, sentences: list[list[int]]) -> tuple[Tensor, dict[nn.Module, tuple[Tensor, Tensor]]]:
+def encode(model: Transformer, sentences: list[list[int]]) -> tuple[Tensor, Passed]:
     """Returns the output of the encoder, (B, S, d_model), and what its modules read and returned, (B, S, ...)."""
-    passed = {}
-
-    def keep(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
-        passed[module] = inputs[0], output
-
-    hooks = [module.register_forward_hook(keep) for module in model.encoder.modules()]
     source = nn.utils.rnn.pad_sequence([torch.tensor(ids) for ids in sentences], batch_first=True, padding_value=-1)
-    memory = model.encode(source.clamp(min=0), source >= 0)
-    for hook in hooks:
-        hook.remove()
-    return memory, passed
+    with recorded(model.encoder.modules()) as passed:
+        return model.encode(source.clamp(min=0), source >= 0), passed
 
 
 def layer_numbers(model: Transformer, ids: list[int]) -> list[dict[str, list[float]]]:

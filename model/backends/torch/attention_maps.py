@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import cast
 
 import torch
@@ -12,6 +11,7 @@ from model.analysis.types import CANDIDATES, AttentionMaps, Head, HeadVectors, c
 from model.attention import MultiHeadAttention
 from model.backends.torch.inputs import head_gates, pad_ids, to_array
 from model.layers import DecoderLayer
+from model.module_outputs import recorded
 from model.transformer import Transformer
 
 
@@ -38,8 +38,13 @@ def attention_maps(
     if transformer.training:  # eval() visits every module
         transformer.eval()
     gates = head_gates(transformer, [tuple(masked_heads)]) if masked_heads else None
-    with _recorded(transformer, vectors_of) as seen, _recorded_gates(transformer) as gates_of_layers:
+    attention = None if vectors_of is None else _attention(transformer, vectors_of)
+    projections = [] if attention is None else [attention.query, attention.key, attention.value]
+    recurrences = [cast(DecoderLayer, block).recurrence for block in transformer.decoder]
+    forget = [recurrence.forget for recurrence in recurrences if recurrence is not None]
+    with recorded([*projections, *forget]) as passed:
         logits, weights = transformer.forward_with_weights(ids, mask, inputs, gates)
+    forget_gates = [torch.sigmoid(passed[gate][1][0].float()).mean(dim=-1) for gate in forget]  # (T,) each
     scores = torch.log_softmax(logits[0].float(), dim=-1)  # (T, V)
     written = torch.tensor([*target, config.eos_id], device=parameter.device)
     best, best_ids = scores.topk(min(CANDIDATES, scores.shape[-1]), dim=-1)  # (T, C)
@@ -50,47 +55,13 @@ def attention_maps(
         token_scores=to_array(scores.gather(1, written[:, None])[:, 0]),
         candidate_ids=best_ids.cpu().numpy(),
         candidate_scores=to_array(best),
-        vectors=None if vectors_of is None else _vectors(transformer, vectors_of, seen),
-        forget_gates=to_array(torch.stack(gates_of_layers)) if gates_of_layers else None,
+        vectors=(
+            None
+            if attention is None or vectors_of is None
+            else HeadVectors(*(to_array(attention.split(passed[part][1])[0, vectors_of[2]]) for part in projections))
+        ),
+        forget_gates=to_array(torch.stack(forget_gates)) if forget_gates else None,
     )
-
-
-@contextmanager
-def _recorded(transformer: Transformer, head: Head | None) -> Iterator[dict[str, torch.Tensor]]:
-    """Records the outputs (1, T, d_model) of the projections of one head's layer while the block runs."""
-    seen: dict[str, torch.Tensor] = {}
-    if head is None:
-        yield seen
-        return
-    attention = _attention(transformer, head)
-    hooks = [
-        getattr(attention, name).register_forward_hook(lambda _, __, output, name=name: seen.update({name: output}))
-        for name in ("query", "key", "value")
-    ]
-    try:
-        yield seen
-    finally:
-        for hook in hooks:
-            hook.remove()
-
-
-@contextmanager
-def _recorded_gates(transformer: Transformer) -> Iterator[list[torch.Tensor]]:
-    """Records the mean of the forget gates (T,) of each layer with a recurrence while the block runs."""
-    seen: list[torch.Tensor] = []
-    recurrences = [cast(DecoderLayer, block).recurrence for block in transformer.decoder]
-    hooks = [
-        recurrence.forget.register_forward_hook(
-            lambda _, __, output: seen.append(torch.sigmoid(output[0].float()).mean(dim=-1))
-        )
-        for recurrence in recurrences
-        if recurrence is not None
-    ]
-    try:
-        yield seen
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 def _attention(transformer: Transformer, head: Head) -> MultiHeadAttention:
@@ -98,10 +69,3 @@ def _attention(transformer: Transformer, head: Head) -> MultiHeadAttention:
     kind, layer, _ = head
     block = (transformer.encoder if kind == "encoder" else transformer.decoder)[layer]
     return cast(MultiHeadAttention, block.cross_attention if kind == "cross" else block.self_attention)
-
-
-def _vectors(transformer: Transformer, head: Head, seen: dict[str, torch.Tensor]) -> HeadVectors:
-    _, _, number = head
-    split = _attention(transformer, head).split
-    query, key, value = (split(seen[name]) for name in ("query", "key", "value"))  # (1, H, T, D)
-    return HeadVectors(to_array(query[0, number]), to_array(key[0, number]), to_array(value[0, number]))

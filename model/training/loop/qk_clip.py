@@ -7,13 +7,12 @@ position and passes no gradient. B batch, S source length, T target length, H he
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from model.attention import MultiHeadAttention
+from model.module_outputs import recorded
 from model.training.data.batches import Batch
 from model.training.loop.hardware import without_compilation
 from model.transformer import Transformer
@@ -55,31 +54,15 @@ class QKClip:
         """
         source, target = batch.source[:_SENTENCES], batch.target[:_SENTENCES, :-1]
         source_mask, target_mask = source != self._model.config.pad_id, target != self._model.config.pad_id
-        with without_compilation(), self._record_projections() as heads:
+        projections = [part for attention in self._attentions.values() for part in (attention.query, attention.key)]
+        with without_compilation(), recorded(projections) as passed:
             self._model.decode(self._model.encode(source, source_mask), source_mask, target)
         largest: dict[str, Tensor] = {}
-        for name in self._attentions:
+        for name, attention in self._attentions.items():
             queries = source_mask if name.startswith("encoder.") else target_mask
             keys = queries if name.endswith(".self_attention") else source_mask
-            query = self._attentions[name].split(heads[f"{name}.query"] * queries[..., None])  # (B, H, T, D)
-            key = self._attentions[name].split(heads[f"{name}.key"] * keys[..., None])  # (B, H, S, D)
+            query = attention.split(passed[attention.query][1] * queries[..., None])  # (B, H, T, D)
+            key = attention.split(passed[attention.key][1] * keys[..., None])  # (B, H, S, D)
             logits = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])  # 0 if either position is padding
             largest[name] = logits.abs().amax((0, 2, 3)).float()
         return largest
-
-    @contextmanager
-    def _record_projections(self) -> Iterator[dict[str, Tensor]]:
-        """Yields a dictionary that collects the outputs of the query and key projections within the context, by module name."""
-        outputs: dict[str, Tensor] = {}
-
-        def record(name: str, projection: nn.Linear) -> None:
-            def hook(module: nn.Module, inputs: object, output: Tensor) -> None:
-                outputs[name] = output
-
-            stack.callback(projection.register_forward_hook(hook).remove)
-
-        with ExitStack() as stack:
-            for name, attention in self._attentions.items():
-                record(f"{name}.query", attention.query)
-                record(f"{name}.key", attention.key)
-            yield outputs
