@@ -2,76 +2,57 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from safetensors import SafetensorError, deserialize, safe_open
 
 from model.backends.cpu.bindings import Float32
 from model.config import ModelConfig
 from model.model_folder import FolderError
 
-_MAX_HEADER_BYTES = 10_000_000
-_WIDTHS = {"F32": 4, "F16": 2, "BF16": 2}
-
 
 class SafetensorFiles(Mapping[str, Float32]):
-    """Tensors by name, read and converted to float32 on access, so that only one is in memory at a time.
-
-    Raises FolderError for an invalid header, and on access for numbers that are not finite. The format: 8 bytes
-    little-endian header size, the JSON header {name: {dtype, shape, data_offsets}}, the data
-    (github.com/huggingface/safetensors).
-    """
+    """Tensors by name, read and converted to float32 on access, so that only one is in memory at a time, besides the
+    bfloat16 files, which NumPy cannot read. Raises FolderError for a damaged file, and on access for numbers that are not
+    finite."""
 
     def __init__(self, files: list[Path]) -> None:
-        self._entries: dict[str, tuple[Path, int, str, tuple[int, ...]]] = {}
+        self._files: dict[str, tuple[Path, Any]] = {}
+        self._bfloat16: dict[str, bytes] = {}
         for file in files:
-            self._read_header(file)
+            try:
+                opened = safe_open(file, framework="numpy")
+            except (SafetensorError, OSError) as error:
+                raise FolderError(f"{file.name} is not a readable safetensors file: {error}.") from None
+            self._files |= dict.fromkeys(opened.keys(), (file, opened))  # type: ignore[no-untyped-call]
 
     def __getitem__(self, name: str) -> Float32:
-        if name not in self._entries:
+        if name not in self._files:
             raise FolderError(f"The weights lack the tensor {name}.")
-        file, offset, kind, shape = self._entries[name]
-        array = _read(file, offset, kind, math.prod(shape))
+        file, opened = self._files[name]
+        stored = opened.get_slice(name)
+        match stored.get_dtype():
+            case "F32" | "F16":
+                array: Float32 = opened.get_tensor(name).astype(np.float32, copy=False)
+            case "BF16":
+                if name not in self._bfloat16:
+                    tensors: Any = deserialize(file.read_bytes())  # type: ignore[no-untyped-call]
+                    self._bfloat16 |= {key: tensor["data"] for key, tensor in tensors}
+                halves = np.frombuffer(self._bfloat16[name], dtype="<u2").astype(np.uint32)
+                array = (halves << 16).view(np.float32).reshape(stored.get_shape())
+            case kind:
+                raise FolderError(f"{file.name}: {name} has the type {kind}, which is not a floating point type.")
         check_finite(file.name, name, array)
-        return array.reshape(shape)
+        return array
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._entries)
+        return iter(self._files)
 
     def __len__(self) -> int:
-        return len(self._entries)
-
-    def _read_header(self, file: Path) -> None:
-        try:
-            with file.open("rb") as stream:
-                length = int.from_bytes(stream.read(8), "little")
-                if not 2 <= length <= _MAX_HEADER_BYTES:
-                    raise FolderError(f"{file.name} is not a safetensors file: its header has {length} bytes.")
-                header = json.loads(stream.read(length))
-            size = file.stat().st_size - 8 - length
-            for name, entry in header.items():
-                if name != "__metadata__":
-                    kind, shape, begin = _checked(file, name, entry, size)
-                    self._entries[name] = (file, 8 + length + begin, kind, shape)
-        except OSError as error:
-            raise FolderError(f"{file.name} cannot be read: {error.strerror}.") from None
-        except (ValueError, AttributeError, KeyError, TypeError) as error:
-            if isinstance(error, FolderError):
-                raise
-            raise FolderError(f"{file.name} is not a safetensors file.") from None
-
-
-def _read(file: Path, offset: int, kind: str, count: int) -> Float32:
-    """Reads numbers of a file as float32."""
-    if kind == "BF16":
-        halves = np.fromfile(file, dtype="<u2", count=count, offset=offset)
-        return (halves.astype(np.uint32) << 16).view(np.float32)
-    stored = np.fromfile(file, dtype="<f4" if kind == "F32" else "<f2", count=count, offset=offset)
-    return stored.astype(np.float32, copy=False)
+        return len(self._files)
 
 
 def check_finite(file: str, name: str, array: Float32) -> None:
@@ -80,16 +61,6 @@ def check_finite(file: str, name: str, array: Float32) -> None:
         total = np.add.reduce(array, axis=None)  # four times as fast as testing every number, and needs no memory
     if not np.isfinite(total) and not np.isfinite(array).all():
         raise FolderError(f"{file}: {name} has numbers that are not finite.")
-
-
-def _checked(file: Path, name: str, entry: Any, size: int) -> tuple[str, tuple[int, ...], int]:
-    kind, shape = entry["dtype"], tuple(int(length) for length in entry["shape"])
-    begin, end = (int(offset) for offset in entry["data_offsets"])
-    if kind not in _WIDTHS:
-        raise FolderError(f"{file.name}: {name} has the type {kind}, which is not a floating point type.")
-    if min(shape, default=0) < 0 or not 0 <= begin <= end <= size or end - begin != math.prod(shape) * _WIDTHS[kind]:
-        raise FolderError(f"{file.name}: {name} does not fit its place in the file.")
-    return kind, shape, begin
 
 
 def position_table(config: ModelConfig, tensors: Mapping[str, Float32]) -> Float32:
