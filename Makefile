@@ -19,6 +19,11 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3.14 pyth
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install -c constraints.txt $(PIP_ARGS)
 
+# Without a network pip says that there is no such version, or that the pinned versions are in conflict.
+FETCHED = 2>$(VENV)/pip.log || { if grep -q "from versions: none\|ResolutionImpossible" $(VENV)/pip.log; then \
+	echo "The packages cannot be fetched: the network or the package index cannot be reached, or it lacks a pinned version for this Python; see PIP_ARGS." >&2; \
+	else cat $(VENV)/pip.log >&2; fi; exit 1; }
+
 .PHONY: serve test test-unit numeric sanitize conformance check audit lock coverage fuzz install install-dev clean
 .DEFAULT_GOAL := serve
 
@@ -101,24 +106,24 @@ install: $(VENV)/installed
 install-dev: $(VENV)/installed-dev
 
 $(VENV)/python-ready:
-	@test -n "$(PYTHON)" || { echo "Attentive needs Python 3.11 or newer; set PYTHON=/path/to/python3." >&2; exit 1; }
+	@$(or $(PYTHON),false) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { echo "Attentive needs Python 3.11 or newer; set PYTHON=/path/to/python3." >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	touch $@
 
 # torch first: it is the largest package, and the only one that may come from another index.
 $(VENV)/torch: $(VENV)/python-ready constraints.txt
 	@echo "Installing PyTorch into $(VENV) (once) ..."
-	$(PIP) $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) torch
+	@$(PIP) $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) torch $(FETCHED)
 	touch $@
 
 $(VENV)/installed: $(VENV)/torch pyproject.toml constraints.txt
 	@echo "Installing Attentive into $(VENV) ..."
-	$(PIP) --editable .
+	@$(PIP) --editable . $(FETCHED)
 	touch $@
 
 $(VENV)/installed-dev: $(VENV)/installed
 	@echo "Installing the development tools into $(VENV) ..."
-	$(PIP) --editable ".[dev]"
+	@$(PIP) --editable ".[dev]" $(FETCHED)
 	touch $@
 
 clean:

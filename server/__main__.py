@@ -9,6 +9,7 @@ import sys
 import textwrap
 from collections.abc import Iterator, Sequence
 from importlib import import_module
+from itertools import takewhile
 
 from server.errors import AttentiveError, ClientError, SettingsError
 from server.process import single_blas_thread
@@ -51,9 +52,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with single_blas_thread():
             parser = make_parser(words[0] if words else "")
-        arguments, unknown = parser.parse_known_args(words)
-        if unknown:
-            parser.error(unrecognized(unknown, parser))
+        check_flags(words, parser)
+        arguments = parser.parse_args(words)
         status: int = arguments.run(arguments)
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -78,11 +78,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     return status
 
 
-def unrecognized(words: Sequence[str], parser: argparse.ArgumentParser) -> str:
-    """Returns the message about arguments that no command has, with the most similar flag."""
-    wrong = words[0].partition("=")[0]
-    near = difflib.get_close_matches(wrong, flags(parser), n=1) if wrong.startswith("-") else []
-    return f"unrecognized arguments: {' '.join(words)}" + (f"; did you mean {near[0]}?" if near else "")
+def check_flags(words: Sequence[str], parser: argparse.ArgumentParser) -> None:
+    """Ends with the message about a flag that no command has, and the most similar one. argparse would first ask for a flag
+    that is missing instead of it."""
+    known = list(flags(parser))
+    for word in takewhile("--".__ne__, words):
+        wrong = word.partition("=")[0]
+        if wrong.startswith("--") and " " not in wrong and not any(flag.startswith(wrong) for flag in known):
+            near = difflib.get_close_matches(wrong, known, n=1)
+            parser.error(f"unrecognized arguments: {word}" + (f"; did you mean {near[0]}?" if near else ""))
 
 
 def flags(parser: argparse.ArgumentParser) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""`attentive translate`: translates a file or standard input line by line, without a server."""
+"""`attentive translate`: translates a document, or a text file or standard input line by line, without a server."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import dataclasses
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from tqdm import tqdm
 
@@ -15,25 +16,35 @@ from server.cli.local_services import FLAGS, local_services, local_settings, run
 from server.cli.terminal import add_direction
 from server.cli.text_streams import open_text, read_ahead, utf8_lines
 from server.config import Settings, add_flags
+from server.documents.formats import FORMATS, SUFFIXES, format_of
 from server.errors import InvalidRequest
 from server.services import Services, default_options
 from server.translation.catalog import AUTO
 from server.translation.types import Translation, TranslationRequest
 
 NAME = "translate"
-HELP = "Translate a file or standard input line by line, without a server."
+HELP = "Translate a document, or a text file or standard input line by line, without a server."
 LINES_AT_ONCE = 256
+DOCUMENTS = tuple(suffix for suffix in SUFFIXES if suffix != ".txt")
+NO_LINES = {each.suffix for each in FORMATS if each.written_as or not each.media_type.startswith("text/")}
+"""Suffixes of files that consist of more than lines of text."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "file", nargs="?", default="-", help="UTF-8 text file to translate. - is standard input. [default: -]"
+        "file",
+        nargs="?",
+        default="-",
+        help=f"File to translate: a document ({', '.join(DOCUMENTS)}), or UTF-8 text, line by line. - is standard input. "
+        "[default: -]",
     )
     add_direction(parser, "Language of the text, or auto to detect it.")
     parser.add_argument(
         "--output", "-o", default="-", metavar="FILE", help="File to write. - is standard output. [default: -]"
     )
-    parser.add_argument("--html", action="store_true", help="Treat the lines as HTML and keep their tags.")
+    parser.add_argument(
+        "--html", action="store_true", help="Translate any file line by line, as HTML whose tags are kept."
+    )
     parser.add_argument(
         "--on-flag",
         choices=("mark", "retry", "source"),
@@ -44,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-progress", action="store_true", help="Hide the progress bar, which is shown on a terminal only."
     )
-    add_flags(parser, FLAGS)
+    add_flags(parser, (*FLAGS, "file_characters"))
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -56,16 +67,29 @@ def run(arguments: argparse.Namespace) -> int:
         catalog.route(arguments.source, arguments.target)
     if "-" not in (arguments.file, arguments.output) and is_same_file(arguments.file, arguments.output):
         raise InvalidRequest("--output must not be the file that is read.")
-    with open_text(arguments.file, "r") as lines, open_text(arguments.output, "w") as output:
-        shown = sys.stderr.isatty() and not arguments.no_progress
-        with tqdm(total=count(arguments.file), unit=" lines", disable=not shown, dynamic_ncols=True) as bar:
+    suffix = Path(arguments.output).suffix.lower()
+    if is_document := arguments.file.lower().endswith(DOCUMENTS) and not arguments.html:
+        format_of(arguments.file, suffix, "the suffix of --output")
+    elif suffix in NO_LINES:
+        raise InvalidRequest(f"Lines of text are not written as a {suffix} file; end the name of --output with .txt.")
+    request = request_template(arguments, settings)
+    hidden = arguments.no_progress or None  # None shows the bar on a terminal
+    if is_document:
+        with tqdm(unit=" characters", disable=hidden, dynamic_ncols=True) as bar:
+            asyncio.run(translate_document(services, arguments.file, arguments.output, request, bar))
+        return 0
+    with (
+        open_text(arguments.file, "r") as lines,
+        open_text(arguments.output, "w") as output,
+        tqdm(total=count(arguments.file), unit=" lines", disable=hidden, dynamic_ncols=True) as bar,
+    ):
 
-            def write(line: str) -> None:
-                output.write(line)
-                output.flush()
-                bar.update()
+        def write(line: str) -> None:
+            output.write(line)
+            output.flush()
+            bar.update()
 
-            asyncio.run(translate(services, utf8_lines(lines), write, request_template(arguments, settings)))
+        asyncio.run(translate(services, utf8_lines(lines), write, request))
     return 0
 
 
@@ -123,3 +147,27 @@ async def translate(
                 await in_progress.put(None)
         except BaseExceptionGroup as errors:
             raise errors.exceptions[0] from None
+
+
+async def translate_document(
+    services: Services, name: str, output: str, request: TranslationRequest, bar: tqdm[Any]
+) -> None:
+    """Translates a document as POST /translate_file does. One that cannot be read leaves the output as it was, and fails
+    before the model is loaded. Raises AttentiveError."""
+    documents = services.documents
+    with open_text(name, "r") as file:
+        content = file.buffer.read()
+    try:
+        document = await documents.receive(content, name, request.target, NAME, Path(output).suffix)
+        bar.reset(document.characters)
+        with open_text(output, "w") as file:
+            async with running(services, detector=request.source.lower() == AUTO):
+                made = await documents.translate(document, request, patient=True, progress=bar.update)
+                stored = (await documents.store.find(made.token)).content
+                content = stored if isinstance(stored, bytes) else await asyncio.to_thread(stored.read_bytes)
+            file.buffer.write(content)
+    finally:
+        await documents.readers.close()
+        await documents.store.close()
+    if made.warning:
+        bar.write(f"attentive: {made.warning}", sys.stderr)

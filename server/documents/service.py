@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import count
 from pathlib import PurePosixPath, PureWindowsPath
@@ -115,9 +115,15 @@ class DocumentTranslator:
         document.permit.release()
 
     async def translate(
-        self, document: ReceivedDocument, request: TranslationRequest, patient: bool = False, copy: bool = True
+        self,
+        document: ReceivedDocument,
+        request: TranslationRequest,
+        patient: bool = False,
+        copy: bool = True,
+        progress: Callable[[int], object] = lambda characters: None,
     ) -> TranslatedDocument:
         """Translates a document with the options of `request`, whose texts are ignored, and keeps the new file in the store.
+        `progress` receives the characters of each batch.
 
         Raises the errors of `Translator.translate`. If the server is overloaded it raises Overloaded, or waits if
         `patient`; after the first batch it always waits. Unless `copy`, a document in the target language is an
@@ -137,6 +143,7 @@ class DocumentTranslator:
                 changed = changed or translated != list(texts)
                 with disk_errors():
                     add_lines(workspace.translations, translated)
+                progress(sum(map(len, texts)))
             await self.run("write", workspace, document.file_format, document.target, caller, document.order)
         token = await self.store.keep(workspace, document.name, document.file_format.media_type, caller, may_wait)
         document.permit.release(succeeded=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import shutil
+import subprocess
 import sys
 import tomllib
 from importlib.metadata import packages_distributions
@@ -83,3 +85,26 @@ PEERS = {"libretranslate", "argostranslate"}
 def test_everything_the_tests_and_benchmarks_import_is_declared() -> None:
     ours = declared(*PROJECT["project"]["optional-dependencies"])
     assert imported_distributions("tests", "benchmarks") - PEERS <= ours
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (None, "Attentive needs Python 3.11 or newer"),
+        ("Could not find a version that satisfies the requirement torch (from versions: none)", "cannot be fetched"),
+        ("ResolutionImpossible: for help visit https://pip.pypa.io", "cannot be fetched"),
+        ("No space left on device", "No space left on device"),
+    ],
+)
+def test_make_says_in_one_line_why_it_cannot_install(tmp_path: Path, error: str | None, said: str) -> None:
+    python = tmp_path / "bin" / "python"
+    python.parent.mkdir()
+    python.write_text(f"#!/bin/sh\necho '{error}' >&2\nexit 1\n")
+    python.chmod(0o755)
+    if error:
+        (tmp_path / "python-ready").touch()
+    command = ["make", "serve", f"PYTHON={python}", f"VENV={tmp_path}"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    lines = done.stderr.splitlines()
+    assert said in lines[0] and lines[1].startswith("make:") and len(lines) == 2

@@ -50,9 +50,9 @@ FORMATS = (
 SUFFIXES = tuple(dict.fromkeys(format.suffix for format in FORMATS))
 
 
-def format_of(name: str, output: str = "") -> FileFormat:
-    """Returns the format of a file by its name and by the suffix of its translation, with or without its dot. The first of a
-    kind of files is its default. Raises InvalidRequest."""
+def format_of(name: str, output: str = "", setting: str = "'output_format'") -> FileFormat:
+    """Returns the format of a file by its name and by the suffix of its translation, with or without its dot, which the caller
+    chose by `setting`. The first of a kind of files is its default. Raises InvalidRequest."""
     read = [format for format in FORMATS if name.lower().endswith(format.suffix)]
     if not read:
         raise InvalidRequest(f"Files of this kind are not read here; send one of {', '.join(SUFFIXES)}.")
@@ -60,6 +60,4 @@ def format_of(name: str, output: str = "") -> FileFormat:
         if not output or (format.written_as or format.suffix) == "." + output.lower().removeprefix("."):
             return format
     written = " or ".join((format.written_as or format.suffix).removeprefix(".") for format in read)
-    raise InvalidRequest(
-        f"A {read[0].suffix} file is translated into {written} here; set 'output_format' to {written}."
-    )
+    raise InvalidRequest(f"A {read[0].suffix} file is translated into {written} here; set {setting} to {written}.")

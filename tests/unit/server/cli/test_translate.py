@@ -5,9 +5,12 @@ from __future__ import annotations
 import argparse
 import asyncio
 import dataclasses
+import io
+import sys
 import threading
 
 import pytest
+from tqdm import tqdm
 
 from server.cli.local_services import local_services
 from server.cli.text_streams import open_text, utf8_lines
@@ -17,6 +20,7 @@ from server.cli.translate import (
     add_arguments,
     request_template,
     translate,
+    translate_document,
 )
 from server.config import Settings
 from server.engine.client.status import WorkerFailure
@@ -25,6 +29,7 @@ from server.errors import InvalidRequest, TranslationFailed
 from server.text.language_id import LanguageDetector
 from server.translation.types import TranslationRequest
 from tests.support.engine.fake_engine import FakeEngine, fake_catalog
+from tests.support.texts.document_files import part, pdf, word_file
 
 REQUEST = TranslationRequest(texts=(), source="en", target="de")
 
@@ -62,7 +67,7 @@ def test_on_flag(value):
 
 def test_a_long_file_is_never_too_much_for_the_queue():
     numbers = range(3 * LINES_AT_ONCE)
-    lines = [f"{chr(ord('a') + i % 26)}{chr(ord('a') + i // 26)} ".ljust(60, "x") + "\n" for i in numbers]
+    lines = [f"{chr(ord('a') + i % 26)}{chr(ord('A') + i // 26)} ".ljust(60, "x") + "\n" for i in numbers]
     settings = Settings(queue_seconds=0.1, queue_tokens=1)
     assert run(FakeEngine(delay=0.01), lines, settings) == [f"{line[-2::-1]}\n" for line in lines]
 
@@ -103,3 +108,24 @@ async def test_a_translation_is_written_before_the_next_line_is_read():
 
     await translate(local_services(Settings(), FakeEngine(), fake_catalog()), typing(), write, REQUEST)
     assert written == ["tsrif\n", "dnoces\n"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "output", "expected"),
+    [
+        ("a.md", b"# One two\n\nThree *four*\n", "b.md", "# owt enO"),
+        ("a.DOCX", word_file(), "b.docx", "eltit ehT"),
+        ("a.pdf", pdf("One two"), "b.html", "owt enO"),
+        ("a.json", b'{"a": "One two"}', "-", '{"a": "owt enO"}'),
+    ],
+)
+def test_a_document_is_translated_whole(tmp_path, capfdbinary, name, content, output, expected):
+    (tmp_path / name).write_bytes(content)
+    written = output if output == "-" else str(tmp_path / output)
+    services = local_services(Settings(), FakeEngine(), fake_catalog())
+    with tqdm(file=io.StringIO()) as bar:
+        asyncio.run(translate_document(services, str(tmp_path / name), written, REQUEST, bar))
+        assert bar.n == bar.total > 0
+    sys.stdout.flush()
+    made = capfdbinary.readouterr().out if output == "-" else (tmp_path / output).read_bytes()
+    assert expected in (part(made, "word/document.xml") if made.startswith(b"PK") else made.decode())

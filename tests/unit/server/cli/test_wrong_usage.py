@@ -25,6 +25,20 @@ GLOSSARY = ["glossary", "create", "Devices", *PAIR, "--data", "data"]
         (["translate", *PAIR], "Standard input is closed; give the name of a file."),
         (["translate", *PAIR, "empty.txt"], "Standard output is closed; give the name of a file."),
         (["translate", *PAIR, "--weights", "empty.txt"], "empty.txt is a file."),
+        (["translate", *PAIR, "absent.docx"], "absent.docx cannot be opened: No such file or directory."),
+        (
+            ["translate", *PAIR, "damaged.docx", "-o", "text.txt"],
+            "A .docx file is translated into docx here; set the suffix",
+        ),
+        (["translate", *PAIR, "damaged.pdf", "-o", "text.odt"], "A .pdf file is translated into pdf or html here"),
+        (["translate", *PAIR, "text.txt", "-o", "new.docx"], "Lines of text are not written as a .docx file"),
+        (["translate", *PAIR, "-o", "new.pdf"], "Lines of text are not written as a .pdf file"),
+        (["translate", *PAIR, "damaged.docx"], "The file is damaged, or its name does not say what it is."),
+        (["translate", *PAIR, "damaged.pdf", "-o", "new.pdf"], "The file is encrypted, damaged"),
+        (
+            ["translate", *PAIR, "text.md", "-o", "new.md", "--file-characters", "4"],
+            "characters are over the limit of 4.",
+        ),
         (["models", "--weights", "absent"], "absent does not exist."),
         (["export", "--to", "huggingface", "absent", "out"], "There is no model 'absent' under "),
         (["calibrate", "", "--pairs", "dev.en-de.tsv"], "There is no model ''; there are "),
@@ -39,14 +53,15 @@ def test_the_sentence_says_what_is_wrong(tiny_weights, tmp_path, monkeypatch, ca
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()
     (tmp_path / "empty.txt").touch()
-    (tmp_path / "text.txt").write_text("Hello")
+    for name in ("text.txt", "text.md", "damaged.docx", "damaged.pdf"):
+        (tmp_path / name).write_text("Hello")
     for closed in ("input", "output"):
         if f"Standard {closed}" in said:
             monkeypatch.setattr(sys, {"input": "stdin", "output": "stdout"}[closed], None)
     assert main(words) == 2
     error = capsys.readouterr().err
     assert said in error and error.count("\n") == 1
-    assert (tmp_path / "text.txt").read_text() == "Hello"
+    assert (tmp_path / "text.txt").read_text() == "Hello" and not list(tmp_path.glob("new.*"))
 
 
 @pytest.mark.parametrize(
@@ -57,6 +72,9 @@ def test_the_sentence_says_what_is_wrong(tiny_weights, tmp_path, monkeypatch, ca
         (["serve", "--queue-tokns=3"], "--queue-tokens"),
         (["models", "--jsno"], "--json"),
         (["keys", "create", "Ann", "--wieght", "2"], "--weight"),
+        (["translate", "--form", "en", "--to", "de"], "--from"),  # not: a flag is missing
+        (["translate", "a.txt", "b.txt", *PAIR, "--theads=3"], "--threads"),
+        (["glossary", "export", "1", *PAIR, "--cvs"], "--csv"),
         (["serve", "--no-such-thing-at-all"], None),
     ],
 )
