@@ -5,35 +5,59 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
 from tests.browser.conftest import SENTENCE, OpenPage, PageLog, translate
 from tests.support.servers.live import LiveServer
 
+PICTURES = {
+    "map": ("png", {"kind": "cross", "layer": "1", "head": "mean", "special": "0"}),
+    "lines": ("pdf", {"kind": "cross", "layer": "1", "head": "0,1,2,3"}),
+    "grid": ("svg", {"kind": "cross", "level": "word"}),
+    "alignment": ("svg", {"query": "1"}),
+    "card": ("png", {"query": "1"}),
+}
+FILES = {"png": b"\x89PNG", "pdf": b"%PDF", "svg": b"<?xml"}
 
-def test_the_card_shows_the_word_and_head_of_the_view(explorer: Any) -> None:
+
+def download(page: Any, view: str, **fields: str) -> tuple[bytes, dict[str, str]]:
+    """Downloads a picture of a view and returns its bytes and the parameters of its request."""
+    page.click("#inside [role=tabpanel]:not([hidden]) button >> text=Download")
+    page.select_option("#picture [name=view]", view)
+    for name, value in fields.items():
+        field = page.locator(f"#picture [name={name}]")
+        field.fill(value) if name in ("title", "dpi") else field.select_option(value)
+    with page.expect_request("**/attention?*view=*") as asked, page.expect_download() as file:
+        page.click("#picture button.primary")
+    return Path(file.value.path()).read_bytes(), dict(parse_qsl(urlsplit(asked.value.url).query))
+
+
+@pytest.mark.parametrize("view", PICTURES)
+def test_every_view_is_downloaded_with_title_theme_resolution_and_heads_that_are_off(explorer: Any, view: str) -> None:
+    format, expected = PICTURES[view]
+    explorer.evaluate("location.hash += '&off=cross.0.1'")
+    explorer.wait_for_selector("#inside:not(.busy) #panel-attention canvas")
     explorer.hover("#output .w >> nth=1")
-    with explorer.expect_request("**/attention?*view=card*") as asked, explorer.expect_download() as file:
-        explorer.click("text=Share card")
-    fields = parse_qs(urlsplit(asked.value.url).query)
-    assert fields["format"] == ["png"] and fields["query"] == ["1"] and "head" not in fields
-    size = struct.unpack(">II", Path(file.value.path()).read_bytes()[16:24])
-    assert size == (1200, 630)
+    chosen = {"title": "My title", "theme": "dark"} | ({"dpi": "72"} if format == "png" else {})
+    content, sent = download(explorer, view, format=format, **chosen)
+    assert content.startswith(FILES[format])
+    wanted = expected | chosen | {"view": view, "format": format, "masked_heads": "cross.0.1"}
+    assert wanted.items() <= sent.items()
+    if format == "svg":
+        assert b">My title<" in content and b"without cross.0.1" in content and b"#191b23" in content
+    if view == "card":
+        assert struct.unpack(">II", content[16:24]) == (900, 473)
 
 
 def test_files_of_a_translation_that_the_server_no_longer_keeps(explorer: Any, page_log: PageLog) -> None:
     forgotten = '{"error": "This translation is no longer kept: the server remembers 1 translation for 1 second."}'
     explorer.route("**/attention?id=*", lambda route: route.fulfill(status=410, body=forgotten))
-    for button, name in (
-        ("#report", "attention.html"),
-        ("text=SVG", "attention.svg"),
-        ("text=Share card", "attentive.png"),
-    ):
-        with explorer.expect_download() as file:
-            explorer.click(button)
-        assert file.value.suggested_filename == name
+    assert download(explorer, "card", format="svg")[0].startswith(b"<?xml")
+    with explorer.expect_download() as file:
+        explorer.click("#report")
+    assert file.value.suggested_filename == "attention.html"
     assert explorer.locator("#error").is_hidden()
     page_log.messages.clear()  # the status 410
 

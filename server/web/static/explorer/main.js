@@ -9,7 +9,7 @@ import { attentionOf, forget, served } from "./results.js";
 import { total, written } from "./search/whynot.js";
 import { $, direction, guard, name, permalink, recalled, remember, showError, state, TABS, unchosen } from "./state.js";
 import { emptyPanels, tab } from "./tabs.js";
-import { clear, highlight, outdated, pointAtSource, show, words } from "./text.js";
+import { clear, highlight, outdated, pointAtSource, show, step, words } from "./text.js";
 
 const LONG = 1500;
 let busy = null,
@@ -320,6 +320,13 @@ function textEvents() {
     "keydown",
     (event) => (event.ctrlKey || event.metaKey) && event.key === "Enter" && guard(translate)(),
   );
+  $("output").addEventListener("keydown", (event) => {
+    const by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+    if (!by) return;
+    event.preventDefault();
+    step(by);
+  });
+  $("output").addEventListener("blur", () => state.items[state.current]?.soft && highlight(state.items[state.current]));
   $("go").addEventListener("click", () => guard(translate)());
 }
 function buttons() {

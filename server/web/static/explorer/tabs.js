@@ -1,15 +1,15 @@
 // The tabs below the translation. Each draws one panel for the current sentence.
 import { el, select } from "../common/dom.js";
-import { ask, download, query } from "../common/server.js";
+import { ask, query } from "../common/server.js";
 import { commandDialog } from "./dialog.js";
 import { change } from "./film/versions.js";
-import { unpack } from "./maps/maps.js";
-import { panel } from "./maps/panel.js";
+import { best, unpack } from "./maps/maps.js";
+import { panel, start } from "./maps/panel.js";
+import { pictureButton } from "./picture.js";
 import { attentionOf, modelOf, served } from "./results.js";
 import { decoding } from "./search/decoding.js";
 import { headsOff } from "./search/heads_off.js";
 import { compare } from "./search/whynot.js";
-import { shareLink } from "./share.js";
 import { $, address, direction, guard, pair, remember, showError, state, TABS } from "./state.js";
 import { highlight } from "./text.js";
 
@@ -56,30 +56,17 @@ function attention(host, item, found) {
   const tools = (view) => {
     if (view.kind === "alignment")
       return [
-        shareLink(item, found, view),
         json({ alignment: found.alignment.method, kind: "cross", level: "word", head: "mean" }),
+        pictureButton(item, found, view),
       ];
     const asked = {
       kind: view.kind,
       level: view.level,
       ...(view.view === "map" ? { layer: view.layer } : {}),
       ...(view.head === "rollout" ? { rollout: true } : view.view === "map" ? { head: view.head } : {}),
+      ...(view.view === "figures" ? { figures: true } : {}),
     };
-    const picture = (format) => {
-      const path = (which) => "/attention?" + query({ ...which, ...asked, special: view.special ? null : 0, format });
-      const fetched = (event) => {
-        event.preventDefault();
-        guard(served)(item, (which) => download(path(which), `attention.${format}`));
-      };
-      return el("a", { href: path(address(item)), class: "note", onclick: fetched }, format.toUpperCase());
-    };
-    return [
-      picture("svg"),
-      picture("png"),
-      picture("pdf"),
-      ...(view.view === "map" ? [shareLink(item, found, view)] : []),
-      json(asked),
-    ];
+    return [json(asked), pictureButton(item, found, view)];
   };
   item.word ??= state.word;
   state.word = null;
@@ -178,6 +165,7 @@ function whynot(host, item, found) {
       { type: "button", class: "quiet", onclick: () => commandDialog("POST", "/score", pair(item, field.value)) },
       "JSON & curl",
     ),
+    pictureButton(item, found, { ...start(), layer: best(found).layer }, (work) => work(pair(item, field.value))),
   );
   host.replaceChildren(
     el("p", {}, "Write the translation that you expected. The model computes the probability of each of its pieces."),

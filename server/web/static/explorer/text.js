@@ -108,11 +108,16 @@ function targetWord(item, node, word, i) {
   const { scores, pieces } = item.find.target;
   if (Math.min(...word.pieces.map((p) => scores[p])) < Math.log(0.25)) node.classList.add("unsure");
   node.title = `${chance(word.pieces.reduce((sum, p) => sum + scores[p], 0))} · ${word.pieces.map((p) => pieces[p]).join(" ")}`;
-  node.tabIndex = 0;
-  node.setAttribute("role", "button");
-  for (const event of ["pointerenter", "focus", "click"])
-    node.addEventListener(event, () => highlight(item, "target", i));
-  for (const event of ["pointerleave", "blur"]) node.addEventListener(event, () => highlight(item));
+  for (const event of ["pointerenter", "click"]) node.addEventListener(event, () => highlight(item, "target", i));
+  node.addEventListener("pointerleave", () => highlight(item));
+}
+/** Marks the word of the translation before or after the one that was marked last; the first of them if none was. */
+export function step(by) {
+  const item = state.items[state.current],
+    words = [...(item?.targets?.keys() || [])];
+  if (!words.length) return;
+  const at = words.indexOf(item.word);
+  highlight(item, "target", words[at < 0 ? 0 : Math.max(0, Math.min(words.length - 1, at + by))]);
 }
 
 /** Marks the words that belong to word `i` of a side, in the texts, and with `linked` also in the panel. */

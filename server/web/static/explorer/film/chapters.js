@@ -88,7 +88,7 @@ function head(found, option, choose) {
   else button.append(paint(pick(found, "cross", option.layer, option.head, "word", false)));
   button.setAttribute(
     "aria-label",
-    option ? `${called(option)}, looks mostly at: ${role(option.figures)}` : "The heads that align best",
+    option ? `${called(option)}, looks mostly at: ${role(option.figures)}` : "All the heads that align best",
   );
   button.title = button.getAttribute("aria-label");
   return button;

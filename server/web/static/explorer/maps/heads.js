@@ -54,7 +54,8 @@ export function thumbnails(host, result, kind, { choose, state = () => ({}), lev
     for (let head = 0; head < heads; head++) {
       const figures = result.figures?.[kind]?.[layer]?.[head],
         { current, pressed } = state(layer, head);
-      const picture = el("canvas", { "aria-hidden": "true" });
+      const picture = el("canvas", { "aria-hidden": "true" }),
+        name = `head ${head}${figures ? " · " + (SHORT[figures.role] || figures.role) : ""}`;
       const button = el(
         "button",
         {
@@ -66,9 +67,9 @@ export function thumbnails(host, result, kind, { choose, state = () => ({}), lev
             : "",
         },
         picture,
-        el("small", {}, `head ${head}${figures ? " · " + (SHORT[figures.role] || figures.role) : ""}`),
+        el("small", {}, name),
       );
-      button.setAttribute("aria-label", `${kind} layer ${layer} head ${head}${figures ? ", " + role(figures) : ""}`);
+      button.setAttribute("aria-label", `${kind}, layer ${layer}, ${name}`);
       if (current) button.setAttribute("aria-current", "true");
       if (pressed !== undefined) button.setAttribute("aria-pressed", pressed);
       jobs.push(() => paint(pick(result, kind, layer, head, level, special), 1, picture));

@@ -126,7 +126,10 @@ export function panel(
       choose: (layer, head) => set({ layer, head, view: "map" }),
       state: (layer, head) => ({ current: layer === state.layer && head === state.head }),
     });
-  } else figures(body, result, state.kind, (layer, head) => set({ layer, head, view: "map" }));
+  } else {
+    body.append(el("div", { class: "row" }, ...tools(state)));
+    figures(body, result, state.kind, (layer, head) => set({ layer, head, view: "map" }));
+  }
 }
 
 /** Says why the model does not have maps of this kind, and shows the forget gates of a recurrence. */

@@ -1,10 +1,13 @@
 // The decoding of a sentence: the tree of beams and the candidates of every step.
-import { chance, el, svg } from "../../common/dom.js";
+import { chance, el, observe, svg } from "../../common/dom.js";
+import { save } from "../../common/server.js";
 
 const STEP = 104,
-  ROW = 38;
+  ROW = 38,
+  NODE = 88,
+  EDGE = 8;
 
-/** Returns the nodes of the search: {step, row, parent, piece, total, pieces, dead, win, finished}. */
+/** Returns the nodes of the search, first the start: {step, row, parent, piece, total, pieces, dead, win, finished}. */
 function nodes(trace) {
   const all = [],
     layers = [[{ step: -1, row: 0, parent: null, piece: "start", total: 0, pieces: [] }]];
@@ -43,50 +46,57 @@ function nodes(trace) {
   for (const end of [...ends, ...layers[layers.length - 1]])
     for (let node = end; node; node = node.parent) alive.add(node);
   for (const node of all) node.dead = !alive.has(node);
-  return { all, layers };
+  return all;
 }
 
-/** Draws the tree. `choose(node)` is called with the selected node. */
-function tree(trace, choose) {
-  const { all, layers } = nodes(trace);
-  const rows = Math.max(...all.map((node) => node.row)) + 1;
-  const x = (node) => 8 + (node.step + 1) * STEP,
-    y = (node) => 8 + node.row * ROW;
-  const drawing = svg("svg", {
-    width: (trace.steps.length + 1) * STEP + 16,
-    height: rows * ROW + 16,
-    role: "group",
-    "aria-label": "Beam tree",
-  });
+/** Places the nodes in as many bands as the width in pixels needs: a band begins with the step that the one above it ends with.
+ * Returns {band(node), place(node, band), width, height}. */
+function layout(all, width) {
+  const steps = Math.max(1, Math.floor((width - 2 * EDGE - NODE) / STEP)), // of a band, beside the one that is repeated
+    band = (node) => Math.max(0, Math.floor(node.step / steps)),
+    rows = [];
   for (const node of all)
-    if (node.parent) {
-      const [a, b, c, d] = [x(node.parent) + 88, y(node.parent) + 14, x(node), y(node) + 14];
-      drawing.append(
-        svg("path", {
-          class: "edge" + (node.win ? " win" : ""),
-          d: `M${a} ${b}C${a + 10} ${b} ${c - 10} ${d} ${c} ${d}`,
-        }),
-      );
-    }
+    for (const each of [node, node.parent || node]) rows[band(node)] = Math.max(rows[band(node)] || 0, each.row + 1);
+  const tops = [EDGE];
+  for (const count of rows) tops.push(tops[tops.length - 1] + count * ROW + EDGE);
+  const place = (node, at) => [EDGE + (node.step + 1 - at * steps) * STEP, tops[at] + node.row * ROW];
+  const last = Math.max(...all.map((node) => place(node, band(node))[0]));
+  return { band, place, width: last + NODE + EDGE, height: tops[rows.length] };
+}
+/** Draws the tree. `choose(node)` is called with the selected node. */
+function tree(all, room, choose) {
+  const { band, place, width, height } = layout(all, room);
+  const drawing = svg("svg", { width, height, role: "group", "aria-label": "Beam tree" });
+  const box = (node, at, kind, attributes) =>
+    svg(
+      "g",
+      {
+        class: `node${node.win ? " win" : ""}${node.dead ? " dead" : ""}${kind}`,
+        transform: `translate(${place(node, at).join(" ")})`,
+        ...attributes,
+      },
+      svg("rect", { width: NODE, height: 28, rx: 7 }),
+      svg("text", { x: 8, y: 18 }, shown(node)),
+    );
   const pick = (group, node) => {
     drawing.querySelectorAll(".at").forEach((other) => other.classList.remove("at"));
     group.classList.add("at");
     choose(node);
   };
+  const repeated = new Set();
+  for (const node of all.filter(({ parent }) => parent)) {
+    const at = band(node),
+      [a, b] = place(node.parent, at),
+      [c, d] = place(node, at);
+    if (band(node.parent) !== at) repeated.add(node.parent);
+    const path = `M${a + NODE} ${b + 14}C${a + NODE + 10} ${b + 14} ${c - 10} ${d + 14} ${c} ${d + 14}`;
+    drawing.append(svg("path", { class: "edge" + (node.win ? " win" : ""), d: path }));
+  }
+  for (const node of repeated) drawing.append(box(node, band(node) + 1, " repeated", { "aria-hidden": "true" }));
   for (const node of all) {
-    const text = node.piece.length > 10 ? node.piece.slice(0, 9) + "…" : node.piece;
-    const group = svg(
-      "g",
-      {
-        class: `node${node.win ? " win" : ""}${node.dead ? " dead" : ""}`,
-        tabindex: "0",
-        role: "button",
-        transform: `translate(${x(node)} ${y(node)})`,
-        "aria-label": `step ${node.step + 1}: ${node.piece}, ${node.dead ? "died here or later" : node.win ? "in the winner" : "alive"}`,
-      },
-      svg("rect", { width: 88, height: 28, rx: 7 }),
-      svg("text", { x: 8, y: 18 }, (node.dead ? "✕ " : "") + text),
-    );
+    const fate = node.dead ? "died here or later" : node.win ? "in the winner" : "alive",
+      name = `${shown(node)} · step ${node.step + 1}: ${node.piece}, ${fate}`;
+    const group = box(node, band(node), "", { tabindex: "0", role: "button", "aria-label": name });
     group.append(svg("title", {}, `${node.pieces.join(" ")}  ${node.total.toFixed(2)}`));
     group.addEventListener("click", () => pick(group, node));
     group.addEventListener(
@@ -95,7 +105,29 @@ function tree(trace, choose) {
     );
     drawing.append(group);
   }
-  return { drawing, first: layers[0][0] };
+  return drawing;
+}
+const shown = (node) => fitting((node.dead ? "✕ " : "") + node.piece);
+const pen = document.createElement("canvas").getContext("2d");
+/** Returns a text that fits into a node. */
+function fitting(text) {
+  pen.font = "13px system-ui, sans-serif";
+  const characters = [...text];
+  while (characters.length > 1 && pen.measureText(characters.join("")).width > NODE - 2 * EDGE)
+    characters.splice(-2, 2, "…");
+  return characters.join("");
+}
+/** Saves a drawing of the page as an SVG with its colours. */
+function saveDrawing(drawing, file) {
+  const copy = drawing.cloneNode(true),
+    all = [...copy.querySelectorAll("*")];
+  drawing.querySelectorAll("*").forEach((node, i) => {
+    const style = getComputedStyle(node);
+    for (const name of ["fill", "stroke", "stroke-width", "stroke-dasharray", "font-size", "font-family"])
+      all[i].setAttribute(name, style.getPropertyValue(name));
+  });
+  copy.style.background = getComputedStyle(drawing.parentElement).backgroundColor;
+  save(new Blob([new XMLSerializer().serializeToString(copy)], { type: "image/svg+xml" }), file);
 }
 
 export const bars = (candidates, picked) =>
@@ -141,7 +173,12 @@ export function decoding(host, trace, watch) {
       row ? bars(row, picked) : el("p", {}, node.finished ? "The sentence ended here." : "The search had ended."),
     );
   }
-  const { drawing, first } = tree(trace, candidates);
+  const found = nodes(trace),
+    card = el("div", { class: "card tree" });
+  const draw = () => {
+    const room = card.clientWidth - 2 * Number.parseFloat(getComputedStyle(card).paddingLeft);
+    if (room > 0) card.replaceChildren(tree(found, room, candidates));
+  };
   const results = el(
     "table",
     {},
@@ -165,7 +202,12 @@ export function decoding(host, trace, watch) {
       { class: "note" },
       "Every step from left to right. The thick line became the translation, ✕ died because other beams were likelier, ■ ended. Choose a node to see what could have come next.",
     ),
-    el("div", { class: "card tree", tabindex: "0", role: "region", "aria-label": "Beam tree" }, drawing),
+    card,
+    el(
+      "button",
+      { type: "button", class: "quiet", onclick: () => saveDrawing(card.firstChild, "search.svg") },
+      "Download",
+    ),
     el(
       "div",
       { class: "split even" },
@@ -173,5 +215,7 @@ export function decoding(host, trace, watch) {
       el("div", { class: "card" }, el("h3", {}, "Finished, best first"), el("div", { class: "wide" }, results)),
     ),
   );
-  candidates(first);
+  candidates(found[0]);
+  draw();
+  observe(card, draw);
 }

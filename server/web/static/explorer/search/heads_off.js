@@ -5,6 +5,8 @@ import { commandDialog } from "../dialog.js";
 import { thumbnails } from "../maps/heads.js";
 import { heat } from "../maps/heat.js";
 import { best, pick, unpack } from "../maps/maps.js";
+import { start } from "../maps/panel.js";
+import { pictureButton } from "../picture.js";
 import { served } from "../results.js";
 import { direction, guard, pair, remember, showError, state } from "../state.js";
 import { diff } from "./diff.js";
@@ -70,6 +72,7 @@ export function headsOff(host, item, found) {
             },
             "JSON & curl",
           ),
+          pictureButton(item, found, { ...start(), layer: best(found).layer }),
         ),
       ),
       el(
