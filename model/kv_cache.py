@@ -51,8 +51,9 @@ class KVCache:
         """Writes the cross-attention keys and values (B, H, S, D) of new sources."""
         source = keys.shape[2]
         if source > self.cross_keys.shape[3]:
-            self.cross_keys = self._grow(self.cross_keys, source)
-            self.cross_values = self._grow(self.cross_values, source)
+            self.cross_keys, self.cross_values = [
+                self._grow(tensor, source) for tensor in (self.cross_keys, self.cross_values)
+            ]
         index = torch.tensor(slots, device=self._device)
         self.cross_keys[layer, index, :, :source] = keys
         self.cross_values[layer, index, :, :source] = values
@@ -67,8 +68,9 @@ class KVCache:
         self._positions = torch.tensor(lengths, device=self._device)
         self._live = max(lengths) + 1
         if self._live > self.self_keys.shape[3] and not self._recurrent:
-            self.self_keys = self._grow(self.self_keys, self._live)
-            self.self_values = self._grow(self.self_values, self._live)
+            self.self_keys, self.self_values = [
+                self._grow(tensor, self._live) for tensor in (self.self_keys, self.self_values)
+            ]
 
     def step_positions(self) -> Tensor:
         """Returns the position that each row writes in this step: (B,)."""

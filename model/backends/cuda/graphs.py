@@ -13,6 +13,7 @@ operation by operation.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import Counter
 from collections.abc import Sequence
@@ -29,6 +30,7 @@ from model.backends.torch.inputs import pad_ids
 from model.search.backend_interface import MaskedHeads, StepOutput
 from model.transformer import HeadGates, Transformer
 
+log = logging.getLogger(__name__)
 CAPTURE_AFTER = 3
 """Uses of a shape before it is captured: a capture costs as much as many steps."""
 _MIN_POSITIONS = 32
@@ -38,6 +40,9 @@ _CANDIDATES = (1, 8, 16, 64)
 _WARM_UP = 2
 _CAPTURE = threading.Lock()
 """PyTorch captures one graph at a time in a process, and another model may be loading in another thread."""
+_streams: dict[torch.device, torch.cuda.Stream] = {}
+"""The stream of all captures of a device. PyTorch hands out the same 32 streams in turn: a new one for each capture may be
+one that copies or encodes."""
 
 _Shape = tuple[int, int]
 """Of a step of all slots: positions, and candidates of each row."""
@@ -66,6 +71,8 @@ class GraphedBackend(TorchBackend):
         self._captures = capture
         self._graphs: dict[_Shape, tuple[torch.cuda.CUDAGraph, _StepTokens]] = {}
         self._uses: Counter[_Shape] = Counter()
+        self._uncaptured: set[_Shape] = set()
+        """Shapes whose capture failed."""
         self._pool: Any = None
         """The memory pool that all graphs share: they never run at the same time."""
         self._tokens, self._forced = torch.zeros(2, slots, dtype=torch.long, device=self.device)
@@ -129,8 +136,9 @@ class GraphedBackend(TorchBackend):
         gates = self._gates(range(self.slots))
         self.cache.view(shape[0])
         self._uses[shape] += gates is None
-        if gates is None and self._captures and shape not in self._graphs and self._uses[shape] >= CAPTURE_AFTER:
-            self._capture(shape)
+        known = shape in self._graphs or shape in self._uncaptured
+        if gates is None and self._captures and not known and self._uses[shape] >= CAPTURE_AFTER:
+            self._try_to_capture(shape)
         self._send(slots, tokens, forced)
         results = [self._once(shape, gates) for _ in range(steps)]
         for slot in slots:
@@ -170,18 +178,29 @@ class GraphedBackend(TorchBackend):
         tokens.copy_(ids[:, 0])
         return ids, best, scores.gather(1, self._forced[:, None])[:, 0]
 
+    def _try_to_capture(self, shape: _Shape) -> None:
+        """Captures a step. A shape whose capture fails is computed operation by operation from then on. Raises the error of
+        a device that is broken."""
+        try:
+            with _CAPTURE:
+                self._capture(shape)
+        except Exception as error:  # noqa: BLE001  a capture may raise anything
+            self._uncaptured.add(shape)
+            log.warning("steps of shape %s are not captured: %s: %s", shape, type(error).__name__, str(error)[:200])
+            torch.cuda.synchronize(self.device)
+
     def _capture(self, shape: _Shape) -> None:
         """Captures a step as a graph. All slots are inactive meanwhile, so no length changes."""
         self.cache.active.zero_()
-        warm_up = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
-        warm_up.wait_stream(torch.cuda.current_stream(self.device))
-        with torch.cuda.stream(warm_up):
+        stream = _streams.setdefault(self.device, torch.cuda.Stream(self.device))  # type: ignore[no-untyped-call]
+        stream.wait_stream(torch.cuda.current_stream(self.device))
+        with torch.cuda.stream(stream):
             for _ in range(_WARM_UP):
                 self._compute(shape, None)
-        torch.cuda.current_stream(self.device).wait_stream(warm_up)
+        torch.cuda.current_stream(self.device).wait_stream(stream)
         self._pool = self._pool or torch.cuda.graph_pool_handle()
         graph = torch.cuda.CUDAGraph()
-        with _CAPTURE, torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
+        with torch.cuda.graph(graph, pool=self._pool, stream=stream, capture_error_mode="thread_local"):
             result = self._compute(shape, None)
         self._graphs[shape] = graph, result
 
@@ -199,7 +218,9 @@ class GraphedBackend(TorchBackend):
         self.cache.active.copy_(sent[2])
 
     def _room(self, positions: int) -> None:
-        """Makes room for `positions`. Where the cache moves, all graphs are discarded: they hold addresses."""
-        if self.cache.ensure(positions):
+        """Makes room for `positions`. Before the cache moves, all graphs are discarded, which frees memory: they hold
+        addresses."""
+        if positions > self.cache.room:
             self._graphs.clear()
             self._pool = None  # PyTorch may refuse a pool whose last graph is gone
+            self.cache.ensure(positions)

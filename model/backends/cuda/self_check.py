@@ -16,8 +16,7 @@ _TOLERANCE_FLOAT32, _TOLERANCE_HALF = 1e-2, 0.2
 def disagreement(backend: GraphedBackend) -> str | None:
     """Decodes a few tokens with `backend` and with a TorchBackend and compares the log-probabilities.
 
-    Returns None if they agree up to rounding, else a sentence that says how they differ. Raises RuntimeError if a step
-    cannot be captured.
+    Returns None if they agree up to rounding, else a sentence that says how they differ.
     """
     slots = [0, 1, 2][: backend.slots]
     plain = TorchBackend(backend.transformer, len(slots))

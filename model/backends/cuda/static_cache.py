@@ -31,15 +31,17 @@ class StaticCache(KVCache):
         self._every = torch.arange(slots, device=device)
         self._seen = 0
 
-    def ensure(self, positions: int) -> bool:
-        """Makes room for `positions`. Returns True if the storage moved: earlier graphs are invalid then."""
+    def ensure(self, positions: int) -> None:
+        """Makes room for `positions`. Where the storage moves, earlier graphs are invalid. Where memory is short, an error
+        leaves the cache as it was."""
         if positions <= self.room:
-            return False
-        self.room = min(self._longest, max(positions, 2 * self.room))
-        self.self_keys, self.self_values, self.cross_keys, self.cross_values = (
-            self._moved(tensor) for tensor in (self.self_keys, self.self_values, self.cross_keys, self.cross_values)
-        )
-        return True
+            return
+        room = min(self._longest, max(positions, 2 * self.room))
+        held = self.self_keys, self.self_values, self.cross_keys, self.cross_values
+        self.self_keys, self.self_values, self.cross_keys, self.cross_values = [
+            self._moved(tensor, room) for tensor in held
+        ]
+        self.room = room
 
     def view(self, positions: int) -> None:
         """Sets the number of positions that the next step uses."""
@@ -95,7 +97,7 @@ class StaticCache(KVCache):
         sent = to_device(torch.tensor(held), self._device)
         self.live[sent[0]], self.sources[sent[0]] = sent[1], sent[2]
 
-    def _moved(self, tensor: Tensor) -> Tensor:
-        moved = self._allocate(self.room)
+    def _moved(self, tensor: Tensor, room: int) -> Tensor:
+        moved = self._allocate(room)
         moved[:, :, :, : tensor.shape[3]] = tensor
         return moved

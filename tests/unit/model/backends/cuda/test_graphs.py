@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -14,8 +15,9 @@ import torch
 from torch.nn import functional
 
 from model.backends.cuda.fused_step import SlotKernels
-from model.backends.cuda.graphs import GraphedBackend
+from model.backends.cuda.graphs import CAPTURE_AFTER, GraphedBackend
 from model.backends.cuda.self_check import disagreement
+from model.backends.cuda.static_cache import StaticCache
 from model.backends.torch.backend import TorchBackend
 from model.config import ModelConfig
 from model.search.backend_interface import StepOutput
@@ -162,3 +164,67 @@ def test_without_capture_nothing_is_replayed() -> None:
     backend = GraphedBackend(transformer(), 4, capture=False)
     assert disagreement(backend) == "No step was captured."
     assert backend.captured == 0
+
+
+class Scarce(StaticCache):
+    """A cache that runs out of memory when it allocates its `left`-th tensor from now on."""
+
+    left = 1 << 30
+
+    def _allocate(self, positions: int) -> torch.Tensor:
+        self.left -= 1
+        if self.left < 0:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return super()._allocate(positions)
+
+
+@pytest.mark.parametrize("left", range(4))
+def test_a_cache_that_cannot_grow_stays_as_it_was(left: int) -> None:
+    model = transformer()
+    plain, fixed = TorchBackend(model, 2), GraphedBackend(model, 2, capture=False)
+    fixed.cache = Scarce(model.config, 2, torch.float32, torch.device("cpu"))
+    for backend in (plain, fixed):
+        backend.prefill([[5, 6, 3]], [0])
+    room = fixed.cache.room
+    fixed.cache.left = left
+    with pytest.raises(torch.OutOfMemoryError):
+        fixed.prefill([[7] * (room + 1)], [1])
+    held = fixed.cache.self_keys, fixed.cache.self_values, fixed.cache.cross_keys, fixed.cache.cross_values
+    assert {fixed.cache.room} == {tensor.shape[3] for tensor in held} == {room}
+    left_output, right_output = (backend.step([0], [9], 2, [-1]) for backend in (plain, fixed))
+    assert left_output.scores == pytest.approx(right_output.scores, abs=1e-4)
+
+
+def test_the_storage_of_plain_steps_grows_whole_or_not_at_all() -> None:
+    backend = TorchBackend(transformer(), 2)
+    backend.prefill([[5, 6, 3]], [0])
+    backend.cache._allocate = Mock(side_effect=[backend.cache._allocate(64), torch.OutOfMemoryError])
+    with pytest.raises(torch.OutOfMemoryError):
+        backend.prefill([[7] * 50], [1])
+    assert backend.cache.cross_keys.shape == backend.cache.cross_values.shape
+
+
+def test_a_shape_that_cannot_be_captured_is_computed_and_said_once(caplog, monkeypatch) -> None:
+    class Uncapturable(GraphedBackend):
+        def _capture(self, shape: tuple[int, int]) -> None:
+            raise RuntimeError("operation not permitted when stream is capturing")
+
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda device: None)
+    model = transformer()
+    plain, fixed = TorchBackend(model, 2), Uncapturable(model, 2, capture=True)
+    for backend in (plain, fixed):
+        backend.prefill([[5, 6, 3]], [0])
+    for _ in range(CAPTURE_AFTER + 3):
+        left, right = (backend.step([0], [9], 2, [-1]) for backend in (plain, fixed))
+        assert left.scores == pytest.approx(right.scores, abs=1e-4)
+    assert caplog.text.count("operation not permitted") == 1
+
+
+def test_a_capture_that_breaks_the_device_is_an_error(monkeypatch) -> None:
+    backend = GraphedBackend(transformer(), 2, capture=True)
+    monkeypatch.setattr(backend, "_capture", Mock(side_effect=RuntimeError("capture")))
+    monkeypatch.setattr(torch.cuda, "synchronize", Mock(side_effect=RuntimeError("CUDA error: illegal memory access")))
+    backend.prefill([[5, 6, 3]], [0])
+    with pytest.raises(RuntimeError, match="illegal memory access"):
+        for _ in range(CAPTURE_AFTER):
+            backend.step([0], [9], 1, [-1])
