@@ -1,22 +1,19 @@
-"""Sinusoidal positional encodings, in two layouts."""
+"""Sinusoidal positional encodings, in two layouts. NumPy only."""
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
 
-def sinusoidal_table(length: int, d_model: int, *, half: bool = False) -> Tensor:
-    """Returns sinusoidal encodings (length, d_model), float32 (the paper, section 3.5).
+def sinusoidal_table(length: int, d_model: int, *, half: bool = False) -> NDArray[np.float32]:
+    """Returns sinusoidal encodings (length, d_model) (the paper, section 3.5).
 
     PE(pos, 2i) = sin(pos / 10000^(2i / d_model)), PE(pos, 2i+1) = cos of the same angle. With `half` the sines fill
     the first half of the features and the cosines the second half (tensor2tensor, Marian).
     """
-    exponents = torch.arange(0, d_model, 2, dtype=torch.float64, device="cpu") / d_model
-    positions = torch.arange(length, dtype=torch.float64, device="cpu")
-    angles = positions.unsqueeze(-1) * torch.pow(10000.0, -exponents)  # (length, d_model / 2)
+    rates = 10000.0 ** (-2.0 * np.arange(d_model // 2, dtype=np.float64) / d_model)
+    angles = np.arange(length, dtype=np.float64)[:, None] * rates  # (length, d_model / 2)
     if half:
-        table = torch.cat([angles.sin(), angles.cos()], dim=1)
-    else:
-        table = torch.stack([angles.sin(), angles.cos()], dim=2).flatten(1)
-    return table.float()  # (length, d_model)
+        return np.concatenate([np.sin(angles), np.cos(angles)], axis=1).astype(np.float32)
+    return np.stack([np.sin(angles), np.cos(angles)], axis=2).reshape(length, d_model).astype(np.float32)

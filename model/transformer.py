@@ -55,10 +55,10 @@ class Transformer(nn.Module):
         if config.positions == "learned":
             self.positions = nn.Embedding(config.max_length, config.d_model)
         else:
-            # On the CPU also where a model is built without memory, because the table is not part of the state_dict.
+            # Of numbers also where a model is built without memory, because the table is not part of the state_dict.
             half = config.positions == "sinusoidal_half"
             table = sinusoidal_table(config.max_length, config.d_model, half=half)  # section 3.5
-            self.register_buffer("position_table", table, persistent=False)
+            self.register_buffer("position_table", torch.from_numpy(table), persistent=False)
         self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
         self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
         if config.norm == "pre":

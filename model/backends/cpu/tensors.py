@@ -12,6 +12,7 @@ from safetensors import SafetensorError, deserialize, safe_open
 from model.backends.cpu.bindings import Float32
 from model.config import ModelConfig
 from model.model_folder import FolderError
+from model.positions import sinusoidal_table
 
 
 class SafetensorFiles(Mapping[str, Float32]):
@@ -64,12 +65,7 @@ def check_finite(file: str, name: str, array: Float32) -> None:
 
 
 def position_table(config: ModelConfig, tensors: Mapping[str, Float32]) -> Float32:
-    """Returns the positional encodings (max_length, d_model), as in model/positions.py."""
+    """Returns the positional encodings (max_length, d_model)."""
     if config.positions == "learned":
         return tensors["positions.weight"]
-    half = config.d_model // 2
-    rates = 10000.0 ** (-2.0 * np.arange(half, dtype=np.float64) / config.d_model)
-    angles = np.arange(config.max_length, dtype=np.float64)[:, None] * rates
-    if config.positions == "sinusoidal_half":
-        return np.concatenate([np.sin(angles), np.cos(angles)], axis=1).astype(np.float32)
-    return np.stack([np.sin(angles), np.cos(angles)], axis=2).reshape(config.max_length, -1).astype(np.float32)
+    return sinusoidal_table(config.max_length, config.d_model, half=config.positions == "sinusoidal_half")

@@ -166,7 +166,9 @@ def _positions(file: Path, stored: dict[str, Tensor], width: int) -> tuple[str, 
     for kind, half_first in (("sinusoidal", False), ("sinusoidal_half", True)):
         if table.shape != (len(table), width):
             break
-        if torch.allclose(table.float(), sinusoidal_table(len(table), width, half=half_first), atol=1e-5):
+        if torch.allclose(
+            table.float(), torch.from_numpy(sinusoidal_table(len(table), width, half=half_first)), atol=1e-5
+        ):
             return kind, table
     return "learned", table
 

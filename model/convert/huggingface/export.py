@@ -104,7 +104,8 @@ def _named(config: ModelConfig, tensors: dict[str, Tensor]) -> dict[str, Tensor]
         named["final_logits_bias"] = torch.zeros(1, embedding.shape[0], dtype=embedding.dtype)
     if config.positions != "sinusoidal_half":
         learned = config.positions == "learned"
-        table = tensors["positions.weight"] if learned else sinusoidal_table(config.max_length, config.d_model)
+        sinusoids = torch.from_numpy(sinusoidal_table(config.max_length, config.d_model))
+        table = tensors["positions.weight"] if learned else sinusoids
         for side in ("encoder", "decoder"):
             named[f"model.{side}.embed_positions.weight"] = table.clone()
     return {name: tensor.contiguous() for name, tensor in named.items()}

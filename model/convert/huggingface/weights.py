@@ -134,5 +134,5 @@ def _learned_positions(path: Path, config: ModelConfig, stored: dict[str, Tensor
     table = _one_of(path, stored, present)
     if table.shape != (config.max_length, config.d_model):
         return table
-    sinusoids = sinusoidal_table(config.max_length, config.d_model, half=True)
+    sinusoids = torch.from_numpy(sinusoidal_table(config.max_length, config.d_model, half=True))
     return None if torch.allclose(table.float(), sinusoids, atol=1e-5) else table

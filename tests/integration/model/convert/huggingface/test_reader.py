@@ -181,7 +181,7 @@ def test_sharded_weights_give_the_same_folder(copy: Path) -> None:
 
 
 def test_rounded_positions_of_a_float16_file_are_kept(copy: Path) -> None:
-    table = sinusoidal_table(96, 32, half=True)
+    table = torch.from_numpy(sinusoidal_table(96, 32, half=True))
     for stored, positions in ((table, "sinusoidal_half"), (table.half(), "learned")):
         names = [f"model.{side}.embed_positions.weight" for side in ("encoder", "decoder")]
         change_tensors(copy, lambda raw, s=stored, n=names: raw.update({name: s.clone() for name in n}))  # type: ignore[misc]
