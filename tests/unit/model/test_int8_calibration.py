@@ -140,17 +140,6 @@ def test_zeros_and_one_weight() -> None:
     assert row_ranges(np.array([[-2.0], [0.0]], dtype=np.float32)).tolist() == [2, 2]
 
 
-def test_exact_weights_need_no_correction_of_biases() -> None:
-    transformer = tiny()
-    tensors = {name: tensor.numpy().copy() for name, tensor in transformer.state_dict().items()}
-    name = "encoder.0.feed_forward.inner"
-    tensors[f"{name}.weight"] = of_an_int8_file(integers(tensors[f"{name}.weight"].shape), 300.0)
-    replaced = for_int8(transformer.config, tensors, position_table(transformer.config, tensors))
-    assert np.abs(replaced[f"{name}.bias"] - tensors[f"{name}.bias"]).max() < 1e-5
-    other = "encoder.0.feed_forward.outer.bias"
-    assert np.abs(replaced[other] - tensors[other]).max() > 1e-5
-
-
 @needs_cpu_backend
 @pytest.mark.parametrize("exact", [True, False])
 def test_the_cpu_backend_keeps_the_integers_of_stacked_matrices(exact: bool, monkeypatch: pytest.MonkeyPatch) -> None:

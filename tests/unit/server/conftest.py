@@ -63,6 +63,13 @@ def client(serve: Callable[..., TestClient]) -> TestClient:
 
 
 @pytest.fixture
+def weights(tiny_weights: Path, tmp_path: Path) -> Path:
+    """A copy of the test model, which the test may change."""
+    shutil.copytree(tiny_weights, tmp_path / "weights")
+    return tmp_path / "weights"
+
+
+@pytest.fixture
 def keys(tmp_path: Path) -> KeyFile:
     """The API keys in the temporary folder."""
     return KeyFile(tmp_path)

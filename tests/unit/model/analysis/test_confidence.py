@@ -8,7 +8,6 @@ import random
 import numpy as np
 import pytest
 
-from model.analysis.attention_alignment import Word, largest_gap, received_attention
 from model.analysis.confidence import FILE, Confidence, DirectionLimits, Quality, length_ratio, weights_hash
 from model.analysis.confidence_fit import LEAST_SENTENCES, ScoredTranslation, fit_direction
 
@@ -98,23 +97,3 @@ def test_a_damaged_file_is_named(tmp_path, damage):
     (tmp_path / FILE).write_text(json.dumps(damage(content)))
     with pytest.raises(ValueError, match=FILE):
         Confidence.load(tmp_path)
-
-
-def test_the_largest_gap_is_that_of_words_in_a_row():
-    assert largest_gap([]) == 0
-    assert largest_gap([1.0, 0.9, 1.1, 0.6]) == 0
-    assert largest_gap([1.0, 0.0, 1.0, 0.0, 1.0]) == 0.5
-    assert largest_gap([1.0, 0.0, 0.1, 0.0, 1.0]) == pytest.approx(1.4)
-    assert largest_gap([0.0, 0.0, 0.6, 0.0, 1.0]) == pytest.approx(1.4)
-
-
-def test_received_attention_counts_words_and_leaves_out_punctuation_and_the_end():
-    source = (
-        Word("tag", 0, 0, (0,)),
-        Word("rot", 0, 3, (1, 2)),
-        Word(",", 3, 4, (3,)),
-        Word("Haus", 5, 9, (4,)),
-        Word("</s>", 9, 9, (5,)),
-    )
-    soft = np.array([[0, 0.5, 0.2, 0.3, 0, 0], [0, 0.1, 0, 0.4, 0.5, 0], [0, 0, 0, 0, 1, 0]], dtype=np.float32)
-    assert received_attention(soft, source, 2) == pytest.approx([0.8, 0.5])

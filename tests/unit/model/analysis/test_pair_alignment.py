@@ -14,15 +14,12 @@ from hypothesis.extra.numpy import arrays
 from model.analysis.pair_alignment import (
     EMPTY,
     JUMP,
-    WordedSentence,
     WordEvidence,
-    WordReading,
     alignment_probabilities,
     fit,
     links,
     posteriors,
     spellings,
-    word_evidence,
 )
 
 scores = st.tuples(st.integers(1, 7), st.integers(1, 7)).flatmap(
@@ -111,28 +108,6 @@ def test_a_word_that_nothing_fits_has_no_link() -> None:
 def test_a_sentence_without_words_has_no_links() -> None:
     nothing = evidence(np.zeros((0, 3)))
     assert links(alignment_probabilities(nothing, np.zeros((0, 3)), [], list("abc"))) == {}
-
-
-def test_states_are_averaged_over_each_word_and_centred() -> None:
-    one, other = np.array([1.0, 0.0, 0.0]), np.array([0.0, 1.0, 0.0])
-    shared = np.array([0.0, 0.0, 5.0])
-    states = np.stack([shared, shared + 2 * one, shared, shared + other]).astype(np.float32)
-    sentence = WordedSentence((9, 5, 6, 7), ((1, 3), (3, 4)), (5, 7))
-    reading = WordReading(states, np.zeros((2, 2), dtype=np.float32))
-    np.testing.assert_allclose(
-        word_evidence(sentence, sentence, reading, reading).similarity, [[1, -1], [-1, 1]], atol=1e-6
-    )
-
-
-def test_beginnings_are_averaged_over_the_spellings() -> None:
-    one = WordedSentence((9, 5, 3), ((1, 2),), (5, 15))
-    other = WordedSentence((8, 6, 7, 3), ((1, 2), (2, 3)), (6, 7, 16, 17))
-    states = np.ones((4, 2), dtype=np.float32)
-    known = WordReading(states[:3], np.array([[-1, -2, -3, -6]], dtype=np.float32))
-    back = WordReading(states, np.array([[-1, -5], [-2, -2]], dtype=np.float32))
-    found = word_evidence(one, other, known, back)
-    np.testing.assert_array_equal(found.forward, [[-2, -4]])
-    np.testing.assert_array_equal(found.backward, [[-3, -2]])
 
 
 def test_spellings_differ_in_the_first_letter_only() -> None:

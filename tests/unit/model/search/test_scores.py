@@ -15,7 +15,7 @@ from model.search.driver import search_kind
 from model.search.options import DecodingOptions
 from model.transformer import Transformer
 from tests.support.models.random_models import VARIANTS, decode, random_ids, random_model
-from tests.support.models.table_search import END, Table, complete, search
+from tests.support.models.table_search import Table, complete, search
 
 pytestmark = pytest.mark.numeric
 
@@ -36,15 +36,6 @@ def test_scores_are_normalized_sums_of_token_scores(beam: int, normalization: An
             penalty = ((5 + length) / 6) ** 0.6 if normalization == "gnmt" else length**0.6
             assert hypothesis.score == pytest.approx(sum(hypothesis.token_scores) / penalty, abs=1e-5)
             assert (hypothesis.finish_reason == "stop") == (len(hypothesis.tokens) < len(hypothesis.token_scores))
-
-
-def test_forced_scoring_is_the_sum_of_token_scores() -> None:
-    table, target = Table(size=6, seed=5), (4, 2, 5, 5, 3)
-    [scored] = search(table, target=target)
-    assert scored.tokens == target
-    assert scored.token_scores == pytest.approx(table.total((2, 3), (*target, END)), abs=1e-5)
-    assert scored.score == pytest.approx(sum(scored.token_scores) / ((5 + 6) / 6) ** 0.6, abs=1e-5)
-    assert scored.finish_reason == "stop"
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

@@ -8,13 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from model.model_folder import Generation
 from model.search.driver import RunningSearch, SearchDriver, search_kind
 from model.search.options import RERANK_THRESHOLD, DecodingOptions
 from model.search.search import normalize
-from tests.support.models.random_models import VARIANTS, best, decode, random_ids, random_model
 from tests.support.models.table_search import END, START, Table, complete, search
 
 pytestmark = pytest.mark.numeric
@@ -42,25 +40,6 @@ def test_greedy_search_chooses_the_most_probable_token(seed: int) -> None:
     while len(expected) < 12 and (not expected or expected[-1] != END):
         expected.append(int(table.log_probabilities((2, 3, START, *expected)).argmax()))
     assert complete(greedy) == tuple(expected)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_beam_1_equals_a_greedy_loop_over_the_transformer(variant: str) -> None:
-    transformer = random_model(variant)
-    config = transformer.config
-    for source, tokens in zip(
-        sources := random_ids(config, 6), best(decode(transformer, sources, max_length=10)), strict=True
-    ):
-        written = [config.decoder_start_id]
-        with torch.inference_mode():
-            for _ in range(10):
-                mask = torch.ones(1, len(source), dtype=torch.bool)
-                logits = transformer(torch.tensor([source]), mask, torch.tensor([written]))
-                written.append(int(logits[0, -1].argmax()))
-                if written[-1] == config.eos_id:
-                    break
-        assert tokens == tuple(token for token in written[1:] if token != config.eos_id)
 
 
 Prefix = tuple[tuple[int, ...], float]

@@ -19,10 +19,9 @@ from tests.support.models.tiny_training import run_folder, tiny_recipe
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("optimizer", ["adam", "muon"])
-def test_loss_falls(prepared: Path, tmp_path: Path, optimizer: str) -> None:
+def test_loss_falls(prepared: Path, tmp_path: Path) -> None:
     folder = run_folder(prepared, tmp_path / "run")
-    commands.train(tiny_recipe(prepared, optimizer=optimizer, steps=40), folder)
+    commands.train(tiny_recipe(prepared, optimizer="muon", steps=40), folder)
     lines = [json.loads(line) for line in (folder / "log.jsonl").read_text(encoding="utf-8").splitlines()]
     losses = [line["loss"] for line in lines if "loss" in line]
     assert [line["step"] for line in lines] == [20, 40, 40]
@@ -84,7 +83,7 @@ def test_development_text_needs_no_source_with_one_direction(prepared: Path, tmp
 
 @pytest.mark.slow
 def test_two_processes_under_torchrun(prepared: Path, tmp_path: Path) -> None:
-    """Two processes with half of the tokens each write one set of weights, and a second run adds no step."""
+    """Two processes with half of the tokens each write one set of weights."""
     tiny_recipe(prepared, steps=3)
     command = [
         # gloo may abort one rank while the other exits; torchrun then restarts the ranks, and they resume.
@@ -93,7 +92,4 @@ def test_two_processes_under_torchrun(prepared: Path, tmp_path: Path) -> None:
     ]  # fmt: skip
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
-    assert [path.name for path in checkpoints(tmp_path / "run")] == ["step-0000003.safetensors"]
-    again = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
-    assert again.returncode == 0, again.stderr[-2000:]
     assert [path.name for path in checkpoints(tmp_path / "run")] == ["step-0000003.safetensors"]

@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
 
 from server.__main__ import main
-
-
-@pytest.fixture
-def weights(tiny_weights: Path, tmp_path: Path) -> Path:
-    """A copy of the test model, which the test may change."""
-    shutil.copytree(tiny_weights, tmp_path / "weights")
-    return tmp_path / "weights"
 
 
 def test_the_command_models_lists_models_and_errors(weights, capsys):

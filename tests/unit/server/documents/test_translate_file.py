@@ -73,16 +73,22 @@ def test_a_long_file_is_translated_in_batches(client, engine, monkeypatch):
     assert made == [f"This is line {'x' * (i % 30 + 1)} {'y' * (i // 30)} of a long file."[::-1] for i in range(1000)]
 
 
-def test_a_long_line_is_translated_in_pieces(client, engine, monkeypatch):
-    monkeypatch.setattr(documents, "BATCH_CHARACTERS", 100)
-    monkeypatch.setattr(reader_process, "PIECE_CHARACTERS", 100)
-    sizes: list[int] = []
+@pytest.fixture
+def sizes(monkeypatch) -> list[int]:
+    """The characters of each request to the translator."""
+    found: list[int] = []
     translate = documents.Translator.translate
     monkeypatch.setattr(
         documents.Translator,
         "translate",
-        lambda self, request: sizes.append(sum(map(len, request.texts))) or translate(self, request),
+        lambda self, request: found.append(sum(map(len, request.texts))) or translate(self, request),
     )
+    return found
+
+
+def test_a_long_line_is_translated_in_pieces(client, sizes, monkeypatch):
+    monkeypatch.setattr(documents, "BATCH_CHARACTERS", 100)
+    monkeypatch.setattr(reader_process, "PIECE_CHARACTERS", 100)
     sentences = [f"Sentence {'number ' * i}ends." for i in range(1, 9)]
     made = fetch(client, send(client, content=" ".join(sentences).encode())).content.decode()
     assert made == " ".join(sentence[::-1] for sentence in sentences)
@@ -104,14 +110,7 @@ def test_a_file_in_which_nothing_was_translated_says_so(client, content):
     assert (result.headers["X-Warning"], result.content) == (documents.UNCHANGED, content)
 
 
-def test_a_long_paragraph_is_translated_in_pieces(client, monkeypatch):
-    sizes: list[int] = []
-    translate = documents.Translator.translate
-    monkeypatch.setattr(
-        documents.Translator,
-        "translate",
-        lambda self, request: sizes.append(sum(map(len, request.texts))) or translate(self, request),
-    )
+def test_a_long_paragraph_is_translated_in_pieces(client, sizes):
     made = fetch(client, send(client, "a.md", b"One *a **b " * 5_000)).content
     assert max(sizes) <= documents.BATCH_CHARACTERS and len(made) > 50_000
     made = fetch(client, send(client, "a.html", b"<p>" + b"Cats &amp; dogs sleep. " * 3_000)).content

@@ -7,7 +7,6 @@ from collections.abc import Callable
 import pytest
 from starlette.testclient import TestClient
 
-from server.__main__ import main
 from server.store.history_records import new_id
 from server.store.redis import RedisStore
 from server.store.redis_connection import FAILURES
@@ -30,23 +29,6 @@ def translate(client: TestClient, **options: object) -> int:
 def metric(client: TestClient, name: str) -> float:
     lines = client.get("/metrics").text.splitlines()
     return next(float(line.split()[1]) for line in lines if line.startswith(name + " "))
-
-
-@pytest.fixture
-def secret(redis, capsys) -> str:
-    assert main(["keys", "create", "Ann", "--requests-per-minute", "5", "--state", redis]) == 0
-    return capsys.readouterr().out.strip()
-
-
-def test_glossaries_and_limits_are_shared(serve, redis, secret):
-    first, second = (serve(state=redis) for _ in range(2))
-    key = {"auth_key": secret}
-    id = first.post("/v2/glossaries", json=GLOSSARY | key).json()["glossary_id"]  # the first request of this minute
-    assert [one["glossary_id"] for one in second.get("/v2/glossaries", params=key).json()["glossaries"]] == [id]
-    assert translate(second, api_key=secret, glossary=id) == 200
-    assert second.delete(f"/v2/glossaries/{id}", params=key).status_code == 204
-    assert translate(first, api_key=secret, glossary=id) == 404
-    assert translate(second, api_key=secret) == 429
 
 
 @pytest.mark.slow

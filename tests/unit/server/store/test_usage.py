@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from server.__main__ import main
 from server.errors import StateUnreachable
 from server.store.usage import Usage
 from tests.support.servers.in_process import wait_for
@@ -16,17 +15,6 @@ def used(client, **key: str) -> int:
     answer = client.get("/v2/usage", params={"auth_key": key["api_key"]} if key else {})
     assert answer.status_code == 200
     return answer.json()["character_count"]
-
-
-def test_usage_counts_the_characters_of_all_servers(serve, redis, capsys):
-    assert main(["keys", "create", "Ann", "--state", redis]) == 0
-    key = {"api_key": capsys.readouterr().out.strip()}
-    clients = [serve(state=redis) for _ in range(2)]
-    for client in clients:
-        assert client.post("/translate", json=HELLO | key).status_code == 200
-        assert client.post("/translate", json=HELLO | {"q": "Hi"}).status_code == 200
-    for client in clients:
-        wait_for(lambda client=client: (used(client, **key), used(client)) == (10, 4))
 
 
 def test_usage_is_kept_over_restarts(serve, tmp_path):

@@ -48,39 +48,6 @@ def test_a_model_of_200_languages_stands_beside_others_without_a_list_of_its_pai
         catalog.route("x000", "de")
 
 
-def test_a_leg_adds_the_beam_and_the_first_token_of_its_model():
-    model = dataclasses.replace(fake_model(), beam_size=5)
-    leg = Leg(model, "en", "de")
-    assert leg.decoding_options(DecodingOptions(beam_size=0)) == DecodingOptions(beam_size=5)
-    assert leg.decoding_options(DecodingOptions()) == DecodingOptions()
-
-
-@pytest.mark.parametrize(
-    ("asked", "expected"),
-    [
-        ({"beam_size": 0}, {"beam_size": 10, "hypotheses": 10, "rerank": True}),
-        ({"beam_size": 3}, {"beam_size": 3, "hypotheses": 3, "rerank": True}),
-        ({"beam_size": 0, "hypotheses": 12}, {"beam_size": 12, "hypotheses": 12, "rerank": True}),
-        ({"beam_size": 1}, {"beam_size": 1}),
-        ({"beam_size": 0, "prefix": (5,)}, {"beam_size": 5, "prefix": (5,)}),
-        ({"target": (5,)}, {"target": (5,)}),
-    ],
-)
-def test_a_leg_widens_the_beam_for_reranking_where_it_can_rerank(asked, expected):
-    leg = Leg(dataclasses.replace(fake_model(), beam_size=5), "en", "de")
-    resolved = leg.decoding_options(DecodingOptions(**asked, rerank=True))
-    assert resolved == DecodingOptions(**expected)
-    assert leg.decoding_options(resolved) == resolved
-
-
-@pytest.mark.parametrize(("slots", "expected"), [(4, (4, True)), (2, (2, True)), (1, (1, False))])
-def test_the_beam_for_reranking_fits_into_the_slots(slots, expected):
-    leg = Leg(dataclasses.replace(fake_model(), beam_size=min(4, slots), widest_beam=slots), "en", "de")
-    resolved = leg.decoding_options(DecodingOptions(beam_size=0, rerank=True))
-    assert (resolved.beam_size, resolved.rerank) == expected
-    assert leg.decoding_options(DecodingOptions(beam_size=8, rerank=True)).beam_size == 8  # refused by the worker
-
-
 def test_the_reverse_direction_begins_with_the_first_token_of_the_source_language():
     class FirstTokens(FakeTokenizer):
         def first_token(self, target_language: str) -> int | None:

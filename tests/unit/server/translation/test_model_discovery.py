@@ -14,13 +14,6 @@ from server.errors import SettingsError
 from server.translation.model_discovery import find_models, fingerprint, read_model
 
 
-@pytest.fixture
-def weights(tiny_weights: Path, tmp_path: Path) -> Path:
-    """A copy of the test model, which the test may change."""
-    shutil.copytree(tiny_weights, tmp_path / "weights")
-    return tmp_path / "weights"
-
-
 def test_a_folder_of_models_and_a_single_model_folder_are_read(weights):
     for folder in (weights, weights / "tiny"):
         [model], errors = find_models(folder)

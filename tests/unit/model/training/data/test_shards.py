@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import BinaryIO
 
 import numpy as np
 import pytest
@@ -24,17 +23,6 @@ def test_a_loaded_shard_equals_the_saved_one(tmp_path: Path) -> None:
         assert np.array_equal(getattr(loaded, name), getattr(saved, name)), name
         assert getattr(loaded, name).dtype == getattr(saved, name).dtype, name
     assert loaded.groups == saved.groups
-
-
-def test_an_interrupted_save_leaves_no_shard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(file: BinaryIO, **arrays: object) -> None:
-        file.write(b"PK")
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(shards.np, "savez_compressed", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        random_shard({"talk:de": 20, "news:fr": 30}).save(tmp_path, "pairs")
-    assert not shard_file(tmp_path, "pairs").exists()
 
 
 def test_a_vocabulary_with_ids_of_more_than_16_bits_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
