@@ -21,6 +21,9 @@ from model.config import ModelConfig
 from model.convert.tensor_names import parts
 from model.transformer import Transformer
 
+OUR_IDS = {"pad_id": 0, "unk_id": 1, "bos_id": 2, "eos_id": 3}
+"""The special ids of our own vocabularies, as options of SentencePiece."""
+
 
 def made_up_text(seed: int, lines: int = 400) -> list[str]:
     """Returns sentences of random words in several scripts, with digits, punctuation and double spaces."""

@@ -14,13 +14,11 @@ from model.model_folder import (
     FolderError,
     ModelFolder,
     TokenizerFiles,
-    find_folders,
     pairs_from_json,
     pairs_to_json,
     read_folder,
 )
 from tests.support.models.folders import new_folder
-from tests.support.models.marian_models import train_sentencepiece
 
 
 def folder(path: Path, **changes: Any) -> ModelFolder:
@@ -88,31 +86,6 @@ def test_invalid_config_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(FolderError, match="JSON"):
         read_folder(tmp_path)
-
-
-def test_tokenizer_loads_or_fails_with_a_folder_error(tmp_path: Path) -> None:
-    write(tmp_path, tags={})
-    with pytest.raises(FolderError, match="tokenizer"):
-        read_folder(tmp_path).load_tokenizer()
-    (tmp_path / "tokenizer.model").write_bytes(b"nonsense")
-    with pytest.raises(FolderError, match="tokenizer"):
-        read_folder(tmp_path).load_tokenizer()
-    train_sentencepiece(tmp_path / "tokenizer.model", seed=1, pad_id=0, unk_id=1, bos_id=2, eos_id=3)
-    assert read_folder(tmp_path).load_tokenizer().encode("a b").ids[-1] == 3
-    write(tmp_path, tags={"de": ">>de<<"})
-    with pytest.raises(FolderError, match=">>de<<"):
-        read_folder(tmp_path).load_tokenizer()
-
-
-def test_folders_are_found_by_name(tmp_path: Path) -> None:
-    for name in ("b", "a"):
-        write(tmp_path / name)
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "file").write_text("x")
-    assert [path.name for path in find_folders(tmp_path)] == ["a", "b"]
-    assert find_folders(tmp_path / "a") == [tmp_path / "a"]
-    with pytest.raises(FolderError, match="does not exist"):
-        find_folders(tmp_path / "missing")
 
 
 def test_all_pairs_are_those_of_two_different_languages() -> None:

@@ -12,7 +12,7 @@ from sentencepiece import SentencePieceProcessor
 
 from model.symbols import FORMAL, INFORMAL
 from model.tokenizer import Tokenizer, load_vocabulary
-from tests.support.models.marian_models import made_up_text, train_sentencepiece
+from tests.support.models.marian_models import OUR_IDS, made_up_text, train_sentencepiece
 
 TAGS = {"de": ">>de<<", "fr": ">>fr<<"}
 
@@ -26,10 +26,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
         seed=20,
         size=700,
         byte_fallback=True,
-        pad_id=0,
-        unk_id=1,
-        bos_id=2,
-        eos_id=3,
+        **OUR_IDS,
         pad_piece="<pad>",
         user_defined_symbols=[*TAGS.values(), FORMAL, INFORMAL],
         normalization_rule_name="nmt_nfkc",

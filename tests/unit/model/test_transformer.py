@@ -119,16 +119,6 @@ def test_batched_equals_alone(variant: str, beam: int) -> None:
     assert len(set(best(together))) > 1
 
 
-def test_zero_start_embedding_ignores_the_start_token() -> None:
-    zero = random_model("swish, half-and-half, bias, zero start")
-    source, mask, target = batch(zero)
-    other = target.clone()
-    other[:, 0] = 5
-    with torch.inference_mode():
-        assert torch.equal(zero(source, mask, target), zero(source, mask, other))
-        assert not torch.equal(random_model()(source, mask, target), random_model()(source, mask, other))
-
-
 def test_gates_apply_to_cached_decoding() -> None:
     transformer = random_model()
     source, mask, target = batch(transformer)

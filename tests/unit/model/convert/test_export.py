@@ -24,7 +24,13 @@ from model.convert.vocabulary import folder_pieces
 from model.model_folder import FolderError, ModelFolder, read_folder
 from model.transformer import Transformer
 from tests.support.models.folders import new_folder, target_pieces
-from tests.support.models.marian_models import made_up_text, random_huggingface, random_marian, train_sentencepiece
+from tests.support.models.marian_models import (
+    OUR_IDS,
+    made_up_text,
+    random_huggingface,
+    random_marian,
+    train_sentencepiece,
+)
 
 pytestmark = pytest.mark.numeric
 
@@ -55,10 +61,7 @@ def random_folder(path: Path, **changes: Any) -> ModelFolder:
         seed=4,
         size=300,
         byte_fallback=False,
-        pad_id=0,
-        unk_id=1,
-        bos_id=2,
-        eos_id=3,
+        **OUR_IDS,
         user_defined_symbols=[">>de<<", ">>fr<<"],
         pad_piece="<pad>",
     )

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from model.analysis.attention_alignment import AlignmentChoice, AlignmentHead
 from model.model_folder import FolderError
 from server.errors import SettingsError
 from server.translation.model_discovery import find_models, fingerprint, read_model
@@ -60,13 +59,6 @@ def test_an_unusable_folder_is_reported_with_the_reason(weights, change, word):
 def edit(folder: Path, **changes) -> None:
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | changes))
-
-
-def test_the_alignment_heads_are_read_with_the_model(weights):
-    choice = AlignmentChoice((AlignmentHead(0, 1, shift=True),))
-    assert read_model(weights / "tiny").alignment != choice
-    (weights / "tiny" / "alignment.json").write_text(choice.to_json())
-    assert read_model(weights / "tiny").alignment == choice
 
 
 def test_a_second_folder_with_the_same_model_name_is_an_error(weights):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 import pytest
@@ -28,16 +27,6 @@ def test_segments_fit_the_model_and_join_to_the_text(text, limit):
     segmented = segment_text(text, leg)
     assert all(len(segment.ids) <= limit for segment in segmented.segments)
     assert segmented.join([segment.text for segment in segmented.segments]) == text
-
-
-def test_sentences_beyond_the_segment_length_are_divided():
-    model = dataclasses.replace(fake_model(), segment_length=40, max_length=200)
-    text = "the first part is here, the second part is there, and the third part is nowhere"
-    parts = segment_text(text, Leg(model, "en", "de")).segments
-    assert len(parts) > 1
-    assert all(len(part.ids) <= 40 for part in parts)
-    assert parts[0].text.endswith(",")  # divided at punctuation
-    assert len(segment_text(text, Leg(fake_model(max_length=200), "en", "de")).segments) == 1
 
 
 @pytest.mark.parametrize(
