@@ -37,6 +37,8 @@ LABEL = re.compile(r"(?<![^\s.:;,])\(?(?:[a-z]|[ivx]{1,4}|\d{1,2})\)[^\S\n]+(?=\
 _LABEL_LENGTH = 6
 _CUT_NAME = re.compile(r"(?<![\w.])[a-z_]\w+(?:\.[^\W\d]\w+)+\.$")
 WORDS = re.compile(r"\S(?:.*\S)?", re.DOTALL)
+_WINDOW = 4_000
+"""Characters of a line whose sentences are found at once."""
 
 # Where an over-long sentence is split, the best kinds first: after punctuation, before a word that begins a clause, at
 # white space.
@@ -108,16 +110,34 @@ def _sentences_of_line(text: str, line: Span, language: str) -> list[Span]:
     if bullet := BULLET.match(text, start, end):
         start = bullet.end()
     content = text[start:end]
-    parts = segment(primary_subtag(language), content)
+    parts = _parts_of_line(content, primary_subtag(language))
     if len(parts) < 2:
         return [(start, end)]
-    if "".join(parts) != content:  # the library has normalised the text: the line is kept whole so that nothing is lost
-        parts = [content]
     spans: list[Span] = []
     for part in _without_cut_names(parts):
         spans += _trimmed(text, start, start + len(part))
         start += len(part)
     return spans
+
+
+def _parts_of_line(line: str, language: str) -> list[str]:
+    """Returns the sentences of a line. A long one is read in windows, each from the last sentence of the one before, because
+    the library takes time with the square of the length."""
+    parts: list[str] = []
+    begin, continues = 0, False
+    while True:
+        window = line[begin : begin + _WINDOW]
+        found = segment(language, window)
+        if "".join(found) != window:  # the library has normalised the text: it is kept whole so that nothing is lost
+            found = [window]
+        is_last = begin + len(window) == len(line)
+        whole = is_last or len(found) < 2
+        found = found if whole else found[:-1]
+        begin += sum(map(len, found))
+        parts += [parts.pop() + found[0], *found[1:]] if continues else found
+        if is_last:
+            return parts
+        continues = whole
 
 
 def _without_cut_names(parts: Sequence[str]) -> Iterator[str]:

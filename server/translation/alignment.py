@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -89,7 +90,8 @@ async def passage_links(
         start, end = sentence.span
         written += start - done  # the separator before the sentence
         target = sentence.targets[0]
-        if any(start < boundary < end for boundary in boundaries):
+        following = bisect_right(boundaries, start)
+        if following < len(boundaries) and boundaries[following] < end:
             inside = await _links_within(engine, segmented.leg, sentence)
             result += [(_shift(source, start), _shift(goal, written)) for source, goal in inside]
         else:

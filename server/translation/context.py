@@ -6,6 +6,7 @@ import asyncio
 import math
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, TypeVar
 
 from model.search.options import DecodingOptions
@@ -20,6 +21,8 @@ from server.translation.preparation import Segment
 from server.translation.types import NO_TIMINGS, Flag, Sentence, TranslationRequest
 
 Result = TypeVar("Result")
+BURST = 32
+"""Tasks that are started at once; after them the event loop serves other requests."""
 COPIED = TranslationResult(0, (), NO_TIMINGS, 0)
 """The answer for a segment that no model reads."""
 
@@ -148,10 +151,17 @@ async def gather_or_cancel(coroutines: Sequence[Coroutine[Any, Any, Result]]) ->
     have ended."""
     if len(coroutines) == 1:
         return [await coroutines[0]]
-    tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
+    tasks: list[asyncio.Task[Result]] = []
+    waiting = iter(coroutines)
     try:
+        while burst := list(islice(waiting, BURST)):
+            tasks += map(asyncio.create_task, burst)
+            if len(burst) == BURST:
+                await asyncio.sleep(0)
         return await asyncio.gather(*tasks)
     finally:
+        for coroutine in waiting:
+            coroutine.close()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

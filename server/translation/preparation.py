@@ -20,6 +20,9 @@ from server.text.segmentation import Span, Split, goes_on
 from server.translation.catalog import AUTO, Leg, ModelCatalog
 from server.translation.types import TranslationRequest
 
+LONGEST_READ = 5_000
+"""Characters of a sentence that are encoded at once. A longer one is too long for any model."""
+
 
 @dataclass(slots=True)
 class Segment:
@@ -147,6 +150,8 @@ class _Cutter:
     def segments(self, sentence: ProtectedSentence, limit: int) -> list[Segment]:
         """Returns a sentence as one segment, or as several of at most `limit` tokens if it is too long for the model."""
         leg, text, spans = self.leg, sentence.text, sentence.spans
+        if len(text) > LONGEST_READ and len(parts := sentence.cut(range(len(text)), LONGEST_READ)) > 1:
+            return self._parts(parts, limit)
         messages = tuple([self.message(text[span.start : span.end]) for span in spans if span.role == "icu"])
         place = sentence.start, sentence.start + len(text)
         segment = _encoded(Segment(place, text, messages=messages, terms=tuple(sentence.terms)), spans, leg)
@@ -164,7 +169,11 @@ class _Cutter:
         parts = sentence.cut(starts, room)
         # A part can have more tokens on its own than within its sentence. It is then cut again with half the limit.
         finer = limit if len(parts) > 1 else limit // 2
-        cut = [self.segments(part, finer) for part in parts]
+        return self._parts(parts, finer)
+
+    def _parts(self, parts: Sequence[ProtectedSentence], limit: int) -> list[Segment]:
+        """Returns the segments of the parts of one sentence."""
+        cut = [self.segments(part, limit) for part in parts]
         for first, second in pairwise(cut):
             if first and second and goes_on(first[-1].text, second[0].text):
                 first[-1].unfinished = second[0].continues = True

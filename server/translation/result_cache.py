@@ -43,6 +43,8 @@ _plain_values = attrgetter(
 _ENTRY, _SENTENCE, _NUMBER = 700, 300, 40
 """Bytes of an entry without its sentences, of a sentence with its hypotheses, and of a number in a tuple."""
 NOTED = 50_000
+MOST_SENTENCES = 5_000
+"""Sentences of a translation that is kept."""
 NAME = "cache"
 LARGEST, UNWRITTEN = 1_000_000, 16_000_000
 """Bytes of JSON of a translation, and of those that wait to be written to Redis, beyond which they are not shared."""
@@ -138,6 +140,8 @@ class ResultCache:
     def add(self, keys: Sequence[bytes], translations: Sequence[Translation]) -> None:
         """Keeps translations by their keys. They are not shared while Redis cannot be reached."""
         for key, translation in zip(keys, translations, strict=True):
+            if sum([len(leg.sentences) for leg in translation.legs]) > MOST_SENTENCES:
+                continue
             self._keep(key, translation)
             if self._store is not None and self._store.up and self._unwritten_bytes < UNWRITTEN:
                 value = JSON.dump_json(translation)

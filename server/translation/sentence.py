@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from model.search.options import DecodingOptions
-from server.translation.context import Draft, Pass, SentenceContext
+from server.translation.context import BURST, Draft, Pass, SentenceContext
 from server.translation.passes import (
     address_form,
     checks,
@@ -39,8 +39,6 @@ PASSES = (
 """The passes in order, and when each runs. A new one is a file in `passes/` and a line here."""
 IN_FLIGHT = 512
 """Segments of a text that are at the workers at the same time: enough for every slot of a GPU."""
-_BURST = 32
-"""Segments that are sent at once; after them the event loop serves other requests."""
 
 
 def rows(request: TranslationRequest, options: DecodingOptions) -> int:
@@ -62,7 +60,7 @@ async def translate(
         for position in range(len(contexts)):
             for context in contexts[len(tasks) : position + IN_FLIGHT]:
                 tasks.append(asyncio.create_task(context.translate()))
-                if len(tasks) % _BURST == 0:
+                if len(tasks) % BURST == 0:
                     await asyncio.sleep(0)
             sentences.append((await tasks[position]).sentence())
             if on_sentence is not None:

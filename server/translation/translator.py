@@ -34,6 +34,7 @@ from server.translation.types import (
     Translation,
     TranslationRequest,
 )
+from server.work_thread import Result, WorkThread
 
 DOCUMENT_ROWS = 32
 """A request with more sentences, times beam width, has the priority of a document: it is served after short requests."""
@@ -44,7 +45,7 @@ DOCUMENT_COST = 2_000
 BYTES_PER_TOKEN = 4
 """For the estimate of a request's cost before tokenizing, so that a rejection is cheap."""
 THREAD_CHARACTERS = 2_000
-"""A request with more characters is prepared in a thread, so that it does not block the event loop."""
+"""Work on more characters runs in a thread, so that it does not block the event loop."""
 
 
 class Translator:
@@ -71,6 +72,7 @@ class Translator:
         self.history = history
         self.cache = cache
         self._metrics = metrics
+        self._thread = WorkThread()
         self._users: Counter[ModelCatalog] = Counter()
         self._released: dict[ModelCatalog, asyncio.Event] = {}
 
@@ -105,25 +107,25 @@ class Translator:
             return done
         translated = iter(done)
         return [
-            self._repeated(number, found[number], request, listener) if number in found else next(translated)
+            await self._repeated(number, found[number], request, listener) if number in found else next(translated)
             for number in range(len(keys))
         ]
 
-    def _repeated(
+    async def _repeated(
         self, number: int, translation: Translation, request: TranslationRequest, listener: ProgressListener | None
     ) -> Translation:
         """Answers a text of a request with a translation from the cache, which gets an id of its own."""
         answer = dataclasses.replace(translation, id=new_id(), cached=True)
-        self._record(answer, request)
+        await self._record(answer, request)
         if listener is not None:
             for position, sentence in enumerate(answer.legs[-1].sentences if answer.legs else ()):
                 listener.on_sentence(number, position, sentence)
         return answer
 
-    def _record(self, translation: Translation, request: TranslationRequest) -> None:
+    async def _record(self, translation: Translation, request: TranslationRequest, size: int = 0) -> None:
         """Adds a translation to the history, unless its request must not be there."""
         if self.history is not None and request.remember and request.storage != "none":
-            self.history.add(history_record(translation))
+            self.history.add(await self.work(size, history_record, translation))
 
     async def _translate(self, request: TranslationRequest, listener: ProgressListener | None) -> list[Translation]:
         """Translates all texts of a request."""
@@ -143,10 +145,7 @@ class Translator:
             self._users[catalog] += 1
             try:
                 async with asyncio.timeout_at(request.deadline):
-                    if characters > THREAD_CHARACTERS:
-                        texts = await asyncio.to_thread(prepare, request, chosen, self.detector)
-                    else:
-                        texts = prepare(request, chosen, self.detector)
+                    texts = await self.work(characters, prepare, request, chosen, self.detector)
                     document = (
                         document
                         or beam * sum([len(part.segments) for text in texts for part in text.segmented]) > DOCUMENT_ROWS
@@ -156,6 +155,13 @@ class Translator:
                     )
             finally:
                 self._release(catalog)
+
+    async def work(self, characters: int, function: Callable[..., Result], *arguments: object) -> Result:
+        """Returns the result of a function that works on so many characters. Long work is done beside the event loop, one after
+        the other, and ends if the caller is cancelled."""
+        if characters <= THREAD_CHARACTERS:
+            return function(*arguments)
+        return await self._thread.run(function, *arguments)
 
     async def released(self, catalog: ModelCatalog) -> None:
         """Waits until no request uses a replaced catalog."""
@@ -175,11 +181,12 @@ class Translator:
     ) -> Translation:
         """Translates one text over the legs of its route and records the translation."""
         texts: Sequence[str] = (prepared.text,)
+        size = len(prepared.text)
         passages, segmented = prepared.passages, prepared.segmented
         legs: list[TranslatedLeg] = []
         for number, leg in enumerate(prepared.route):
             if number > 0:
-                segmented = segment_passages(passages, leg, request, first=False)
+                segmented = await self.work(size, segment_passages, passages, leg, request, False)
             # Alternatives are those of the last leg: every alternative of an earlier leg would need its own second leg.
             last = number == len(prepared.route) - 1
             leg_request = request
@@ -196,8 +203,9 @@ class Translator:
                     await passage_links(self.engine, part, within, passage.boundaries) if passage.marks else ()
                     for passage, part, within in zip(passages, segmented, sentences, strict=True)
                 ]
-            hypotheses = _translated_passages(passages, segmented, sentences, links, leg_request.options.hypotheses)
-            texts = ["".join(map(Passage.render, hypothesis)) for hypothesis in hypotheses]
+            hypotheses, texts = await self.work(
+                size, _translated_passages, passages, segmented, sentences, links, leg_request.options.hypotheses
+            )
             passages = hypotheses[0]
             legs.append(
                 TranslatedLeg(
@@ -220,7 +228,7 @@ class Translator:
         best, *others = texts
         alternatives = distinct_alternatives(best, others) if others else ()
         translation = Translation(new_id(), best, alternatives, prepared.detected, tuple(legs))
-        self._record(translation, request)
+        await self._record(translation, request, size)
         return translation
 
     async def _sentences(
@@ -234,23 +242,27 @@ class Translator:
     ) -> list[list[Sentence]]:
         """Returns the sentences of each passage of a text, whose number in the request is `number`."""
         pairs = [(segment, part.leg) for part in segmented for segment in part.segments]
-        contexts = [
-            SentenceContext(
-                segment,
-                leg,
-                request,
-                options,
-                priority,
-                sentence.PASSES,
-                self.engine,
-                self.detector,
-                self._metrics,
-                _token_progress(listener, number, position, segment, leg),
-            )
-            for position, (segment, leg) in enumerate(pairs)
-        ]
+
+        def contexts() -> list[SentenceContext]:
+            return [
+                SentenceContext(
+                    segment,
+                    leg,
+                    request,
+                    options,
+                    priority,
+                    sentence.PASSES,
+                    self.engine,
+                    self.detector,
+                    self._metrics,
+                    _token_progress(listener, number, position, segment, leg),
+                )
+                for position, (segment, leg) in enumerate(pairs)
+            ]
+
         on_sentence = partial(listener.on_sentence, number) if listener else None
-        sentences = iter(await sentence.translate(contexts, on_sentence))
+        made = await self.work(len(pairs), contexts)
+        sentences = iter(await sentence.translate(made, on_sentence))
         return [list(islice(sentences, len(part.segments))) for part in segmented]
 
 
@@ -277,10 +289,10 @@ def _translated_passages(
     sentences: Sequence[Sequence[Sentence]],
     links: Sequence[Sequence[Link]],
     hypotheses: int,
-) -> list[tuple[Passage, ...]]:
-    """Returns the passages of the best hypotheses, of the second best and so on. A sentence with fewer hypotheses is
-    repeated with its last one. `links` belong to the best hypotheses; in the others, marks keep their relative
-    position.
+) -> tuple[list[tuple[Passage, ...]], list[str]]:
+    """Returns the passages of the best hypotheses, of the second best and so on, and the text of each. A sentence with fewer
+    hypotheses is repeated with its last one. `links` belong to the best hypotheses; in the others, marks keep their
+    relative position.
     """
     ranked = []
     for rank in range(hypotheses):
@@ -289,7 +301,7 @@ def _translated_passages(
             targets = [sentence.targets[min(rank, len(sentence.targets) - 1)] for sentence in found]
             translated.append(passage.translated(part.join(targets), known if rank == 0 else ()))
         ranked.append(tuple(translated))
-    return ranked
+    return ranked, ["".join(map(Passage.render, hypothesis)) for hypothesis in ranked]
 
 
 def _token_progress(

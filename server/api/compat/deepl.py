@@ -72,8 +72,9 @@ async def translate(request: Request, parameters: DeeplParameters) -> Response:
         frozenset(tag.lower() for tag in parameters.non_splitting_tags or ()),
         parameters.outline_detection is not False,
     )
-    masks = [mask(text, rules) for text in texts] if parameters.tag_handling else []
-    translations = await services.translator.translate(
+    translator, characters = services.translator, sum(map(len, texts))
+    masks = [await translator.work(characters, mask, text, rules) for text in texts] if parameters.tag_handling else []
+    translations = await translator.translate(
         translation_request(
             request,
             caller,
@@ -91,8 +92,9 @@ async def translate(request: Request, parameters: DeeplParameters) -> Response:
     )
     results = [translation.text for translation in translations]
     if masks:
-        results = [masked.restore(text, rules.xml) for masked, text in zip(masks, results, strict=True)]
-    catalog = services.translator.catalog
+        pairs = zip(masks, results, strict=True)
+        results = [await translator.work(characters, masked.restore, text, rules.xml) for masked, text in pairs]
+    catalog = translator.catalog
     named = catalog.source(parameters.source_lang) if parameters.source_lang else ""
     answers = []
     for translation, result, text in zip(translations, results, texts, strict=True):

@@ -63,7 +63,8 @@ async def translate(request: Request, parameters: TranslateParameters) -> Respon
     chosen = chosen_rows(parameters.beam_size or 0, options.hypotheses, bool(parameters.rerank), parameters.on_flag)
     check_texts(texts, services.settings, chosen)
     limit = deadline(request, services.settings.timeout_seconds, parameters.timeout)
-    caller = await enter(request, sum(map(len, texts)), parameters.api_key)
+    characters = sum(map(len, texts))
+    caller = await enter(request, characters, parameters.api_key)
     work = translation_request(
         request,
         caller,
@@ -86,7 +87,13 @@ async def translate(request: Request, parameters: TranslateParameters) -> Respon
         finish = partial(answer, parameters, sources=services.translator.catalog.sources)
         return await stream(services.translator, work, parameters.stream_tokens, finish)
     translations = await services.translator.translate(work)
-    body = answer(parameters, translations, sources=services.translator.catalog.sources)
+    sources = services.translator.catalog.sources
+    return await services.translator.work(characters, response, parameters, translations, sources)
+
+
+def response(parameters: TranslateParameters, translations: list[Translation], sources: Collection[str]) -> Response:
+    """Returns the response with the whole body."""
+    body = answer(parameters, translations, sources=sources)
     return json_response(body, headers={"Server-Timing": server_timing(translations)})
 
 

@@ -90,6 +90,8 @@ class EngineClient(ModelPool):
         self.in_flight: SingleFlight[TranslationResult] = SingleFlight()
         self.alignments = asyncio.Semaphore(ALIGNMENTS_AT_ONCE)
         """Held by the translator while it attends: further passes wait, so that they do not delay those of callers."""
+        self._turns = asyncio.Lock()
+        """Sentences of documents go on one after the other: what is done with an answer must not delay other requests."""
 
     async def translate(
         self,
@@ -115,7 +117,11 @@ class EngineClient(ModelPool):
             return future
 
         private = object() if on_progress else None
-        return await _answer(self.in_flight.run((job.model, job.source, options, priority, private), start))
+        answer = await _answer(self.in_flight.run((job.model, job.source, options, priority, private), start))
+        if priority:
+            async with self._turns:
+                await asyncio.sleep(0)
+        return answer
 
     async def trace(
         self, model: EngineModel, source: Sequence[int], options: DecodingOptions, *, client: str = ""

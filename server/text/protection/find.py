@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import accumulate, pairwise
+from itertools import accumulate, groupby, pairwise
 
 from server.text.languages import ADDRESS, may_hold_address
 from server.text.protection.messages import MessageParser
-from server.text.protection.patterns import INLINE_TAGS, KIND, MAY_HOLD, PATH, ROLES, Role
+from server.text.protection.patterns import INLINE_TAGS, KIND, MAY_HOLD, PATH, ROLES, SIGN, Role
 from server.text.segmentation import Span
 
 CLOSING = ".,;:!?)]}\"'»”’…"
@@ -49,11 +49,13 @@ def find_protected_spans(text: str, kept: tuple[str, ...] = ()) -> list[Protecte
     """Returns the protected spans of a text in order. They do not overlap. The words of `kept` are further ones."""
     if not kept and MAY_HOLD.search(text) is None and not may_hold_address(text):
         return []
-    words, messages = sorted(_words(text, kept), reverse=True), MessageParser(text)
+    words, messages, signs = sorted(_words(text, kept), reverse=True), MessageParser(text), SIGN.finditer(text)
     spans: list[ProtectedSpan] = []
     position = 0
+    found = _next_kind(signs, text, 0)
     while position < len(text):
-        found = KIND.search(text, position)
+        if found is not None and found.start() < position:
+            found = _next_kind(signs, text, position)
         while words and words[-1][0] < position:
             words.pop()
         if words and (found is None or words[-1][0] <= found.start()):
@@ -68,17 +70,33 @@ def find_protected_spans(text: str, kept: tuple[str, ...] = ()) -> list[Protecte
     return _joined(_without_empty_pairs(_paired(spans), text), text)
 
 
+def _next_kind(signs: Iterator[re.Match[str]], text: str, position: int) -> re.Match[str] | None:
+    """Returns the next match of `KIND` that begins at one of the signs, at a position or after it. (A search of the whole text
+    would let no other thread run.)"""
+    matches = (KIND.match(text, sign.start()) for sign in signs if sign.start() >= position)
+    return next(filter(None, matches), None)
+
+
 @lru_cache(maxsize=64)
 def kept_pattern(kept: tuple[str, ...]) -> re.Pattern[str]:
     """Returns a pattern that finds the terms as whole words, longer ones first."""
-    terms = sorted({term.strip() for term in kept if term.strip()}, key=len, reverse=True)
-    parts = [
-        (r"(?<!\w)" if term[0].isalnum() else "")
-        + re.escape(term)
-        + (r"(?!\w)" if term[-1].isalnum() or term == NUMBER_SIGN else "")
-        for term in terms
-    ]
-    return re.compile("|".join(parts) or "(?!)")
+    return re.compile(_alternatives(sorted({term.strip() for term in kept} - {""})) or "(?!)")
+
+
+def _alternatives(terms: Sequence[str], before: str = "") -> str:
+    """Returns a pattern of sorted terms without the letters `before` them. What several begin with is read once: the time of
+    a search does not grow with their number."""
+    parts = []
+    for _, group in groupby(terms, key=lambda term: term[0]):
+        same = list(group)
+        size = next((i for i, (a, b) in enumerate(zip(same[0], same[-1], strict=False)) if a != b), len(same[0]))
+        common, rests = same[0][:size], [term[size:] for term in same if len(term) > size]
+        whole = before + common
+        end = r"(?!\w)" if whole[-1].isalnum() or whole == NUMBER_SIGN else ""
+        ends = [f"(?:{_alternatives(rests, whole)})"] * bool(rests) + [end] * (common in same)
+        start = r"(?<!\w)" if not before and common[0].isalnum() else ""
+        parts.append(f"{start}{re.escape(common)}(?:{'|'.join(ends)})")
+    return "|".join(parts)
 
 
 def _words(text: str, kept: tuple[str, ...]) -> list[Span]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -96,6 +97,7 @@ class TermIndex:
         `excluded` span, and does not overlap one in another way. With `lines` no term contains a line end. Entries that are
         not exact are found in every inflection of their words in `language`, too."""
         units = _units(text) if self._root.children else []
+        lows, highs = [low for low, _ in excluded], [high for _, high in excluded]
         matches: list[TermMatch] = []
         first = 0
         while first < len(units):
@@ -106,9 +108,9 @@ class TermIndex:
                 if not (states := self._following(states, key, language)):
                     break
                 end = units[number][1]
-                if any(low < end and start < high and (low < start or end < high) for low, high in excluded) or (
-                    lines and BREAKS.search(text, start, end)
-                ):
+                within = slice(bisect_right(highs, start), bisect_left(lows, end))  # `excluded` is in order
+                cut = within.start < within.stop and (lows[within.start] < start or highs[within.stop - 1] > end)
+                if cut or (lines and BREAKS.search(text, start, end)):
                     continue
                 found = [match for state in states if (match := self._match(text, start, end, state))]
                 if found:

@@ -210,7 +210,7 @@ def _widened(text: str, spans: Sequence[ProtectedSpan], symbols: bool) -> list[P
             start = found.start() if found else start
             after = (_UNIT_AT_START if symbols else _WORDS_AT_START).match(text, end, high)
             end = after.end() if after and after[0] != "s" else end
-        result.append(replace(span, start=start, end=end))
+        result.append(span if (start, end) == (span.start, span.end) else replace(span, start=start, end=end))
     return result
 
 
@@ -224,6 +224,4 @@ def text_to_read(text: str, spans: Sequence[ProtectedSpan], capitals: bool) -> s
     capitals. The spans are not changed."""
     read = re.sub(r"\bi\b", "I", text[:1] + text[1:].lower()) if capitals else text
     read = LINE_ENDS.sub(" ", read if len(read) == len(text) or not spans else text)
-    for span in spans:
-        read = read[: span.start] + text[span.start : span.end] + read[span.end :]
-    return read
+    return edited(read, [(span.start, span.end, text[span.start : span.end]) for span in spans])[0] if spans else read

@@ -42,7 +42,9 @@ def _kinds() -> Iterator[str]:
             yield f"(?P<{name}>{pattern})"
 
 
-KIND = re.compile(rf"(?=[%{{$<&`\\#\[\]*~/@:;=_'.!|¦›·•>])(?:{'|'.join(_kinds())})", re.IGNORECASE | re.DOTALL)
+KIND = re.compile("|".join(_kinds()), re.IGNORECASE | re.DOTALL)
+SIGN = re.compile(r"[%{$<&`\\#\[\]*~/@:;=_'.!|¦›·•>]")
+"""The characters with which `KIND` begins."""
 PATH = re.compile(
     r"(?<!\w)(?:[a-z]:|\\\\[\w.-]+)\\(?:[\w.$-]+\\)*[\w.$-]*\w|(?<![\w./-])(?:[\w.-]+/)+[\w-]+\.[a-z]\w{0,4}(?!\w|\.\w)",
     re.I,

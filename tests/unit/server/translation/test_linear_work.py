@@ -1,0 +1,106 @@
+"""Preparation takes linear time: four times the text is about four times the work, and not sixteen, counted in lines of
+Python and in characters that are given to the library of sentences."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from types import FrameType
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from server.text import segmentation
+from server.text.language_id import LanguageDetector
+from server.text.protection.find import kept_pattern
+from server.text.protection.glossary import Entry, TermIndex
+from server.translation.preparation import prepare
+from server.translation.types import TranslationRequest
+from tests.support.engine.fake_engine import fake_catalog
+
+CHARACTERS, GROWTH = 3_000, 10
+FRAGMENTS = (
+    "a", "a ", "a. ", "a\n", "the cat ", "Mr. ", "{", "}", "[", "(", "<", "<b>", "</b>", "<a>x</a> ", "<!--", "&amp;", "*a **b ",
+    "[a](b) ", "``a ` ", "%s", "$a ", "\\", "a@b.", "www.a ", "https://a.b/", "{n, plural, one {a} other {b}} ", "{$n->[a]",
+    "'{", "1", "1 000 ", "a-", "a_", "/a", '"', "a) ", "猫。", "😀", "á", "\u0301", "м ", "\x1b[0m", "---", "   ", "{% if a %}",
+)  # fmt: skip
+CATALOG = fake_catalog()
+DETECTOR = LanguageDetector(CATALOG.sources)
+KEPT = tuple("cat " * count + "dog" for count in range(1, 40))
+GLOSSARY = TermIndex([Entry(f"the cat {number}", f"Katze {number}") for number in range(200)] + [Entry("b", "B")])
+
+
+def work(text: str, **fields: Any) -> int:
+    """Returns the lines of Python that the preparation of a text runs, and the characters that the library gets."""
+    counted = 0
+
+    def trace(frame: FrameType, event: str, argument: object) -> Any:
+        nonlocal counted
+        counted += 1
+        return trace
+
+    def segment(language: str, line: str) -> list[str]:
+        nonlocal counted
+        counted += len(line) ** 2 // 1_000
+        return list(library(language, line))
+
+    library, segmentation.segment = segmentation.segment, segment
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        prepare(TranslationRequest(texts=(text,), source="en", target="de", **fields), CATALOG, DETECTOR)
+    finally:
+        sys.settrace(before)
+        segmentation.segment = library
+    return counted
+
+
+def is_linear(fragments: Sequence[str], characters: int = CHARACTERS, **fields: Any) -> None:
+    fragment = "".join(fragments)
+    once = work((fragment * (characters // len(fragment) + 1))[:characters], **fields)
+    more = work((fragment * (4 * characters // len(fragment) + 1))[: 4 * characters], **fields)
+    assert more <= GROWTH * once + 20_000, (fragment, once, more)
+
+
+@pytest.mark.parametrize("fragment", FRAGMENTS)
+def test_a_repeated_fragment(fragment: str) -> None:
+    is_linear([fragment])
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    st.lists(st.sampled_from(FRAGMENTS), min_size=1, max_size=5),
+    st.sampled_from([{}, {"format": "html"}, {"do_not_translate": KEPT}, {"glossary": GLOSSARY}, {"split": "none"}]),
+)
+def test_repeated_fragments(fragments: list[str], fields: dict[str, Any]) -> None:
+    is_linear(fragments, **fields)
+
+
+@pytest.mark.parametrize("fragment", ["a. ", "これはペンです。", "a "])
+def test_a_long_line(fragment: str) -> None:
+    is_linear([fragment], 8_000)
+
+
+def test_a_long_line_has_the_sentences_of_a_short_one() -> None:
+    sentences = ["The cat sleeps at home.", "It is 3.5 years old, i.e. young!", "“Is it? Yes.” she said."] * 200
+    spans = segmentation.split_sentences(" ".join(sentences), "en")
+    assert [" ".join(sentences)[start:end] for start, end in spans] == sentences
+    endless = "the cat sleeps " * 1_000
+    assert segmentation.split_sentences(endless + "now. It wakes.", "en")[1:] == [(len(endless) + 5, len(endless) + 14)]
+
+
+@pytest.mark.parametrize(
+    ("kept", "text", "found"),
+    [
+        (("a b", "a", "a b c"), "a b c, a b, a, ab", ["a b c", "a b", "a"]),
+        (("C++", "C"), "C++ C Cat C#", ["C++", "C", "C"]),
+        (("#", "#a"), "#a # #b", ["#a", "#"]),
+        (("a#", "ab"), "a#b ab abc", ["a#", "ab"]),
+        ((" ", ""), "a b", []),
+        (("(x)", "(x", "."), "(x) (xy.", ["(x)", "."]),
+    ],
+)
+def test_kept_words_are_whole_and_the_longest(kept: tuple[str, ...], text: str, found: list[str]) -> None:
+    assert kept_pattern(kept).findall(text) == found
