@@ -8,7 +8,7 @@ import ray
 from ray import serve
 from ray.serve import Application
 from ray.serve._private.constants import SERVE_CONTROLLER_NAME, SERVE_NAMESPACE
-from ray.serve.config import AutoscalingConfig, AutoscalingPolicy
+from ray.serve.config import AutoscalingConfig, AutoscalingPolicy, HTTPOptions
 
 from server.errors import SettingsError
 from server.process import ONE_THREAD
@@ -58,10 +58,11 @@ def deployment_options(options: Options) -> dict[str, Any]:
     }
 
 
-def deploy(options: Options, address: str, name: str) -> None:
-    """Deploys the application to a running cluster and waits until its replicas are ready. Raises SettingsError where
-    there is no cluster."""
+def deploy(options: Options, address: str, name: str, host: str, port: int) -> None:
+    """Deploys the application to a running cluster and waits until its replicas are ready. Proxies and replicas listen on
+    `host`, unless Serve runs already. Raises SettingsError where there is no cluster."""
     _connect(address)
+    serve.start(http_options=HTTPOptions(host=host, port=port))
     serve.run(application(options), name=name, route_prefix="/")
 
 

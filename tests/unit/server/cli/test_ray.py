@@ -31,6 +31,12 @@ def test_flags_become_options_and_settings() -> None:
     assert options == Options(max_replicas=4, settings={"queue_tokens": "900", "weights": "/srv"})
 
 
+def test_a_deployment_listens_on_this_machine_only_unless_told_otherwise() -> None:
+    parser = make_parser("ray")
+    assert parser.parse_args(["ray", "deploy"]).http_host == "127.0.0.1"
+    assert parser.parse_args(["ray", "deploy", "--http-host", "0.0.0.0"]).http_host == "0.0.0.0"
+
+
 def test_targets_are_the_replicas_of_the_application() -> None:
     assert targets(GROUPS, "attentive") == [{"targets": ["10.0.0.7:30001"], "labels": {"replica": REPLICA.name}}]
 

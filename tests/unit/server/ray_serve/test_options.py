@@ -91,6 +91,9 @@ def test_the_file_for_kuberay_is_valid_and_retries_translations() -> None:
         variables = {item["name"]: item["value"] for item in container["env"]}
         assert variables["RAY_SERVE_ENABLE_HA_PROXY"] == "1"
         assert "empty-response" in variables["RAY_SERVE_HAPROXY_RETRY_ON"]
+        ports = {port["name"] for port in container["ports"]}
+        for probe in ("readinessProbe", "livenessProbe"):  # KubeRay adds its own otherwise, which need wget
+            assert container[probe]["httpGet"]["port"] in ports
     assert worker["template"]["spec"]["terminationGracePeriodSeconds"] > options.stop_seconds()
 
 
