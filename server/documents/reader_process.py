@@ -20,6 +20,7 @@ import orjson
 from server.documents.document import Document, Workspace, add_lines, join_pieces, read_lines, sample
 from server.documents.formats import format_of
 from server.errors import AttentiveError, PayloadTooLarge, TextTooLong, Unavailable
+from server.process import tune_garbage_collector
 from server.text.markup.passages import escape, parse_passages
 from server.text.segmentation import cut_text
 
@@ -41,6 +42,7 @@ def main() -> None:
         signal.signal(ignored, signal.SIG_IGN)
     for kind, limit in ((resource.RLIMIT_DATA, DATA_BYTES), (resource.RLIMIT_FSIZE, FILE_BYTES)):
         resource.setrlimit(kind, (limit, limit))
+    tune_garbage_collector()
     for line in sys.stdin.buffer:
         sys.stdout.buffer.write(orjson.dumps(perform(**orjson.loads(line))) + b"\n")
         sys.stdout.buffer.flush()
