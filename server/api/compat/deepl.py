@@ -24,10 +24,8 @@ from server.api.dependencies import (
 )
 from server.api.parameters import ParameterRoute
 from server.api.routes.translate import chosen_rows
-from server.api.schemas.deepl import (
-    DeeplParameters,
-    DeeplUsageParameters,
-)
+from server.api.schemas.deepl import DeeplParameters
+from server.api.schemas.glossaries import DeeplCredentials
 from server.errors import InvalidRequest
 from server.services import default_options
 from server.text.address_forms import address_form
@@ -122,7 +120,7 @@ def formality_used(parameters: DeeplParameters, result: str, catalog: ModelCatal
 
 @router.get("/usage", summary="Characters sent with this key, or without a key")
 @router.post("/usage", include_in_schema=False)
-async def usage(request: Request, parameters: Annotated[DeeplUsageParameters, Query()]) -> Response:
+async def usage(request: Request, parameters: Annotated[DeeplCredentials, Query()]) -> Response:
     key = parameters.auth_key or header_key(request)
     caller = await enter(request, 0, key)
     used = await services_of(request).rate_limiter.usage.read(caller.owner)

@@ -13,9 +13,9 @@ from server.api.dependencies import enter, json_response, services_of
 from server.api.openapi import content
 from server.api.parameters import ParameterRoute
 from server.api.schemas.glossaries import (
+    DeeplCredentials,
     DictionaryPair,
     DictionaryParameters,
-    GlossaryKey,
     GlossaryParameters,
     MultilingualChanges,
     MultilingualParameters,
@@ -26,7 +26,7 @@ from server.glossaries.glossaries import Glossaries
 from server.glossaries.types import Dictionary, DictionaryInfo, Glossary, base_language
 
 Id = Annotated[str, Path(description="From the answer to the creation.")]
-Key = Annotated[GlossaryKey, Query()]
+Key = Annotated[DeeplCredentials, Query()]
 Pair = Annotated[DictionaryPair, Query()]
 router = APIRouter(tags=["DeepL"], route_class=ParameterRoute)
 V2, V3 = "/v2/glossaries", "/v3/glossaries"
@@ -130,7 +130,7 @@ async def delete_dictionary(glossary_id: Id, request: Request, parameters: Pair)
     return Response(status_code=204)
 
 
-async def entered(request: Request, parameters: GlossaryKey, change: bool = False) -> tuple[Glossaries, str]:
+async def entered(request: Request, parameters: DeeplCredentials, change: bool = False) -> tuple[Glossaries, str]:
     """Counts the request and returns the glossaries and the owner of those of the caller. Raises Forbidden if the request
     would `change` them without a key where keys exist."""
     services = services_of(request)

@@ -31,12 +31,14 @@ async def languages(request: Request, parameters: Annotated[DeeplLanguagesParame
     await enter(request, 0, parameters.auth_key)
     catalog = services_of(request).translator.catalog
     if parameters.type == "source":
-        return json_response([{"language": code.upper(), "name": name_of(code)} for code in catalog.sources])
+        return json_response(
+            [{"language": code.upper(), "name": language_name(bcp_47(code))} for code in catalog.sources]
+        )
     return json_response(
         [
             {
                 "language": code,
-                "name": name_of(code),
+                "name": language_name(bcp_47(code)),
                 "supports_formality": catalog.knows_formality(catalog.target(code)),
             }
             for code in target_codes(catalog)
@@ -55,7 +57,7 @@ async def languages_of_resource(request: Request, parameters: Annotated[DeeplRes
         [
             {
                 "lang": bcp_47(code),
-                "name": name_of(code),
+                "name": language_name(bcp_47(code)),
                 "usable_as_source": code in sources,
                 "usable_as_target": code in targets,
                 "status": "stable",
@@ -90,11 +92,3 @@ def bcp_47(code: str) -> str:
     """Returns a DeepL code as "en-GB" or "zh-Hans"."""
     base, dash, part = code.partition("-")
     return base.lower() + dash + (part.title() if len(part) == 4 else part.upper())
-
-
-def name_of(code: str) -> str:
-    """Returns the English name of a DeepL code. The table of names has regions as pt-BR and scripts as zh-Hans."""
-    base, _, region = code.lower().partition("-")
-    plain = language_name(base)
-    names = [language_name(f"{base}-{part}") for part in (region.upper(), region.title())] if region else []
-    return next((name for name in names if name and name != plain), plain)

@@ -11,10 +11,10 @@ from server.api.schemas.base import (
     OptionalBool,
     OptionalCode,
     OptionalText,
-    Parameters,
     UploadParameters,
     list_of_one,
 )
+from server.api.schemas.glossaries import DeeplCredentials
 from server.errors import InvalidRequest
 
 
@@ -52,12 +52,9 @@ GlossaryIds = Annotated[
 ]
 Unsupported = Annotated[Any, AfterValidator(_unsupported), Field(default=None, description="Rejected: not supported.")]
 Tags = Annotated[list[Annotated[StrictStr, Field(max_length=256)]] | None, BeforeValidator(_comma_separated)]
-DeeplKey = Annotated[
-    StrictStr | None, Field(default=None, max_length=512, description="API key, for clients without the header.")
-]
 
 
-class TranslationParameters(Parameters):
+class TranslationParameters(DeeplCredentials):
     """Parameters of texts and of documents."""
 
     target_lang: Code = Field(description="Language to translate into.", examples=["DE"])
@@ -69,7 +66,6 @@ class TranslationParameters(Parameters):
     glossary_ids: GlossaryIds = Field(default=None, description="Up to 5 glossaries; the first that has a term counts.")
     style_id: Unsupported = None
     translation_memory_id: Unsupported = None
-    auth_key: DeeplKey = None
 
     @property
     def glossaries(self) -> list[str]:
@@ -109,17 +105,13 @@ class DeeplParameters(TranslationParameters):
     custom_instructions: Unsupported = None
 
 
-class DeeplUsageParameters(Parameters):
-    auth_key: OptionalText = Field(default=None, description="API key, for clients without the header.")
-
-
-class DeeplLanguagesParameters(DeeplUsageParameters):
+class DeeplLanguagesParameters(DeeplCredentials):
     type: Annotated[Literal["source", "target"], BeforeValidator(lambda value: value or "source")] = Field(
         default="source", description="List of source or of target languages."
     )
 
 
-class DeeplResourceParameters(DeeplUsageParameters):
+class DeeplResourceParameters(DeeplCredentials):
     resource: Literal[
         "translate_text", "translate_document", "glossary", "voice", "write", "style_rules", "translation_memory"
     ] = Field(description="Part of DeepL's interface.", examples=["translate_text"])
@@ -131,8 +123,7 @@ class DocumentParameters(TranslationParameters, UploadParameters):
     )
 
 
-class DocumentKey(Parameters):
+class DocumentKey(DeeplCredentials):
     document_key: StrictStr = Field(
         max_length=256, description="Key from the answer to the upload.", examples=["2c6f0b9d4e7a4c0f"]
     )
-    auth_key: DeeplKey = None

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import orjson
 from pydantic import BeforeValidator, Field, StrictStr, model_validator
 
-from server.api.schemas.base import Code, OptionalText, Parameters, lower_case
+from server.api.schemas.base import Code, Parameters, lower_case
 from server.errors import InvalidRequest
 from server.glossaries.types import TERM_CHARACTERS
 
@@ -55,11 +55,13 @@ InlineGlossary = Annotated[
 ]
 
 
-class GlossaryKey(Parameters):
-    auth_key: OptionalText = Field(default=None, description="API key, for clients without the header.")
+class DeeplCredentials(Parameters):
+    auth_key: Annotated[
+        StrictStr | None, Field(default=None, max_length=512, description="API key, for clients without the header.")
+    ]
 
 
-class DictionaryPair(GlossaryKey):
+class DictionaryPair(DeeplCredentials):
     source_lang: Code = Field(description="Language of the terms.", examples=["EN"])
     target_lang: Code = Field(description="Language of the translations.", examples=["DE"])
 
@@ -74,7 +76,7 @@ class GlossaryParameters(DictionaryParameters):
     name: StrictStr = Field(description="Name of the glossary.", examples=["Devices"])
 
 
-class Dictionaries(GlossaryKey):
+class Dictionaries(DeeplCredentials):
     @model_validator(mode="before")
     @classmethod
     def _all_read(cls, values: Any) -> Any:
