@@ -167,7 +167,6 @@ async def translate_document(
                 content = stored if isinstance(stored, bytes) else await asyncio.to_thread(stored.read_bytes)
             file.buffer.write(content)
     finally:
-        await documents.readers.close()
-        await documents.store.close()
+        await services.stop()
     if made.warning:
         bar.write(f"attentive: {made.warning}", sys.stderr)

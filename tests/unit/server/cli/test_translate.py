@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import dataclasses
 import io
+import string
 import sys
 import threading
 
@@ -67,7 +68,8 @@ def test_on_flag(value):
 
 def test_a_long_file_is_never_too_much_for_the_queue():
     numbers = range(3 * LINES_AT_ONCE)
-    lines = [f"{chr(ord('a') + i % 26)}{chr(ord('A') + i // 26)} ".ljust(60, "x") + "\n" for i in numbers]
+    letters = string.ascii_lowercase
+    lines = [f"{letters[i % 26]}x{letters[i // 26 % 26]}{letters[i // 676]} ".ljust(60, "x") + "\n" for i in numbers]
     settings = Settings(queue_seconds=0.1, queue_tokens=1)
     assert run(FakeEngine(delay=0.01), lines, settings) == [f"{line[-2::-1]}\n" for line in lines]
 

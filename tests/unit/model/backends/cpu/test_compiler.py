@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from model.backends.cpu.isa import CpuBackendUnavailable, available
+from tests.support.models.cpu_models import needs_cpu_backend
 
+pytestmark = needs_cpu_backend
 COMPILER = """#!/bin/sh
 exec 9> "$HOME/compilers"
 echo started >&9
@@ -30,10 +31,6 @@ Starts = Callable[[list[str]], subprocess.Popen[str]]
 @pytest.fixture
 def compilers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     """Sets a home folder with a compiler and an empty cache. Returns the pipe of its compilers."""
-    try:
-        available()
-    except CpuBackendUnavailable as unavailable:
-        pytest.skip(str(unavailable))
     (tmp_path / "g++").write_text(COMPILER)
     (tmp_path / "g++").chmod(0o755)
     os.mkfifo(tmp_path / "compilers")
