@@ -23,7 +23,7 @@ _DIGITS = re.compile(r"\d(?:[.,'’]?\d)*")
 _SEPARATORS = re.compile(r"[.,'’]")
 _GROUPS = re.compile(r"(?<![\d.,])\d{1,3}(?:[\u00a0\u202f ]\d{3})+(?!\d)")
 _ROMAN = re.compile(r"(?<!\w)[IVXLCDM]+(?![A-Z\d_])")
-_ORDINAL = re.compile(r"(?<![\w.,:/-])(\d{2,4})(?:st|nd|rd|th|er|re|i?[eè]me|e|\.?[ºª])(?!\w)")
+_ORDINAL = re.compile(r"(?<![\w.,:/-])(\d{2,4})(?:st|nd|rd|th|er|re|i?[eè]me|e|\.?[ºª]|(?<=0)['’]?s)(?!\w)")
 _VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
 _OFTEN_A_WORD = 12
 """Numbers up to this one are often written as words."""
@@ -62,10 +62,14 @@ def same_numbers(source: str, target: str) -> bool:
 
 
 def lost_ordinal(source: str, target: str) -> bool:
-    """Returns whether the number of an ordinal of the source, 18th, is nowhere in the target: 18., 18e, 18º, XVIII. A small
-    one may be written as a word."""
+    """Returns whether the number of an ordinal or decade of the source, 18th or 1990s, is nowhere in the target: 18., 18e, 18º,
+    XVIII. A small one may be written as a word."""
     ordinals = {value for value in _ORDINAL.findall(source) if int(value) > _OFTEN_A_WORD}
-    return bool(ordinals) and not ordinals <= {*number_values(target), *map(_roman_value, _ROMAN.findall(target))}
+    if not ordinals:
+        return False
+    values = {*number_values(target), *map(_roman_value, _ROMAN.findall(target))}
+    ends = {value[-2:] for value in values}  # the 1990s are los años 90
+    return not all(value in values or (value[-1] == "0" and value[-2:] in ends) for value in ordinals)
 
 
 def _roman_value(numeral: str) -> str:

@@ -82,10 +82,15 @@ def byte_fallback_spans(text: str, language: str, encoding: Encoding) -> list[Pr
     ]
     if not spelled:
         return []
-    found = [*copied_spans(text), *[ProtectedSpan(*match.span(), "point") for match in EMOJI.finditer(text)]]
+    found = [ProtectedSpan(*match.span(), "point") for match in EMOJI.finditer(text)]
     found += [ProtectedSpan(start, end, "word") for start, end in foreign_script_spans(text, language)]
+    around = [
+        span for span in copied_spans(text) if any(span.start < one.end and one.start < span.end for one in found)
+    ]
     return [
-        span for span in without_overlaps(found) if any(low < span.end and span.start < high for low, high in spelled)
+        span
+        for span in without_overlaps([*around, *found])
+        if any(low < span.end and span.start < high for low, high in spelled)
     ]
 
 
@@ -155,7 +160,7 @@ def _spans_of(token: re.Match[str], primes: str) -> Sequence[ProtectedSpan]:
     while last < len(word) and _goes_on(word, first, last, primes):
         last += 1
     core = word[first:last]
-    if RAISED.search(core):
+    if RAISED.search(core) and not _PATTERNS["code"].search(core):
         return _raised(start + first, core)
     bare = _PATTERNS["words_after"].sub("", core)
     code = normalize("NFC", bare)

@@ -13,7 +13,8 @@ from server.text.segmentation import Span
 _OF_PROGRAMS = re.compile(r"[\\^`{|}~<>_*†‡]")
 _SPELLINGS = str.maketrans("–—−‐‑’‘′”“″,\u00a0\u202f", "-----'''\"\"\".  ")
 _BEFORE_UNIT = re.compile(r"(?<=\d)[ -](?=[^\W\d_])")
-_DECIMAL = re.compile(r"(?:(?<!\w)([^\W\d_]{3,30}) )?(?<![\w.,:])(\d+)\.(\d+)(?![\w/]|[.,:]\d)")
+_DECIMAL = re.compile(r"(?:(?<!\w)([^\W\d_]{2,30}) )?(?<![\w.,:])(\d+)\.(\d+)(?![\w/]|[.,:]\d)")
+_VERSION = re.compile(r"\d\.\d+\.\d")
 _GROUP = 3
 """Digits of a group of thousands."""
 _LABELS = frozenset("version release update build section chapter figure table appendix part step rule".split())
@@ -78,11 +79,13 @@ def respelled(text: str, target: str, decimal_point: bool = True) -> str:
 
 def _versions(text: str, target: str, decimal_point: bool) -> list[Span]:
     """Returns the numbers with a point that are labels and no amounts: after a word that labels have, or that the translation
-    repeats before them, or beside a number that keeps its point."""
+    repeats before them, or beside a number that keeps its point or has several."""
     numbers = [number for number in _DECIMAL.finditer(text) if decimal_point or len(number[3]) != _GROUP]
     if not any(f"{number[2]},{number[3]}" in target for number in numbers):
         return []
-    keeps = any(len(number[3]) != _GROUP and f"{number[2]}.{number[3]}" in target for number in numbers)
+    keeps = _VERSION.search(text) or any(
+        len(number[3]) != _GROUP and f"{number[2]}.{number[3]}" in target for number in numbers
+    )
     words = target.casefold()
     return [
         (number.start(2), number.end(3))

@@ -28,7 +28,7 @@ LINE_ENDS = re.compile(r"[\t-\r\x85]")
 CAPITALS = re.compile(r"\w*[^\W\d_]{2}\w*")
 _WORDS_AT_END = re.compile(r"[\w-]*$")
 _WORDS_AT_START = re.compile(r"[\w-]*")
-_UNIT_AT_START = re.compile(r"(?:[dhmxkKMG]|[kKMGT]i?B|px|ms|min|[kcm]m|kg)(?!\w)")
+_UNIT_AT_START = re.compile(r"(?:[dhmsxkKMG]|[kKMGT]i?B|px|ms|min|[kcm]m|kg)(?!\w)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +199,7 @@ class _Reading:
 
 def _widened(text: str, spans: Sequence[ProtectedSpan], symbols: bool) -> list[ProtectedSpan]:
     """Returns the spans with the letters that are joined to words among them: a name stands for `{count}px` as a whole,
-    since "Tompx" is not copied. An s after a span stays. `symbols` stand for the span and the letters of a unit."""
+    since "Tompx" is not copied. An s after a span stays, but in {m}m {s}s. `symbols` stand for the span and the letters of a unit."""
     result: list[ProtectedSpan] = []
     for i, span in enumerate(spans):
         start, end = span.start, span.end
@@ -209,7 +209,8 @@ def _widened(text: str, spans: Sequence[ProtectedSpan], symbols: bool) -> list[P
             found = None if symbols else _WORDS_AT_END.search(text, max(low, result[-1].end if result else 0), start)
             start = found.start() if found else start
             after = (_UNIT_AT_START if symbols else _WORDS_AT_START).match(text, end, high)
-            end = after.end() if after and after[0] != "s" else end
+            is_plural = after is not None and after[0] == "s" and not (result and result[-1].end > spans[i - 1].end)
+            end = after.end() if after and not is_plural else end
         result.append(span if (start, end) == (span.start, span.end) else replace(span, start=start, end=end))
     return result
 

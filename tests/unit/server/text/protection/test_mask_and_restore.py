@@ -89,7 +89,7 @@ def test_apostrophes_of_the_translation_are_written_as_those_of_the_text(written
         ("Node.js, spiegel.de and __init__.py", ["Node.js", "spiegel.de", "__init__.py"]),
         ("in the 90+3' or 45', 5'10\" tall: 'rock 'n' roll'", ["90+3", "5'10\""]),
         ("in the 90+3' or 45', it's 27\" wide", ["90+3'", "45'", '27"']),
-        ("fooBar, f(x²), student(s) and items[0] of C++", ["fooBar", "f(x²)", "items[0]", "C++"]),
+        ("fooBar, f(x²), student(s), items[0] of C++ in .profile", ["fooBar", "f(x²)", "items[0]", "C++", ".profile"]),
         ("if x != y, a && b (p = 0.03): I & you", ["x != y", "a && b", "p = 0.03"]),
         ("127.0.0.1 - - and ⌘+C - so....", ["127.0.0.1", "- -", "⌘+C", "...."]),
         (
@@ -133,6 +133,8 @@ def test_lost_signs_are_detected(text, target, lost):
         ("Chapter Ⅷ is short.", "Kapitel VIII ist kurz.", True),
         ("It was on the 21st, in the 1990s.", "Es war am 21., in den 1990ern.", False),
         ("It is of the 18th century.", "Il est du XXe siècle.", True),
+        ("The music of the 1980s is old.", "Die Musik der 1890er ist alt.", True),
+        ("The music of the 1980s is old.", "La música de los años 80 es vieja.", False),
         ("It is of the 18th century.", "Il est du XVIIIe siècle.", False),
         ("The 35th house is red.", "Das Haus ist rot.", True),
         ("The 35th house is red.", "La 35.ª casa es roja.", False),
