@@ -24,6 +24,7 @@ _SEPARATORS = re.compile(r"[.,'’]")
 _GROUPS = re.compile(r"(?<![\d.,])\d{1,3}(?:[\u00a0\u202f ]\d{3})+(?!\d)")
 _ROMAN = re.compile(r"(?<!\w)[IVXLCDM]+(?![A-Z\d_])")
 _ORDINAL = re.compile(r"(?<![\w.,:/-])(\d{2,4})(?:st|nd|rd|th|er|re|i?[eè]me|e|\.?[ºª]|(?<=0)['’]?s)(?!\w)")
+_DECADE = re.compile(r"(?<!\d)\d\d(\d0)['’]?s(?!\w)")
 _VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
 _OFTEN_A_WORD = 12
 """Numbers up to this one are often written as words."""
@@ -50,7 +51,9 @@ def same_numbers(source: str, target: str) -> bool:
         return True
     spans = find_numbers(source)
     given, found = number_values(source), number_values(target)
-    if (further := found - given) and further - Counter(map(_roman_value, _ROMAN.findall(source))):
+    if (further := found - given) and further - Counter(
+        [*map(_roman_value, _ROMAN.findall(source)), *_DECADE.findall(source)]
+    ):
         return False
     written = [source[start:end] for start, end in spans]
     missing = (number_values("; ".join(written)) & given) - found

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from unicodedata import normalize
@@ -91,15 +91,6 @@ def byte_fallback_spans(text: str, language: str, encoding: Encoding) -> list[Pr
         span
         for span in without_overlaps([*around, *found])
         if any(low < span.end and span.start < high for low, high in spelled)
-    ]
-
-
-def words_with(text: str, letters: Collection[str]) -> list[ProtectedSpan]:
-    """Returns the words of a text that have one of the letters."""
-    return [
-        ProtectedSpan(*word.span(), "word")
-        for word in WORD.finditer(text)
-        if any(character in letters for character in word[0])
     ]
 
 

@@ -38,11 +38,6 @@ def lost_spans(text: str, target: str) -> bool:
     return not same_numbers(text, target)
 
 
-def invents_signs(text: str, target: str) -> bool:
-    """Returns whether a translation has a sign of programs, or a character that is not one, that its source lacks."""
-    return any(sign not in text for sign in [*_OF_PROGRAMS.findall(target), *re.findall("\ufffd", target)])
-
-
 def lost_numbers(text: str, target: str) -> bool:
     """Returns whether a translation lacks or doubles a number or a code of its source, or has another."""
     if not lost_spans(text, target):

@@ -199,7 +199,7 @@ class _Reading:
 
 def _widened(text: str, spans: Sequence[ProtectedSpan], symbols: bool) -> list[ProtectedSpan]:
     """Returns the spans with the letters that are joined to words among them: a name stands for `{count}px` as a whole,
-    since "Tompx" is not copied. An s after a span stays, but in {m}m {s}s. `symbols` stand for the span and the letters of a unit."""
+    since "Tompx" is not copied. An s after a span stays, but in {m}m {s}s. `symbols` stand for the span and a unit."""
     result: list[ProtectedSpan] = []
     for i, span in enumerate(spans):
         start, end = span.start, span.end

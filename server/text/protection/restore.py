@@ -93,16 +93,12 @@ def repaired(masked: Masked, target: str, links: Sequence[Link]) -> tuple[str, l
     surplus, kept_links = _surplus(masked, target, links)
     edits = [(*_with_space(target, span), "") for span in surplus]
     for item in masked.missing(target):
-        place = _place(masked, target, kept_links, item)
+        place = SpanProjection(masked.read, target, kept_links).project((item.span[0], item.span[0]))[0]
         edits.append((place, place, _spaced(masked.read, item, target, place)))
     text, runs = edited(target, _in_order(edits))
     moved = OffsetMap(runs)
     following = [(source, moved.span(goal)) for source, goal in kept_links]
     return text, [*following, *_occurrences(masked, text, following)]
-
-
-def _place(masked: Masked, target: str, links: Sequence[Link], item: StandIn) -> int:
-    return SpanProjection(masked.read, target, links).project((item.span[0], item.span[0]))[0]
 
 
 def _surplus(masked: Masked, target: str, links: Sequence[Link]) -> tuple[list[Span], list[Link]]:

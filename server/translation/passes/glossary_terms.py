@@ -62,7 +62,8 @@ async def apply(context: SentenceContext, draft: Draft) -> Draft:
             draft, missing = other, still
         else:
             failed.add(term.start)
-    if missing or await _are_swapped(context, draft, terms):
+    reordered = not missing and len(terms) > 1 and in_other_order(terms, draft.text)
+    if missing or (reordered and are_swapped(terms, draft.text, await _places(context, draft, terms))):
         return await _masked(context, segment, terms)
     draft = await _with_edits(context, draft, doubled_edits(terms, draft.text))
     draft = await _with_edits(context, draft, case_edits(terms, segment.text, draft.text))
@@ -80,13 +81,6 @@ async def _masked(context: SentenceContext, segment: Segment, terms: Sequence[Te
     ]
     masked = with_spans(replace(segment, terms=()), spans, context.leg) or segment
     return await reranking.apply(context, await context.decode(masked))
-
-
-async def _are_swapped(context: SentenceContext, draft: Draft, terms: Sequence[TermMatch]) -> bool:
-    """Returns whether a term stands where another one belongs."""
-    if len(terms) < 2 or not in_other_order(terms, draft.text):
-        return False
-    return are_swapped(terms, draft.text, await _places(context, draft, terms))
 
 
 async def _places(context: SentenceContext, draft: Draft, terms: Sequence[TermMatch]) -> dict[int, Span]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from server.text.protection.copied import acronym_spans, copied_spans, number_spans, sign_spans, words_with
+from server.text.protection.copied import WORD, acronym_spans, copied_spans, number_spans, sign_spans
 from server.text.protection.find import ProtectedSpan
-from server.text.protection.losses import invents_signs, lost_spans
+from server.text.protection.losses import lost_spans
 from server.translation.catalog import Leg
 from server.translation.context import Draft, SentenceContext
 from server.translation.passes import reranking
@@ -30,9 +30,9 @@ def masked_retry(segment: Segment, target: str, leg: Leg) -> Segment | None:
     names = _names_in_bytes(segment, leg) if leg.model.tokenizer.may_spell(segment.ids) else []
     if not _has_lost(segment, target, names):
         return None
-    text, bare = segment.text, segment.masked.without_stand_ins
-    unread = acronym_spans(text) if invents_signs(bare(segment.masked.read), bare(target)) else []
-    return with_spans(segment, [*copied_spans(text), *names, *sign_spans(text), *number_spans(text), *unread], leg)
+    text = segment.text
+    further = [*copied_spans(text), *names, *sign_spans(text), *number_spans(text)]
+    return with_spans(segment, further, leg) or with_spans(segment, acronym_spans(text), leg)
 
 
 def _has_lost(segment: Segment, target: str, names: Sequence[ProtectedSpan]) -> bool:
@@ -59,4 +59,5 @@ def _names_in_bytes(segment: Segment, leg: Leg) -> list[ProtectedSpan]:
         if character.isalpha() and not character.isascii() and character.lower() not in _RARE_LETTERS
     }
     spelled = {letter for letter in letters if tokenizer.may_spell(tokenizer.encode_ids(letter.lower()))}
-    return words_with(segment.text, spelled)
+    words = WORD.finditer(segment.text) if spelled else ()
+    return [ProtectedSpan(*word.span(), "word") for word in words if not spelled.isdisjoint(word[0])]
