@@ -26,9 +26,6 @@ EXPECTED_SKIPS = (
     r"needs a CUDA device",
     r"needs a processor with",  # instruction sets of other processors
     r"kernel does not permit AMX",
-    r"beams tie",
-    r"transformers also renormalizes",  # combinations that only one of two programs has
-    r"does not force the end of sentence",
     r"There is a GPU",
 )
 """Reasons for skips that depend on the processor or on a library version, not on a missing program."""

@@ -35,7 +35,3 @@ def test_the_api_process_imports_neither_torch_nor_the_libraries_that_read_docum
     program = f"import sys, {', '.join(API_SIDE)}; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
     assert not {"torch", "lxml", "markdown_it", "yaml"} & set(done.stdout.split())
-
-
-def test_nothing_is_named_utils() -> None:
-    assert [path for path in MODULES if path.stem in {"utils", "helpers", "common", "misc"}] == []

@@ -48,31 +48,6 @@ def test_cached_equals_uncached(variant: str) -> None:
             assert torch.allclose(logits, expected[:, t], atol=TOLERANCE), t
 
 
-def test_rows_begin_and_end_at_any_step() -> None:
-    """Rows of different lengths share a step, a slot is used again, and the storage grows with targets and sources."""
-    transformer = random_model()
-    sources = [[5, 9, 11], [7] * 45 + [11], [8, 11]]
-    target = torch.randint(4, 50, (60,), generator=torch.Generator().manual_seed(2))
-    with torch.inference_mode():
-        expected = [
-            transformer(torch.tensor([source]), torch.ones(1, len(source), dtype=torch.bool), target[None])[0]
-            for source in sources
-        ]
-    backend, begins = TorchBackend(transformer, 3), {0: (2, 0), 20: (0, 1), 40: (2, 2)}
-    rows: dict[int, tuple[int, int]] = {}  # slot -> number and first step of its source
-    for step in range(len(target)):
-        if step in begins:
-            slot, number = begins[step]
-            backend.free([slot])
-            backend.prefill([sources[number]], [slot])
-            rows[slot] = (number, step)
-        tokens = [int(target[step - first]) for _, first in rows.values()]
-        output = backend.step(list(rows), tokens, transformer.config.vocab_size, [-1] * len(rows))
-        for ids, scores, (number, first) in zip(output.ids, output.scores, rows.values(), strict=True):
-            reference = torch.log_softmax(expected[number][step - first], -1)[torch.from_numpy(ids)]
-            assert torch.allclose(torch.from_numpy(scores), reference, atol=TOLERANCE)
-
-
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_fused_equals_weights_path(variant: str) -> None:
     transformer = random_model(variant)
@@ -149,3 +124,25 @@ def test_tied_models_have_one_matrix_for_three_uses() -> None:
     assert count[1] - count[0] == 2 * matrix
     features = torch.randn(3, tied.config.d_model)
     assert torch.allclose(tied.logits(features), features @ tied.embedding.weight.T)
+
+
+@pytest.mark.parametrize("variant", ["the paper's", "pre-norm"])
+@torch.inference_mode()
+def test_every_sublayer_adds_to_what_the_residual_carries(variant: str) -> None:
+    """LayerNorm(x + Sublayer(x)) in post-norm models, x + Sublayer(LayerNorm(x)) in pre-norm models."""
+    model = random_model(variant)
+    layer, attended = model.encoder[0], []
+    layer.self_attention.output.register_forward_hook(lambda _module, _inputs, output: attended.append(output))
+    x = torch.randn(1, 6, model.config.d_model, generator=torch.Generator().manual_seed(0))
+    output = layer(x, None)
+    between, (inner, outer) = x + attended[0], (layer.feed_forward.inner, layer.feed_forward.outer)
+
+    def feed_forward(x: Tensor) -> Tensor:
+        return torch.relu(x @ inner.weight.T + inner.bias) @ outer.weight.T + outer.bias
+
+    if variant == "pre-norm":
+        expected = between + feed_forward(layer.feed_forward_residual.norm(between))
+    else:
+        between = layer.attention_residual.norm(between)
+        expected = layer.feed_forward_residual.norm(between + feed_forward(between))
+    torch.testing.assert_close(output, expected)

@@ -72,22 +72,6 @@ def test_a_row_does_not_depend_on_other_rows_slots_or_threads(decoder: str, prec
 
 @pytest.mark.parametrize("decoder", DECODERS)
 @pytest.mark.parametrize("precision", PRECISIONS)
-def test_rows_may_join_and_leave_at_any_step(decoder: str, precision: Precision) -> None:
-    transformer = tiny(**VARIANTS[decoder])
-    first, second = sentences(transformer.config, (20, 11))
-    target = sentences(transformer.config, (30,))[0]
-    backend = cpu_backend(transformer, precision)
-    expected = decode(backend, [second], [4], [target])
-    backend.prefill([first], [1])
-    backend.step([1], [2], 1, [-1])
-    backend.prefill([second], [4])
-    for step, token in enumerate(target):
-        output = backend.step([1, 4], [3, token], 5, [-1, -1])
-        assert np.array_equal(output.scores[1], expected[step].scores[0])
-
-
-@pytest.mark.parametrize("decoder", DECODERS)
-@pytest.mark.parametrize("precision", PRECISIONS)
 def test_beams_agree_with_torch(decoder: str, precision: Precision) -> None:
     transformer = tiny(**VARIANTS[decoder])
     sources = sentences(transformer.config, (5, 30, 18))

@@ -88,8 +88,3 @@ def test_kinds_are_drawn_with_their_rates(processor: sentencepiece.SentencePiece
     for kind, source, target in ((0, 10, 14), (2, 22, 25), (4, 15, 14)):
         assert set(lengths[0][kinds == kind]) == {source}
         assert set(lengths[1][kinds == kind]) == {target}
-
-
-def test_the_error_names_unknown_kinds(processor: sentencepiece.SentencePieceProcessor) -> None:
-    with pytest.raises(ValueError, match="shout"):
-        Augmenter(processor, {"shout": 0.5})

@@ -51,11 +51,6 @@ def test_batched_muon_equals_torch_muon(monkeypatch: pytest.MonkeyPatch) -> None
     left.load_state_dict(right.state_dict())
 
 
-def test_muon_rejects_vectors() -> None:
-    with pytest.raises(ValueError, match="matrices"):
-        Muon([torch.nn.Parameter(torch.zeros(3))], 0.1)
-
-
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # warnings of torch about its own code
 def test_compiled_layers_have_the_same_gradients_for_every_shape() -> None:

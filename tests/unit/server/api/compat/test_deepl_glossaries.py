@@ -7,13 +7,6 @@ import pytest
 from tests.support.servers.keys import KeyFile
 
 DEVICES = {"name": "Devices", "source_lang": "EN", "target_lang": "DE", "entries": "Battery\tAkku\ndevice\tGerät"}
-BOTH = {
-    "name": "Both",
-    "dictionaries": [
-        {"source_lang": "en", "target_lang": "de", "entries": "Battery,Akku", "entries_format": "csv"},
-        {"source_lang": "de", "target_lang": "en", "entries": "Akku\tbattery"},
-    ],
-}
 
 
 def translated(client, **fields):

@@ -114,21 +114,6 @@ def test_a_target_that_is_only_scored_is_the_next_of_its_client() -> None:
     assert served == [9, 10, 1]
 
 
-def test_a_wide_beam_gets_its_slots_eventually() -> None:
-    made = scheduler()
-    for id in range(SLOTS):
-        made.add(job(id, client=str(id)), 0.0)
-    made.schedule(0.0)
-    made.add(job(SLOTS, beam=SLOTS), 0.0)
-    for id in range(SLOTS + 1, 5 * SLOTS):  # a narrow one comes in every step
-        made.add(job(id, client=str(id)), float(id))
-        made.finish(made.running[0].id)
-        made.schedule(float(id))
-        if SLOTS in [sequence.id for sequence in made.running]:
-            return
-    raise AssertionError("The wide beam still waits.")
-
-
 def test_attention_requests_leave_time_for_translations() -> None:
     made = scheduler()
     made.add(job(1), 0)

@@ -10,7 +10,6 @@ from model.search.options import DecodingOptions, Hypothesis
 from server.engine.ipc.messages import TranslationResult
 from server.translation.catalog import Leg
 from server.translation.passes.first_letter import may_begin_small, with_small_first_letter
-from server.translation.passes.protected_spans import with_capital_first_letter
 from server.translation.preparation import segment_text
 from server.translation.types import Translation
 from tests.support.engine.fake_engine import FIRST, FakeEngine, FakeTokenizer, fake_model
@@ -94,15 +93,6 @@ def test_all_hypotheses_are_those_of_the_reading_that_is_kept():
 def test_capitals_stay_capitals():
     engine = Reader({"Next page": ("Next page", UNSURE), "next page": ("nächste Seite", SURE)})
     assert read(translated(engine, "NEXT PAGE", "en", "de")) == ("NÄCHSTE SEITE", "next page")
-
-
-@pytest.mark.parametrize(
-    ("text", "written"),
-    [("an <ph1>", "An <ph1>"), ("weiter", "Weiter"), ("«été»", "«Été»"), ("Öl", "Öl")]
-    + [(text, text) for text in ("<ph1> weiter", "„<ph1>“ weiter", "42", "", "ﬁn")],
-)
-def test_the_first_letter_is_written_as_a_capital(text, written):
-    assert with_capital_first_letter(text) == written
 
 
 def test_spans_are_kept_in_the_reading_that_is_kept():
