@@ -5,6 +5,7 @@ from __future__ import annotations
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from model.analysis.pair_alignment import WordedSentence, WordEvidence, word_evidence
+from model.analysis.types import check_head, check_pair
 from model.backends.interface import InspectableBackend
 from model.search.driver import RunningSearch, SearchDriver, search_kind
 from server.engine.ipc.messages import (
@@ -18,7 +19,6 @@ from server.engine.ipc.messages import (
 from server.engine.ipc.options import WorkerOptions
 from server.engine.worker.backend_loader import LoadedModel, try_to_open
 from server.engine.worker.device_config import find_device
-from server.engine.worker.job_check import refusal
 from server.engine.worker.sequence import AttentionRequest, Sequence
 
 
@@ -88,8 +88,22 @@ class ModelRunner:
     # -- jobs ----------------------------------------------------------------------------------------------------------
 
     def refusal(self, job: TranslateJob | AttentionJob) -> str | None:
-        """Returns one sentence why the model cannot run this job, None if it can."""
-        return refusal(self._models[job.model].folder.model, job)
+        """Returns one sentence why the model cannot run this job, None if it can. An id outside the vocabulary would break a
+        device."""
+        if isinstance(job, AttentionJob):
+            first, target = job.first_token, job.target
+            heads = job.masked_heads if job.vectors_of is None else (*job.masked_heads, job.vectors_of)
+        else:
+            first, target = job.options.first_token, (*job.options.prefix, *(job.options.target or ()))
+            heads = job.options.masked_heads
+        config = self._models[job.model].folder.model
+        try:
+            check_pair(config, job.source, target if first is None else (first, *target))
+            for head in heads:
+                check_head(config, head)
+        except ValueError as error:
+            return str(error)
+        return None
 
     def prefill(self, model: str, sequences: list[Sequence]) -> None:
         """Encodes the sources of sequences that were admitted."""
