@@ -8,7 +8,6 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from server.cli.terminal import whole_number
 from server.config import Settings, add_flag, add_flags
 from server.errors import SettingsError
 from server.ray_serve.options import NOT_FOR_REPLICAS, Options, flags
@@ -33,9 +32,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="TEXT",
         help="Address of proxies and replicas; 0.0.0.0 for several nodes or other machines. [default: 127.0.0.1]",
     )
-    deploy.add_argument(
-        "--http-port", default=8000, type=whole_number(1), metavar="N", help="Port of the proxies. [default: 8000]"
-    )
     targets = actions.add_parser(
         "targets", help="Print the replicas as targets for Prometheus (file_sd). Needs HAProxy."
     )
@@ -53,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     except ImportError as error:
         raise SettingsError(f"Ray Serve is not installed ({error}): pip install 'attentive-server[ray]'.") from error
     if options is not None:
-        deploy(options, arguments.address, arguments.app, arguments.http_host, arguments.http_port)
+        deploy(options, arguments.address, arguments.app, arguments.http_host)
     else:
         print(json.dumps(targets(target_groups(arguments.address, arguments.app), arguments.app), indent=2))
     return 0

@@ -41,8 +41,7 @@ TICKS = 5
 """Ticks of uvicorn, 0.1 seconds each, between two checks for clients that are slow or have gone."""
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 OWN_STATE = (
-    "the state is in the memory of this server: a restart loses history, usage and glossaries, other servers do not share them, "
-    "and there are no API keys; --data (ATTENTIVE_DATA) or --state redis:// (ATTENTIVE_STATE) keeps them"
+    "the state is in memory: a restart loses it, other servers do not share it, and there are no API keys (--state)"
 )
 log = logging.getLogger(__name__)
 

@@ -16,9 +16,9 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, nullcontext, suppress
 from email.message import Message
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, NamedTuple
+from tempfile import NamedTemporaryFile
+from typing import Any
 
 import pytest
 
@@ -60,12 +60,6 @@ def test_the_certificate_made_for_localhost_is_renewed_in_its_last_month(
         before, renewed = file.read_bytes(), False
 
 
-def test_the_front_is_configured(front_variables: dict[str, str]) -> None:
-    command = ["haproxy", "-c", "-f", CONFIGURATION]
-    run = subprocess.run(command, env=front_variables, capture_output=True, text=True, check=False)
-    assert run.returncode == 0, run.stderr
-
-
 def test_the_front_repeats_the_requests_without_an_effect() -> None:
     text = CONFIGURATION.read_text(encoding="utf-8")
     repeated = {
@@ -77,7 +71,7 @@ def test_the_front_repeats_the_requests_without_an_effect() -> None:
 
 @contextmanager
 def running_front(
-    variables: dict[str, str], configuration: Path = CONFIGURATION
+    variables: dict[str, str], configuration: str | Path = CONFIGURATION
 ) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
     """Runs HAProxy and yields its port and its process, whose standard output is its log."""
     port = free_port()
@@ -104,8 +98,8 @@ def test_the_front_hides_metrics_and_administration_however_the_path_is_written(
 ) -> None:
     port, _ = front
     for path in ("/metrics", "/%6Detrics", "/admin/reload", "/%61dmin/reload", "/admin%2Freload"):
-        assert status_of(port, path) == 404, path
-    assert status_of(port, "/ready") == 503  # no server runs
+        assert answer_of(port, path)[0] == 404, path
+    assert answer_of(port, "/ready")[0] == 503  # no server runs
 
 
 def test_the_log_of_the_front_has_no_query_no_file_name_and_no_link_to_a_file(
@@ -118,125 +112,87 @@ def test_the_log_of_the_front_has_no_query_no_file_name_and_no_link_to_a_file(
         "/translate?q=SECRET",
         "/ready",
     ):
-        status_of(port, path)
+        answer_of(port, path)
     process.send_signal(signal.SIGUSR1)  # ends after its connections; SIGTERM may lose their lines of the log
     log = process.stdout.read().decode() if process.stdout else ""
     assert "SECRET" not in log
     assert log.count("/download_file/") == 2 and "GET /translate 503" in log and "GET /ready 503" in log
 
 
-def test_a_server_behind_the_front_sees_that_its_client_has_left(front_variables: dict[str, str]) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        server.settimeout(30)
-        address = f"127.0.0.1:{server.getsockname()[1]}"
-        with running_front(front_variables | {"SERVER": address}) as (port, _):
-            client = connection_to(port)
-            client.request("POST", "/translate")
-            request = server.accept()[0]
-            while not request.recv(1000).startswith(b"POST"):  # a health check
-                request.close()
+@contextmanager
+def front_of_a_server(variables: dict[str, str], ready: list[int]) -> Iterator[tuple[int, Iterator[socket.socket]]]:
+    """Runs a front before a server whose /ready is the last status of `ready`. Yields its port and the connections of the
+    POST requests that it sends. It waits one second where the real one waits ten."""
+
+    def posts() -> Iterator[socket.socket]:
+        with suppress(OSError):  # closed at the end
+            while True:
                 request = server.accept()[0]
+                if request.recv(1000).startswith(b"POST"):
+                    yield request
+                else:
+                    answer(request, ready[-1])
+
+    text = CONFIGURATION.read_text(encoding="utf-8").replace("server 10s", "server 1s")
+    with socket.create_server(("127.0.0.1", 0)) as server, NamedTemporaryFile("w") as configuration:
+        server.settimeout(30)
+        configuration.write(text)
+        configuration.flush()
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        with running_front(variables | {"SERVER": address}, configuration.name) as (port, _):
+            yield port, posts()
+
+
+def answer(request: socket.socket, status: int = 200) -> None:
+    request.sendall(b"HTTP/1.1 %d \r\nContent-Length: 0\r\n\r\n" % status)
+    request.close()
+
+
+def test_a_server_behind_the_front_sees_that_its_client_has_left(front_variables: dict[str, str]) -> None:
+    with front_of_a_server(front_variables, [200]) as (port, posts):
+        client = connection_to(port)
+        client.request("POST", "/translate")
+        with closing(next(posts)) as request:
             client.close()
             request.settimeout(30)
-            with closing(request), suppress(ConnectionResetError):
+            with suppress(ConnectionResetError):
                 assert request.recv(1) == b""
 
 
-class FakeServer(ThreadingHTTPServer):
-    """A server that freezes: it does not answer the first `frozen` translations until `thawed` is set."""
-
-    def __init__(self, frozen: int) -> None:
-        super().__init__(("127.0.0.1", 0), FakeHandler)
-        self.ready, self.frozen = 200, frozen
-        self.posts: list[str] = []
-        self.thawed = threading.Event()
-
-
-class FakeHandler(BaseHTTPRequestHandler):
-    server: FakeServer
-
-    def do_GET(self) -> None:
-        self.answer(self.server.ready)
-
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
-        self.server.posts.append(self.path)
-        if len(self.server.posts) <= self.server.frozen:
-            self.server.thawed.wait(30)
-        self.answer(200)
-
-    def answer(self, status: int) -> None:
-        with suppress(OSError):  # the front has left
-            self.send_response(status)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-    def log_message(self, format: str, *arguments: object) -> None: ...
-
-
-@contextmanager
-def front_of(variables: dict[str, str], folder: Path, frozen: int) -> Iterator[tuple[int, FakeServer]]:
-    """Runs a front that waits one second where the real one waits ten, before a server."""
-    configuration = folder / "haproxy.cfg"
-    configuration.write_text(CONFIGURATION.read_text(encoding="utf-8").replace("server 10s", "server 1s"))
-    with FakeServer(frozen) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        address = f"127.0.0.1:{server.server_port}"
-        with running_front(variables | {"SERVER": address}, configuration) as (port, _):
-            yield port, server
-        server.thawed.set()
-        server.shutdown()
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(("path", "times"), [("/translate", 3), ("/v2/document", 1)])
-def test_a_translation_that_a_frozen_server_has_is_repeated(
-    path: str, times: int, front_variables: dict[str, str], tmp_path: Path
-) -> None:
-    with front_of(front_variables, tmp_path, frozen=2) as (port, server), closing(connection_to(port)) as connection:
-        connection.request("POST", path, b'{"q": "a"}')
-        if times == 1:
-            assert connection.sock is not None
-            connection.sock.settimeout(2)
-            with pytest.raises(TimeoutError):
-                connection.getresponse()
-        else:
-            assert connection.getresponse().status == 200
-        assert server.posts == [path] * times
+def test_a_translation_that_a_frozen_server_has_is_repeated(front_variables: dict[str, str]) -> None:
+    with front_of_a_server(front_variables, [200]) as (port, posts), closing(connection_to(port)) as client:
+        client.request("POST", "/translate", b'{"q": "a"}')
+        with closing(next(posts)), closing(next(posts)):
+            answer(next(posts))
+            assert client.getresponse().status == 200
 
 
-def test_a_server_that_is_not_ready_gets_no_requests_and_answers_those_it_has(
-    front_variables: dict[str, str], tmp_path: Path
-) -> None:
-    with front_of(front_variables, tmp_path, frozen=1) as (port, server), closing(connection_to(port)) as connection:
-        connection.request("POST", "/v2/document", b"a")
-        while not server.posts:
-            time.sleep(0.01)
-        server.ready = 503
-        while (answer := answer_of(port, "/docs")).body != {"error": "No server is ready; try again later."}:
-            assert answer.status == 503  # of the server
+def test_a_server_that_is_not_ready_gets_no_requests_and_answers_those_it_has(front_variables: dict[str, str]) -> None:
+    ready = [200]
+    with front_of_a_server(front_variables, ready) as (port, posts), closing(connection_to(port)) as client:
+        client.request("POST", "/v2/document", b"a")
+        request = next(posts)
+        ready.append(503)
+        threading.Thread(target=lambda: list(posts), daemon=True).start()  # answers the health checks
+        while answer_of(port, "/docs")[2] != {"error": "No server is ready; try again later."}:
             time.sleep(0.05)
-        server.thawed.set()
-        assert connection.getresponse().status == 200
+        answer(request)
+        assert client.getresponse().status == 200
 
 
 def test_errors_of_the_front_are_json_and_name_when_to_return(front: tuple[int, subprocess.Popen[bytes]]) -> None:
-    port, _ = front
     for host, known in (("translate.example", "max-age=31536000"), ("localhost:8443", None)):
-        unready = answer_of(port, "/languages", host)
-        assert (unready.status, set(unready.body), unready.headers["Retry-After"]) == (503, {"error"}, "2")
-        assert unready.headers["Strict-Transport-Security"] == known
-    assert (answer_of(port, "/metrics").status, answer_of(port, "/metrics").body) == (404, {"error": "Not found."})
-    statuses = re.findall(r"^ *http-error status (\d+) .* string '(.+?)'", CONFIGURATION.read_text(), re.MULTILINE)
-    assert [status for status, body in statuses if set(json.loads(body)) == {"error"}] == [
-        *("400", "404", "408", "500", "502", "503", "504")
-    ]
+        status, headers, body = answer_of(front[0], "/languages", host)
+        assert (status, body.keys(), headers["Retry-After"]) == (503, {"error"}, "2")
+        assert headers["Strict-Transport-Security"] == known
+    errors = re.findall(r"^ *http-error status (\d+) .* string '(.+?)'", CONFIGURATION.read_text(), re.MULTILINE)
+    stated = {status for status, text in errors if json.loads(text).keys() == {"error"}}
+    assert stated == {"400", "404", "408", "500", "502", "503", "504"}
 
 
 @pytest.mark.parametrize(("cipher", "accepted"), [("AES128-GCM-SHA256", True), ("AES128-SHA256", False)])
-def test_the_front_refuses_ciphers_with_cbc(
-    cipher: str, accepted: bool, front: tuple[int, subprocess.Popen[bytes]]
-) -> None:
+def test_the_front_refuses_ciphers_with_cbc(cipher: str, accepted: bool, front: tuple[int, Any]) -> None:
     context = ssl._create_unverified_context()  # noqa: S323  the certificate is self-signed
     context.maximum_version = ssl.TLSVersion.TLSv1_2
     context.set_ciphers(f"ECDHE-ECDSA-{cipher}")
@@ -257,22 +213,12 @@ def connection_to(port: int) -> http.client.HTTPSConnection:
     return http.client.HTTPSConnection("127.0.0.1", port, timeout=30, context=context)
 
 
-class Answer(NamedTuple):
-    status: int
-    headers: Message
-    body: Any
-
-
-def answer_of(port: int, path: str, host: str = "localhost") -> Answer:
-    """Returns the answer to GET `path`, whose body is JSON or empty."""
+def answer_of(port: int, path: str, host: str = "localhost") -> tuple[int, Message, Any]:
+    """Returns status, headers and body of the answer to GET `path`. The body is JSON or empty."""
     with closing(connection_to(port)) as connection:
         connection.request("GET", path, headers={"Host": host})
         with connection.getresponse() as answer:
-            return Answer(answer.status, answer.headers, json.loads(answer.read() or b"null"))
-
-
-def status_of(port: int, path: str) -> int:
-    return answer_of(port, path).status
+            return answer.status, answer.headers, json.loads(answer.read() or b"null")
 
 
 def wait_for_port(port: int, process: subprocess.Popen[bytes]) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
-import asyncio
 import json
 import os
 import re
@@ -17,18 +15,15 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from server.cli.keys import run_action
 from server.config import Settings
-from server.errors import SettingsError
 from server.store.open_store import state_kind
 from tests.unit.deploy.test_deploy import SERVICES
 
 ROOT = Path(__file__).parents[3]
 KUBERNETES = ROOT / "deploy/kubernetes"
 OVERLAYS = sorted(path.parent.name for path in KUBERNETES.glob("overlays/*/kustomization.yaml"))
-CUSTOM = {"ScaledObject": "keda.sh/v1alpha1"} | dict.fromkeys(
-    ("ServiceMonitor", "PrometheusRule"), "monitoring.coreos.com/v1"
-)
+MONITORING = "monitoring.coreos.com/v1"
+CUSTOM = {"ScaledObject": "keda.sh/v1alpha1", "ServiceMonitor": MONITORING, "PrometheusRule": MONITORING}
 """The apiVersion of kinds without a schema here."""
 
 
@@ -91,9 +86,6 @@ def test_every_pod_meets_the_restricted_standard(overlay: str) -> None:
             }
             assert "memory" in container["resources"]["limits"]
             assert re.search(r":\d+\.\d+\.\d+(-gpu)?$", container["image"])
-            assert (overlay == "example") == container["image"].startswith(
-                "registry.example.org/"
-            ) or "redis" in container["image"]
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
@@ -163,41 +155,30 @@ def test_keda_asks_for_the_namespace_of_the_pods() -> None:
         assert f'{{namespace="{namespace}"}}' in trigger["metadata"]["query"]
 
 
+def settings_of(overlay: str) -> dict[str, str]:
+    maps = [item for item in rendered(overlay) if item["kind"] == "ConfigMap"]
+    return next(item["data"] for item in maps if item["metadata"]["name"].startswith("attentive-settings"))
+
+
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_pods_without_a_shared_state_have_no_keys(overlay: str) -> None:
-    settings = next(
-        item["data"] for item in rendered(overlay) if item["metadata"]["name"].startswith("attentive-settings")
-    )
-    read = Settings.read(environment=settings)
+    read = Settings.read(environment=settings_of(overlay))
     assert read.data is None and (state_kind(read) == "redis") == (overlay != "cpu")
-    if overlay == "cpu":
-        with pytest.raises(SettingsError, match="Redis that all servers share"):
-            asyncio.run(run_action(argparse.Namespace(action="create"), read))
 
 
 def test_secrets_reach_the_server_and_its_redis() -> None:
     server = found("example", "Deployment")["spec"]["template"]["spec"]["containers"][0]
     assert server["envFrom"][-1] == {"secretRef": {"name": "attentive-secrets"}}  # the last one is used
     redis = found("example", "StatefulSet", "attentive-redis")["spec"]["template"]["spec"]["containers"][0]
-    password, state = server["env"]
-    assert redis["env"][0]["valueFrom"] == password["valueFrom"] and redis["args"][-2:] == [
-        "--requirepass",
-        "$(REDISCLI_AUTH)",
-    ]
-    assert Settings.read(environment={"ATTENTIVE_STATE": state["value"]}).state == state["value"]
+    assert redis["env"][0]["valueFrom"] == server["env"][0]["valueFrom"] and "$(REDISCLI_AUTH)" in redis["args"]
 
 
 def test_the_ingress_leads_to_the_service_and_hides_what_is_for_operators() -> None:
-    spec = found("example", "Ingress")["spec"]
-    [rule] = spec["rules"]
-    assert spec["tls"][0]["hosts"] == [rule["host"]]
+    [rule] = found("example", "Ingress")["spec"]["rules"]
     backends = {path["path"]: path["backend"]["service"]["name"] for path in rule["http"]["paths"]}
     assert backends == {"/": "attentive", "/metrics": "attentive-hidden", "/admin": "attentive-hidden"}
     assert "selector" not in found("example", "Service", "attentive-hidden")["spec"]
-    [settings] = [
-        item["data"] for item in rendered("example") if item["metadata"]["name"].startswith("attentive-settings")
-    ]
-    assert settings["ATTENTIVE_PUBLIC_URL"] == f"https://{rule['host']}"
+    assert settings_of("example")["ATTENTIVE_PUBLIC_URL"] == f"https://{rule['host']}"
 
 
 def test_the_adapter_offers_the_metrics_of_the_autoscaler() -> None:
