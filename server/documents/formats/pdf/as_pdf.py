@@ -101,7 +101,7 @@ def texts(page: Page) -> list[dict[str, Any]]:
     lefts = sorted(piece.box[0] for piece in page.pieces)
     edge = max((piece.box[2] for piece in page.pieces), default=0.0)
     written = []
-    for piece in page.pieces:
+    for piece in [each for each in page.pieces if each.text]:
         (left, bottom, right, top), size, upright = piece.box, piece.font.size, piece.font.angle in (0, 180)
         aligned = alignment(piece, lefts[0], edge) if piece.kind == "p" else "left"
         if aligned == "left" and upright:

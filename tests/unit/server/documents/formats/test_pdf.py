@@ -76,7 +76,16 @@ def read_back(made: bytes) -> list[tuple[str, Box, Font]]:
 
 def test_a_pdf_has_the_translated_texts_at_their_places():
     data = pdf(
-        "Text & more", row("Name", "Price"), row("Milk", "2"), row("Red apples", "3"), "", "- one", "", "(red)", "Go"
+        "Text & more",
+        row("Name", "Price"),
+        row("Milk", "2"),
+        row("Red apples", "3"),
+        row("", "4"),
+        "",
+        "- one",
+        "",
+        "(red)",
+        "Go",
     )
     data = data.replace(b"((red)) Tj", b"1 0 0 rg    ")
     before, made = read_back(data), read_back(change("a.pdf", data, str.swapcase, "pdf"))
