@@ -27,6 +27,7 @@ EMOJI, SIGN, RAISED, MEASURE, ROMAN, MAY_HOLD = [
 WORD, DIGIT = re.compile(r"\w+"), re.compile(r"\d")
 _LETTER, _COLON = re.compile(r"[^\W_]"), re.compile(r"\d:\d")
 _PROGRAMS = frozenset(_PATTERNS["PROGRAM"].pattern.split("|"))
+_LONGEST = 300
 _AROUND = "\"'([{<.,;:!?)]}>*-"
 _BRACKETS = {")": "(", "]": "[", ">": "<"}
 
@@ -142,6 +143,8 @@ def _codes(text: str) -> list[ProtectedSpan]:
 def _spans_of(token: re.Match[str], primes: str) -> Sequence[ProtectedSpan]:
     """Returns the codes of a token. After digits the `primes` stand for minutes, feet or inches."""
     start, word = token.start(), token[0]
+    if len(word) > _LONGEST:  # no word, unless its script has no spaces
+        return [ProtectedSpan(*token.span(), "word")] if word.isascii() else []
     core = word.strip(_AROUND)
     if EMOJI.match(word) or not _LETTER.search(core):
         is_span = EMOJI.match(word) or (len(word) > 1 and SIGN.search(word))

@@ -14,6 +14,7 @@ _OF_PROGRAMS = re.compile(r"[\\^`{|}~<>_*†‡]")
 _SPELLINGS = str.maketrans("–—−‐‑’‘′”“″,\u00a0\u202f", "-----'''\"\"\".  ")
 _BEFORE_UNIT = re.compile(r"(?<=\d)[ -](?=[^\W\d_])")
 _DECIMAL = re.compile(r"(?:(?<!\w)([^\W\d_]{2,30}) )?(?<![\w.,:])(\d+)\.(\d+)(?![\w/]|[.,:]\d)")
+_WITH_MARK = re.compile(r"\d+[.,]\d+")
 _VERSION = re.compile(r"\d\.\d+\.\d")
 _GROUP = 3
 """Digits of a group of thousands."""
@@ -76,10 +77,11 @@ def _versions(text: str, target: str, decimal_point: bool) -> list[Span]:
     """Returns the numbers with a point that are labels and no amounts: after a word that labels have, or that the translation
     repeats before them, or beside a number that keeps its point or has several."""
     numbers = [number for number in _DECIMAL.finditer(text) if decimal_point or len(number[3]) != _GROUP]
-    if not any(f"{number[2]},{number[3]}" in target for number in numbers):
+    written = set(_WITH_MARK.findall(target))
+    if not any(f"{number[2]},{number[3]}" in written for number in numbers):
         return []
     keeps = _VERSION.search(text) or any(
-        len(number[3]) != _GROUP and f"{number[2]}.{number[3]}" in target for number in numbers
+        len(number[3]) != _GROUP and f"{number[2]}.{number[3]}" in written for number in numbers
     )
     words = target.casefold()
     return [
