@@ -54,6 +54,8 @@ def document(app: FastAPI) -> Json:
     document["security"] = [{}, {"key": []}]
     for operation in (operation for methods in document["paths"].values() for operation in methods.values()):
         operation["responses"].pop("422", None)  # FastAPI's status of validation errors, which are 400 here
+        if {"DeepL", "Google v2"}.intersection(operation["tags"]):
+            operation["responses"]["default"] = {"description": "An error, as the followed interface describes it."}
         bodies = operation.get("requestBody", {}).get("content", {})
         if body := bodies.get("application/json"):
             fields = schemas[body["schema"]["$ref"].rsplit("/", 1)[1]]["properties"].items()
