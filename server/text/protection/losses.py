@@ -34,7 +34,7 @@ def lost_spans(text: str, target: str) -> bool:
     if spans := copied_spans(text):
         given, written = _folded(text), _folded(target)
         parts = [given[span.start : span.end] for span in spans]
-        if any(written.count(part) != given.count(part) for part in parts):
+        if any(_count(part, written) != _count(part, given) for part in parts):
             return True
     return not same_numbers(text, target)
 
@@ -47,7 +47,7 @@ def lost_numbers(text: str, target: str) -> bool:
     for span in copied_spans(text):
         word = text[span.start : span.end]
         part = _BEFORE_UNIT.sub("", _folded(word))
-        if (ROMAN.fullmatch(word) or any(map(str.isnumeric, word))) and written.count(part) != given.count(part):
+        if (ROMAN.fullmatch(word) or any(map(str.isnumeric, word))) and _count(part, written) != _count(part, given):
             return True
     return not same_numbers(text, target) or lost_ordinal(text, target)
 
@@ -89,6 +89,13 @@ def _versions(text: str, target: str, decimal_point: bool) -> list[Span]:
         for number in numbers
         if keeps or (word := (number[1] or "\0").casefold()) in _LABELS or f"{word} {number[2]},{number[3]}" in words
     ]
+
+
+def _count(part: str, text: str) -> int:
+    """Returns how often a folded code is in a folded text, and not within another code. A genitive s may follow."""
+    if part not in text or not (part[0].isalnum() and part[-1].isalnum()):
+        return text.count(part)
+    return len(re.findall(rf"(?<![a-z0-9]){re.escape(part)}(?!(?!s\b)[a-z0-9])", text))
 
 
 def _folded(text: str) -> str:
