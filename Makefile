@@ -94,12 +94,14 @@ audit: install
 # The packages of the images with their hashes, in the versions of constraints.txt: server.txt, and what tools.txt and gpu.txt
 # add to it. Needs the network.
 LOCK = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -c constraints.txt
+# Prints the packages, with the lines of their hashes, that only the second file has.
+ADDED := NR == FNR { seen[$$0]; next } !/^ / { added = !($$0 in seen) } added
 LOCKED := $(BIN)/python deploy/docker/requirements.py
 lock: install
 	$(PIP) uv
-	cd deploy/requirements && for set in "server redis,otel torch" "tools redis,otel,export torch" "gpu redis,otel"; do set -- $$set; \
-		(cd ../.. && $(LOCKED) $$2 $$3 | $(LOCK) - ) > $$1.new && \
-		if [ $$1 = server ]; then mv server.new server.txt; else grep -vxFf server.txt $$1.new > $$1.txt; rm $$1.new; fi || exit 1; done
+	cd deploy/requirements && for set in "server redis,otel torch" "tools redis,otel,export,train torch matplotlib huggingface-hub" "gpu redis,otel"; do set -- $$set; name=$$1; shift; \
+		(cd ../.. && $(LOCKED) "$$@" | $(LOCK) - ) > $$name.new && \
+		if [ $$name = server ]; then mv server.new server.txt; else awk '$(ADDED)' server.txt $$name.new > $$name.txt; rm $$name.new; fi || exit 1; done
 	echo "setuptools>=77" | $(LOCK) - > deploy/requirements/build.txt
 
 install: $(VENV)/installed
