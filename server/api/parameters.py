@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from codecs import BOM_UTF8
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from typing import Any
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl
 
 import orjson
 from fastapi.exceptions import RequestValidationError
@@ -25,52 +25,50 @@ INDEXED = re.compile(r"(\w+)\[([0-9]{1,5})\](?:\.(\w+)|\[(\w+)\])?")
 GZIP = b"\x1f\x8b"
 FORM = "application/x-www-form-urlencoded"
 MULTIPART = "multipart/form-data"
-Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 class ParameterRoute(APIRoute):
     """A route that accepts its parameters as JSON, as a form and in the query string.
 
-    A function has one model of parameters: as the body, or marked `Query()` if the method is GET or DELETE. The mark is for
-    the documentation; both get the merged parameters. A model in the body is validated here: FastAPI would read the body
-    once more, and solve dependencies, which no route has.
+    A function has one model of parameters: as the body, marked `File()` for a multipart form with one file, or marked
+    `Query()` if the method is GET or DELETE. The marks are for the documentation. The model is validated here: FastAPI would
+    read the body once more, and solve dependencies, which no route has.
     """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        field = self.body_field
-        if field is None or isinstance(field.field_info, File):
-            return
+        self._parameters = next(iter([*self.dependant.query_params, *self.dependant.body_params]), None)
+        if self._parameters is not None:
+            self.app = self._run
 
-        async def handle(request: Request) -> Response:
-            parameters, problems = field.validate(await merged(request), {}, loc=("body",))
-            if problems:
-                raise RequestValidationError(problems)
-            response: Response = await self.endpoint(request=request, parameters=parameters, **request.path_params)
-            return response
+    async def _run(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        try:
+            await (await self.respond(request))(scope, receive, send)
+        finally:
+            await request.close()
 
-        async def app(scope: Scope, receive: Receive, send: Send) -> None:
-            response = await handle(Request(scope, receive))
-            await response(scope, receive, send)
+    async def respond(self, request: Request) -> Response:
+        """Returns the response of the function."""
+        assert self._parameters is not None
+        info = self._parameters.field_info
+        values = await (uploaded if isinstance(info, File) else merged)(request)
+        parameters, problems = self._parameters.validate(values, {}, loc=("body",))
+        if problems:
+            raise RequestValidationError(problems)
+        response: Response = await self.endpoint(request=request, parameters=parameters, **request.path_params)
+        return response
 
-        self.app = app
 
-    def get_route_handler(self) -> Handler:
-        handle = super().get_route_handler()
-
-        async def handle_upload(request: Request) -> Response:
-            if not request.headers.get("content-type", "").lower().startswith(MULTIPART):
-                raise UnsupportedMediaType("Send the file as multipart/form-data.")
-            await request.form(max_files=1, max_fields=100)  # read once: FastAPI gets this form
-            return await handle(request)
-
-        async def handle_query(request: Request) -> Response:
-            query = urlencode(await merged(request), doseq=True).encode()
-            return await handle(Request({**request.scope, "query_string": query}, request.receive))
-
-        if self.body_field is not None:
-            return handle_upload
-        return handle_query if self.dependant.query_params else handle
+async def uploaded(request: Request) -> dict[str, Any]:
+    """Returns the file and the other fields of a multipart form by name, without those that are empty. Raises
+    UnsupportedMediaType for another body."""
+    if not request.headers.get("content-type", "").lower().startswith(MULTIPART):
+        raise UnsupportedMediaType("Send the file as multipart/form-data.")
+    form = await request.form(max_files=1, max_fields=100)
+    return dict(
+        [(name, value) for name, value in form.multi_items() if (value if isinstance(value, str) else value.filename)]
+    )
 
 
 async def merged(request: Request) -> dict[str, Any]:

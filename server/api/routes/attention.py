@@ -15,7 +15,7 @@ from server.api.attention_formats import formatted
 from server.api.attention_query import NEGOTIATED, attention_query, needs_evidence
 from server.api.dependencies import check_texts, deadline, enter, services_of, storage_of
 from server.api.openapi import content, errors
-from server.api.parameters import Handler, ParameterRoute, prefers_html
+from server.api.parameters import ParameterRoute, prefers_html
 from server.api.routes.pages import explorer_page
 from server.api.schemas.attention import AttentionAnswer, AttentionParameters
 from server.errors import InvalidRequest
@@ -27,14 +27,9 @@ from server.translation.types import Storage, TranslationRequest
 class AttentionRoute(ParameterRoute):
     """Sends the explorer's page to a browser that names no format. The page is free, and it shows errors itself."""
 
-    def get_route_handler(self) -> Handler:
-        handle = super().get_route_handler()
-
-        async def handle_or_explore(request: Request) -> Response:
-            explores = prefers_html(request) and "format" not in request.query_params
-            return explorer_page(request) if explores else await handle(request)
-
-        return handle_or_explore
+    async def respond(self, request: Request) -> Response:
+        explores = prefers_html(request) and "format" not in request.query_params
+        return explorer_page(request) if explores else await super().respond(request)
 
 
 router = APIRouter(tags=["attention"], route_class=AttentionRoute)
