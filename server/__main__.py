@@ -12,7 +12,6 @@ from importlib import import_module
 from itertools import takewhile
 
 from server.errors import AttentiveError, ClientError, SettingsError
-from server.process import single_blas_thread
 from server.version import server_version
 
 COMMANDS = {
@@ -50,8 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     wrong input, such as an unknown id."""
     words = sys.argv[1:] if argv is None else list(argv)
     try:
-        with single_blas_thread():
-            parser = make_parser(words[0] if words else "")
+        parser = make_parser(words[0] if words else "")
         check_flags(words, parser)
         arguments = parser.parse_args(words)
         status: int = arguments.run(arguments)

@@ -11,7 +11,6 @@ from ray.serve._private.constants import SERVE_CONTROLLER_NAME, SERVE_NAMESPACE
 from ray.serve.config import AutoscalingConfig, AutoscalingPolicy, HTTPOptions
 
 from server.errors import SettingsError
-from server.process import ONE_THREAD
 from server.ray_serve.autoscaling import WaitingTokens
 from server.ray_serve.options import Options
 from server.ray_serve.replica import Server
@@ -53,7 +52,7 @@ def deployment_options(options: Options) -> dict[str, Any]:
             "num_cpus": options.cpus,
             "num_gpus": options.gpus,
             # uvicorn in the replica would otherwise trust X-Forwarded-For of every proxy on the same machine.
-            "runtime_env": {"env_vars": {"FORWARDED_ALLOW_IPS": "", **ONE_THREAD}},
+            "runtime_env": {"env_vars": {"FORWARDED_ALLOW_IPS": "", "OPENBLAS_NUM_THREADS": "1"}},
         },
     }
 

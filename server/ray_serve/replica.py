@@ -15,7 +15,7 @@ from server.config import Settings
 from server.engine.ipc.options import NO_DEVICE
 from server.errors import Unavailable
 from server.observability.logging import configure_logging
-from server.process import remove_one_thread, tune_garbage_collector
+from server.process import tune_garbage_collector
 from server.ray_serve.autoscaling import WAITING_TOKENS
 from server.services import Services
 
@@ -29,7 +29,6 @@ class Server:
     """
 
     def __init__(self, settings: Mapping[str, str]) -> None:
-        remove_one_thread()
         self._settings = Settings.read(argparse.Namespace(**settings))
         configure_logging(self._settings.log_level, self._settings.log_format)
         self._services = Services(self._settings)
