@@ -198,20 +198,20 @@ class Admission:
     ) -> Overloaded:
         """Returns the error of a request that does not fit. Its reason is the caller where all others would fit."""
         full = queue.units + cost > UNINVITED_SHARE * self._room(queue)
-        seconds = self._invite(queue, excess, cost, caller, key, now)
+        seconds = self._invite(queue, excess, cost, key, now)
         return Overloaded(self._message, seconds, "queue" if full else "caller")
 
-    def _invite(self, queue: Queue, excess: float, cost: int, caller: str | None, key: int | None, now: float) -> int:
+    def _invite(self, queue: Queue, excess: float, cost: int, key: int | None, now: float) -> int:
         """Returns the whole seconds after which a request that does not fit may return, and remembers them by its key."""
         invitations = queue.invitations
         moment = invitations.moment(key)
         if moment is not None and moment > now:  # it came too early
             return math.ceil(moment - now)
         invitations.take_up(key, now)
-        wait = min((excess + invitations.work_before(caller, cost)) / queue.speed, LONGEST_RETRY_AFTER)
+        wait = min((excess + invitations.work) / queue.speed, LONGEST_RETRY_AFTER)
         seconds = max(1, math.ceil(wait - ROUNDED_DOWN))
         if key is not None:
-            invitations.add(key, now + seconds, cost, caller)
+            invitations.add(key, now + seconds, cost)
         return seconds
 
     def _excess(self, queue: Queue, cost: int, caller: str | None, weight: float, part: float) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 
 LATE_SECONDS = 2.0
@@ -19,22 +18,20 @@ class Invitation:
 
     moment: float
     units: int
-    caller: str | None
 
 
 class Invitations:
     """The invitations of one queue by the key of their request.
 
     A client may send new requests without end and return with none, so only the share that has returned so far counts as
-    work to come; and a caller waits for its own returning work at most as often as there are callers.
+    work to come.
     """
 
     def __init__(self) -> None:
         self.returning = 0.0
         """Measured share of the invitations that are taken up in time."""
         self._by_key: dict[int, Invitation] = {}
-        self._units: Counter[str | None] = Counter()
-        self._total = 0
+        self._units = 0
 
     def __bool__(self) -> bool:
         return bool(self._by_key)
@@ -52,18 +49,17 @@ class Invitations:
         moment = self.moment(key)
         return moment is not None and 0 <= now - moment <= LATE_SECONDS
 
-    def work_before(self, caller: str | None, cost: int) -> float:
-        """Returns the units of rejected work that are expected back before a request of a caller."""
-        own = (self.returning * self._units[caller] + cost) * len(self._units)
-        return min(self.returning * self._total, own)
+    @property
+    def work(self) -> float:
+        """The units of rejected work that are expected back."""
+        return self.returning * self._units
 
-    def add(self, key: int, moment: float, units: int, caller: str | None) -> None:
+    def add(self, key: int, moment: float, units: int) -> None:
         """Remembers that a request is invited, if there is room."""
         if len(self._by_key) >= LIMIT:
             return
-        self._by_key[key] = Invitation(moment, units, caller)
-        self._units[caller] += units
-        self._total += units
+        self._by_key[key] = Invitation(moment, units)
+        self._units += units
 
     def take_up(self, key: int | None, now: float) -> None:
         """Forgets the invitation of a request that has come, and those of requests that have not come in time."""
@@ -79,8 +75,4 @@ class Invitations:
             self._forget(oldest)
 
     def _forget(self, key: int) -> None:
-        invitation = self._by_key.pop(key)
-        self._total -= invitation.units
-        self._units[invitation.caller] -= invitation.units
-        if self._units[invitation.caller] <= 0:
-            del self._units[invitation.caller]
+        self._units -= self._by_key.pop(key).units
