@@ -53,7 +53,7 @@ class Masked:
     def restore(self, translated: str, xml: bool) -> str:
         """Returns the translated document with the original tags. In XML, `&nbsp;` becomes U+00A0, because XML does not
         define it, and the text of a CDATA section is not escaped."""
-        parts = re.split(rf"</?(span|div|img|br|cdata|markup) {self._nonce}-([0-9]+)>", translated)
+        parts = re.split(rf'</?(span|div|img|br|cdata|markup)(?: translate="no")? {self._nonce}-([0-9]+)>', translated)
         written, section = [], ""
         for text, tag, number in zip(parts[::3], [*parts[1::3], ""], [*parts[2::3], ""], strict=True):
             if not xml:
@@ -145,23 +145,10 @@ def _section(parts: Sequence[str | Tag], masked: Masked) -> Iterator[str]:
 
 
 def _without_ignored_html(document: str, rules: TagRules, masked: Masked) -> Iterator[str]:
-    """Yields HTML with a placeholder for each element that is not translated."""
-    skipping, depth, skipped = "", 0, ""
+    """Yields HTML with each element that is not translated within another that says so."""
     for token in scan_markup(document):
-        raw = token if isinstance(token, str) else token.raw
-        if skipping:
-            skipped += raw
-            if isinstance(token, Tag) and token.name == skipping:
-                depth += -1 if token.closing else 0 if raw.endswith("/>") else 1
-            if depth == 0:
-                yield masked.placeholder("<img", skipped)
-                skipping = skipped = ""
-        elif isinstance(token, Tag) and token.name in rules.ignored:
-            if token.closing or raw.endswith("/>"):
-                yield masked.placeholder("<img", raw)
-            else:
-                skipping, depth, skipped = token.name, 1, raw
+        if isinstance(token, str) or token.name not in rules.ignored:
+            yield token if isinstance(token, str) else token.raw
         else:
-            yield raw
-    if skipping:
-        yield masked.placeholder("<img", skipped)
+            start = "" if token.closing else masked.placeholder('<span translate="no"', "")
+            yield start + token.raw + ("" if token.opens else masked.placeholder("</span", ""))

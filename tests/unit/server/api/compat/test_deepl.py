@@ -70,6 +70,11 @@ def test_xml_keeps_ignored_elements_and_follows_words(client):
     assert '<g id="2">won</g>' in answer
 
 
+def test_html_keeps_ignored_elements_within_their_sentence(client):
+    answer = ask(client, text=["one <x>a <x>b</x> &amp;</x> two <br>"], tag_handling="html", ignore_tags=["x", "br"])
+    assert answer.json()["translations"][0]["text"].split(" <br>")[0] == "owt <x>a <x>b</x> &amp;</x> eno"
+
+
 def test_splitting_tags_end_a_sentence(client):
     answer = ask(client, text=["<t>one</t><t>two</t>"], tag_handling="xml", splitting_tags=["t"]).json()
     assert answer["translations"][0]["text"] == "<t>eno</t><t>owt</t>"
