@@ -31,19 +31,16 @@ def services_of(request: Request) -> Services:
 async def enter(request: Request, characters: int = 0, api_key: str | None = None, requests: int = 1) -> Caller:
     """Checks the caller's key, counts the request and its characters, and returns the caller.
 
-    The key may also be in the header `Authorization` after any scheme (Bearer, DeepL-Auth-Key). Raises Forbidden,
-    Overloaded or TextTooLong.
+    The key may also be in the header `Authorization` after any scheme (Bearer, DeepL-Auth-Key), or in Google's
+    `X-Goog-Api-Key`. Raises Forbidden, Overloaded or TextTooLong.
     """
     services = services_of(request)
     client = request.scope.get("client")
-    caller = await services.authenticator.identify(api_key or header_key(request), client[0] if client else "")
+    headers = request.headers
+    key = api_key or headers.get("authorization", "").strip().partition(" ")[2].strip() or headers.get("x-goog-api-key")
+    caller = await services.authenticator.identify(key, client[0] if client else "")
     await services.rate_limiter.count(caller, requests, characters)
     return caller
-
-
-def header_key(request: Request) -> str | None:
-    """Returns the key in the header `Authorization`, or None."""
-    return request.headers.get("authorization", "").strip().partition(" ")[2].strip() or None
 
 
 def deadline(request: Request, limit: float, field: float | None = None) -> float:

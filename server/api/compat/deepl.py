@@ -16,7 +16,6 @@ from server.api.dependencies import (
     check_texts,
     enter,
     glossary_terms,
-    header_key,
     json_response,
     reader_languages,
     services_of,
@@ -121,7 +120,6 @@ def formality_used(parameters: DeeplParameters, result: str, catalog: ModelCatal
 @router.get("/usage", summary="Characters sent with this key, or without a key")
 @router.post("/usage", include_in_schema=False)
 async def usage(request: Request, parameters: Annotated[DeeplCredentials, Query()]) -> Response:
-    key = parameters.auth_key or header_key(request)
-    caller = await enter(request, 0, key)
+    caller = await enter(request, 0, parameters.auth_key)
     used = await services_of(request).rate_limiter.usage.read(caller.owner)
     return json_response({"character_count": used, "character_limit": UNLIMITED})

@@ -62,7 +62,7 @@ class GoogleLanguagesParameters(Parameters):
 async def translate(request: Request, parameters: GoogleParameters) -> Response:
     services = services_of(request)
     check_texts(tuple(parameters.q), services.settings)
-    caller = await enter(request, sum(map(len, parameters.q)), parameters.key or key_header(request))
+    caller = await enter(request, sum(map(len, parameters.q)), parameters.key)
     work = translation_request(
         request,
         caller,
@@ -84,7 +84,7 @@ async def translate(request: Request, parameters: GoogleParameters) -> Response:
 async def detect(request: Request, parameters: GoogleDetectParameters) -> Response:
     services = services_of(request)
     check_texts(tuple(parameters.q), services.settings)
-    await enter(request, sum(map(len, parameters.q)), parameters.key or key_header(request))
+    await enter(request, sum(map(len, parameters.q)), parameters.key)
     candidates = [
         await asyncio.to_thread(services.translator.detector.detect, text, "", reader_languages(request))
         for text in parameters.q
@@ -102,12 +102,7 @@ async def languages(
     request: Request,
     parameters: Annotated[GoogleLanguagesParameters, Query()],
 ) -> Response:
-    await enter(request, 0, parameters.key or key_header(request))
+    await enter(request, 0, parameters.key)
     codes = services_of(request).translator.catalog.languages
     entries = [{"language": code} | ({"name": language_name(code)} if parameters.target else {}) for code in codes]
     return json_response({"data": {"languages": entries}})
-
-
-def key_header(request: Request) -> str | None:
-    """Returns the key in the header `X-Goog-Api-Key`, or None."""
-    return request.headers.get("x-goog-api-key") or None
