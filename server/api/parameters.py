@@ -37,8 +37,9 @@ class ParameterRoute(APIRoute):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._parameters = next(iter([*self.dependant.query_params, *self.dependant.body_params]), None)
-        if self._parameters is not None:
+        fields = [*self.dependant.query_params, *self.dependant.body_params]
+        if fields:
+            [self._field] = fields
             self.app = self._run
 
     async def _run(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -50,10 +51,8 @@ class ParameterRoute(APIRoute):
 
     async def respond(self, request: Request) -> Response:
         """Returns the response of the function."""
-        assert self._parameters is not None
-        info = self._parameters.field_info
-        values = await (uploaded if isinstance(info, File) else merged)(request)
-        parameters, problems = self._parameters.validate(values, {}, loc=("body",))
+        read = uploaded if isinstance(self._field.field_info, File) else merged
+        parameters, problems = self._field.validate(await read(request), {}, loc=("body",))
         if problems:
             raise RequestValidationError(problems)
         response: Response = await self.endpoint(request=request, parameters=parameters, **request.path_params)
@@ -66,9 +65,7 @@ async def uploaded(request: Request) -> dict[str, Any]:
     if not request.headers.get("content-type", "").lower().startswith(MULTIPART):
         raise UnsupportedMediaType("Send the file as multipart/form-data.")
     form = await request.form(max_files=1, max_fields=100)
-    return dict(
-        [(name, value) for name, value in form.multi_items() if (value if isinstance(value, str) else value.filename)]
-    )
+    return {name: value for name, value in form.items() if (value if isinstance(value, str) else value.filename)}
 
 
 async def merged(request: Request) -> dict[str, Any]:
