@@ -13,6 +13,7 @@ from server.web.assets import asset, source_hash
 
 _STYLES = ("common/base.css", "explorer/explorer.css")
 _MODULES = (
+    "common/sentences.js",
     "common/dom.js",
     "explorer/maps/maps.js",
     "explorer/maps/colour.js",

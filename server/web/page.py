@@ -8,17 +8,19 @@ import json
 import re
 from dataclasses import dataclass
 from functools import cache
-from html import escape
+from html import escape, unescape
 from posixpath import dirname, join, normpath
 
 from server.web.assets import PAGE_POLICY, asset, source_hash
 
 _TEXTS = "translator/texts.js"
+_SENTENCES = "explorer/sentences.json"
 _STYLE = re.compile(r'<link rel="stylesheet" href="/static/([^"]+)">')
 _SCRIPT = re.compile(r'<script src="/static/([^"]+)"></script>')
 _MODULE = re.compile(r'<script type="module" src="/static/([^"]+)"></script>')
 _IMPORT = re.compile(r'^import .* from "([^"]+)";$', re.MULTILINE)
 _MARK = re.compile(r"\{(\w+)\}")
+_VISIBLE = re.compile(r"""(>|(?:aria-label|title|placeholder|content)=")([^<>"{}]*[^<>"{}\s])""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +68,12 @@ def page(name: str, language: str = "en") -> Page:
 
 
 def _translated(html: str, language: str) -> str:
-    """Replaces {name} by the text of this name, {language} by the language."""
+    """Replaces {name} by the text of this name, {language} by the language, and English sentences by those of the language."""
     texts = interface_texts()[language] | {"language": language}
     html = html.replace(f'<option value="{language}" lang', f'<option value="{language}" selected lang')
+    column = list(interface_texts()).index(language)
+    sentences = {row[0]: escape(row[column]) for row in json.loads(asset(_SENTENCES))}
+    html = _VISIBLE.sub(lambda found: found[1] + sentences.get(unescape(found[2]), found[2]), html)
     return _MARK.sub(lambda mark: escape(texts[mark[1]]), html)
 
 

@@ -16,7 +16,7 @@ from server.api.attention_query import NEGOTIATED, attention_query, needs_eviden
 from server.api.dependencies import check_texts, deadline, enter, services_of, storage_of
 from server.api.openapi import content, errors
 from server.api.parameters import ParameterRoute, prefers_html
-from server.api.routes.pages import explorer_page
+from server.api.routes.pages import html_page
 from server.api.schemas.attention import AttentionAnswer, AttentionParameters
 from server.errors import InvalidRequest
 from server.inspection.types import InspectedSentence
@@ -29,7 +29,7 @@ class AttentionRoute(ParameterRoute):
 
     async def respond(self, request: Request) -> Response:
         explores = prefers_html(request) and "format" not in request.query_params
-        return explorer_page(request) if explores else await super().respond(request)
+        return html_page(request, "explorer/index.html") if explores else await super().respond(request)
 
 
 router = APIRouter(tags=["attention"], route_class=AttentionRoute)

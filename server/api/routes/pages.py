@@ -31,7 +31,7 @@ SWAGGER = ("fastapi_offline", "static")
 )
 async def root(request: Request) -> Response:
     if prefers_html(request):
-        return translator_page(request)
+        return html_page(request, "translator/index.html")
     links = {"explorer": "/attention", "documentation": "/docs", "openapi": "/openapi.json", "languages": "/languages"}
     return json_response({"name": "Attentive", "version": server_version(), **links}, headers={"Vary": "Accept"})
 
@@ -64,22 +64,11 @@ class PageFiles(StaticFiles):
 STATIC = Mount("/static", GZipMiddleware(PageFiles(directory=FOLDER, packages=[SWAGGER]), compresslevel=6))
 
 
-def translator_page(request: Request) -> Response:
-    """Returns the translator's HTML in the first language of the reader that the interface has, or in English."""
+def html_page(request: Request, name: str) -> Response:
+    """Returns a page whose address has another answer for other clients, in the first language of the reader that it has or in
+    English, with gzip if the client accepts it, or 304 if the client has the page."""
     codes = (code.partition("-")[0].lower() for code in reader_languages(request))
-    language = next((code for code in codes if code in interface_texts()), "en")
-    return html_page(request, "translator/index.html", language)
-
-
-def explorer_page(request: Request) -> Response:
-    """Returns the explorer's HTML. Its scripts request the data that it shows."""
-    return html_page(request, "explorer/index.html")
-
-
-def html_page(request: Request, name: str, language: str = "en") -> Response:
-    """Returns a page whose address has another answer for other clients, with gzip if the client accepts it, or 304 if the
-    client has the page."""
-    html = page(name, language)
+    html = page(name, next((code for code in codes if code in interface_texts()), "en"))
     headers = {"Vary": "Accept, Accept-Encoding, Accept-Language", "ETag": html.tag, "Cache-Control": "no-cache"}
     headers |= {"Content-Security-Policy": html.policy}
     if html.tag in request.headers.get("if-none-match", ""):

@@ -1,4 +1,5 @@
 // The dialog with the command line of a request, and the buttons that copy a text.
+import { say } from "../common/sentences.js";
 import { copyText } from "../common/server.js";
 import { $ } from "./state.js";
 
@@ -10,7 +11,7 @@ export function commandDialog(method, path, body) {
     method === "GET"
       ? `curl -H 'Accept: application/json' ${quoted(url)}`
       : `curl ${quoted(url)} -H 'Content-Type: application/json' \\\n  -d ${quoted(JSON.stringify(body))}`;
-  $("dialog-title").textContent = "The same from the command line";
+  $("dialog-title").textContent = say("The same from the command line");
   $("dialog-body").textContent = command;
   $("dialog-open").hidden = method !== "GET";
   $("dialog-open").href = method === "GET" ? url + "&format=json" : "#";
@@ -20,7 +21,7 @@ export function commandDialog(method, path, body) {
 export async function copyFrom(text, button) {
   await copyText(text);
   const before = button.dataset.label ?? (button.dataset.label = button.textContent);
-  button.textContent = "Copied";
+  button.textContent = say("Copied");
   setTimeout(() => (button.textContent = before), 1200);
 }
 export function dialogButtons() {

@@ -1,10 +1,12 @@
 // The explorer: translates a text and shows its attention. Uses the public API of this server only.
-import { chance, el, segmented, shareOf } from "../common/dom.js";
+import { chance, el, percent, segmented, shareOf } from "../common/dom.js";
+import { say } from "../common/sentences.js";
 import { ask, download, query, repeating } from "../common/server.js";
 import { commandDialog, copyFrom, dialogButtons } from "./dialog.js";
 import { chapters } from "./film/chapters.js";
 import { stop } from "./film/film.js";
 import { change, showFilm } from "./film/versions.js";
+import { beginLanguage } from "./language.js";
 import { attentionOf, forget, served } from "./results.js";
 import { total, written } from "./search/whynot.js";
 import { $, direction, guard, name, permalink, recalled, remember, showError, state, TABS, unchosen } from "./state.js";
@@ -110,10 +112,15 @@ function present(paragraphs) {
     el(
       "span",
       {},
-      `No model here translates ${names[0]} to ${names[names.length - 1]} directly. This was translated in two steps: ${names.join(" → ")}. Look inside the step`,
+      say(
+        "No model here translates {0} to {1} directly. This was translated in two steps: {2}. Look inside the step",
+        names[0],
+        names[names.length - 1],
+        names.join(" → "),
+      ),
     ),
     segmented(
-      "Step",
+      say("Step"),
       route.map((leg, i) => [i, `${name(leg.source)} → ${name(leg.target)}`]),
       Math.min(state.leg, route.length - 1),
       choose,
@@ -197,7 +204,7 @@ function sentences() {
         {
           type: "button",
           "aria-pressed": String(i === state.current),
-          title: `${sentence.source}\n${chance(mean(sentence.hypotheses[0]?.token_scores || []))} per piece`,
+          title: `${sentence.source}\n${say("{0} per piece", chance(mean(sentence.hypotheses[0]?.token_scores || [])))}`,
           onclick: guard(() => choose(i)),
         },
         `${i + 1} ${sentence.source}`,
@@ -208,9 +215,14 @@ function sentences() {
 function facts(found) {
   const mean = total(found) / found.target.scores.length,
     { seconds } = state.done;
-  $("facts").textContent =
-    `${seconds < 0.95 ? Math.round(1000 * seconds) + " ms" : seconds.toFixed(1) + " s"} · ${found.model} · log-probability ${written(found)} (${chance(mean)} per piece)`;
-  $("served").textContent = `Model: ${found.model}.`;
+  const { confidence } = state.items[state.current].sentence;
+  $("facts").textContent = [
+    seconds < 0.95 ? `${Math.round(1000 * seconds)} ms` : `${seconds.toFixed(1)} s`,
+    found.model,
+    say("log-probability {0} ({1} per piece)", written(found), chance(mean)),
+    ...(confidence === null ? [] : [say("probability of a good translation {0}", percent(confidence))]),
+  ].join(" · ");
+  $("served").textContent = say("Model: {0}.", found.model);
 }
 async function alternatives() {
   const item = state.items[state.current];
@@ -228,7 +240,11 @@ async function alternatives() {
       el(
         "li",
         {},
-        el("button", { type: "button", title: "Compare with the translation above", onclick: compare(text) }, text),
+        el(
+          "button",
+          { type: "button", title: say("Compare with the translation above"), onclick: compare(text) },
+          text,
+        ),
       ),
     ),
   );
@@ -374,11 +390,12 @@ function load() {
   return (starting ??= languages().finally(() => (starting = null)));
 }
 async function languages() {
+  await beginLanguage();
   state.languages = await ask("/languages");
   const sources = state.languages.filter((language) => language.targets.some((target) => target !== language.code));
   $("from").append(
-    el("option", { value: "auto" }, "Detect language"),
-    ...sources.map((language) => el("option", { value: language.code }, language.name)),
+    el("option", { value: "auto" }, say("Detect language")),
+    ...sources.map((language) => el("option", { value: language.code }, name(language.code))),
   );
   if (state.languages.some((language) => language.code === "en")) $("from").value = "en";
   targets();

@@ -1,5 +1,6 @@
 // The dialog that downloads a picture of a sentence: one of the views, with its title, colours and resolution.
 import { el } from "../common/dom.js";
+import { say } from "../common/sentences.js";
 import { download, query } from "../common/server.js";
 import { served } from "./results.js";
 import { $, guard, state } from "./state.js";
@@ -25,7 +26,7 @@ export function pictureButton(item, found, panel, request = (work) => served(ite
     $("picture").showModal();
   };
   $("picture-close").onclick = () => $("picture").close();
-  return el("button", { type: "button", class: "quiet", onclick: open }, "Download");
+  return el("button", { type: "button", class: "quiet", onclick: open }, say("Download"));
 }
 /** Returns the parameters of a view: what the panel shows, without the heads that are switched off. */
 function chosen(item, found, panel, view) {

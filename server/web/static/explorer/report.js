@@ -1,5 +1,6 @@
 // A report: the attention panel of one result that is embedded in the file.
 import { chance, el } from "../common/dom.js";
+import { say } from "../common/sentences.js";
 import { unpack } from "./maps/maps.js";
 import { panel, start } from "./maps/panel.js";
 
@@ -21,14 +22,14 @@ document
       "p",
       { class: "note" },
       `Attentive · ${result.model} · ${result.language.source} → ${result.language.target}` +
-        (result.sentences > 1 ? ` · sentence ${result.sentence + 1} of ${result.sentences}` : ""),
+        (result.sentences > 1 ? " · " + say("sentence {0} of {1}", result.sentence + 1, result.sentences) : ""),
     ),
     el("h1", { class: "big", dir: "auto" }, result.source.text),
     el("p", { class: "big", dir: "auto" }, result.target.text),
     el(
       "p",
       { class: "note" },
-      `Log-probability ${total.toFixed(2)}, ${(total / result.target.scores.length).toFixed(2)} per piece.`,
+      say("log-probability {0}, {1} per piece", total.toFixed(2), (total / result.target.scores.length).toFixed(2)),
     ),
     chips(result.source),
     chips(result.target, result.target.scores),

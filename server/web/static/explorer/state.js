@@ -1,5 +1,6 @@
 // The state of the explorer, its errors, and its URL.
 import { aborted, query } from "../common/server.js";
+import { explained, interfaceLanguage, languageName } from "../translator/messages.js";
 import { start } from "./maps/panel.js";
 
 export const $ = (id) => document.getElementById(id);
@@ -35,19 +36,16 @@ export const state = {
 export function unchosen() {
   return { positions: true, figures: false, word: null, distance: null, one: null };
 }
-/** Returns the name of a language. */
-export const name = (code) => state.languages.find((language) => language.code === code)?.name || englishName(code);
-function englishName(code) {
-  try {
-    return new Intl.DisplayNames("en", { type: "language" }).of(code);
-  } catch {
-    return code; // not a code that the browser knows
-  }
+/** Returns the name of a language, by the server where the browser does not know it. */
+export function name(code) {
+  const own = languageName(code);
+  return own === code ? state.languages.find((language) => language.code === code)?.name || code : own;
 }
 
 export function showError(error) {
   if (aborted(error)) return;
-  $("error").textContent = error ? error.message : "";
+  const english = interfaceLanguage() === "en"; // the sentences of the server are English
+  $("error").replaceChildren(...(!error ? [] : english ? [error.message] : explained(error)));
   $("error").hidden = !error;
   state.repeat(error);
 }

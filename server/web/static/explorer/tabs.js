@@ -1,5 +1,6 @@
 // The tabs below the translation. Each draws one panel for the current sentence.
 import { el, select } from "../common/dom.js";
+import { say } from "../common/sentences.js";
 import { ask, query } from "../common/server.js";
 import { commandDialog } from "./dialog.js";
 import { change } from "./film/versions.js";
@@ -51,7 +52,7 @@ function attention(host, item, found) {
         class: "quiet",
         onclick: () => commandDialog("GET", "/attention?" + query(address(item, asked))),
       },
-      "JSON & curl",
+      say("JSON & curl"),
     );
   const tools = (view) => {
     if (view.kind === "alignment")
@@ -84,9 +85,9 @@ async function search(host, item) {
       el(
         "label",
         { class: "note" },
-        "Beam width ",
+        say("Beam width") + " ",
         select(
-          "Beam width of the trace",
+          say("Beam width of the trace"),
           [1, 2, 3, 4, 6, 8].map((n) => [n, String(n)]),
           beam,
           guard((n) => {
@@ -99,7 +100,7 @@ async function search(host, item) {
       el(
         "button",
         { type: "button", class: "quiet", onclick: () => commandDialog("POST", "/trace", body) },
-        "JSON & curl",
+        say("JSON & curl"),
       ),
     ),
     view,
@@ -115,7 +116,11 @@ async function search(host, item) {
       el(
         "p",
         { class: "note" },
-        `The translation above was made with beam width ${item.route.beam_size}; this search has ${beam} and may find another.`,
+        say(
+          "The translation above was made with beam width {0}; this search has {1} and may find another.",
+          item.route.beam_size,
+          beam,
+        ),
       ),
     );
 }
@@ -125,7 +130,7 @@ function whynot(host, item, found) {
     {
       id: "asked",
       rows: "2",
-      "aria-label": "Your translation",
+      "aria-label": say("Your translation"),
       maxlength: "2000",
       dir: "auto",
       onkeydown: (event) => {
@@ -159,16 +164,20 @@ function whynot(host, item, found) {
         show();
       },
     },
-    el("button", { class: "primary" }, "Compare"),
+    el("button", { class: "primary" }, say("Compare")),
     el(
       "button",
       { type: "button", class: "quiet", onclick: () => commandDialog("POST", "/score", pair(item, field.value)) },
-      "JSON & curl",
+      say("JSON & curl"),
     ),
     pictureButton(item, found, { ...start(), layer: best(found).layer }, (work) => work(pair(item, field.value))),
   );
   host.replaceChildren(
-    el("p", {}, "Write the translation that you expected. The model computes the probability of each of its pieces."),
+    el(
+      "p",
+      {},
+      say("Write the translation that you expected. The model computes the probability of each of its pieces."),
+    ),
     el("p", {}, el("span", { class: "note" }, found.source.text)),
     field,
     el("p"),

@@ -1,5 +1,6 @@
 // The texts above the panels: sentences and words as spans, and the words that belong together.
 import { chance, color, el } from "../common/dom.js";
+import { say } from "../common/sentences.js";
 import { withSpans, wordSpans, wordUnder } from "../common/words.js";
 import { pointInFilm } from "./film/film.js";
 import { aligned } from "./maps/maps.js";
@@ -55,11 +56,15 @@ export function show(paragraphs, open) {
   $("examples").hidden = true;
   $("alternatives").hidden = true;
   const detected = paragraphs.find((paragraph) => paragraph.detected?.confidence)?.detected;
-  $("detected").textContent = detected ? `detected: ${name(detected.language)}` : "";
+  $("detected").textContent = detected ? say("detected: {0}", name(detected.language)) : "";
   for (const id of ["link", "curl", "report", "others"]) $(id).hidden = !state.items.length;
   $("copy").hidden = false;
   for (const id of ["inside", "show"]) $(id).hidden = !state.items.length;
-  if (!state.items.length) $("facts").textContent = "Copied: this text has no words that the model reads.";
+  const unserved = detected && !paragraphs.some(({ route }) => route.length);
+  if (!state.items.length)
+    $("facts").textContent = unserved
+      ? say("No model here translates from {0}; the text was copied.", name(detected.language))
+      : say("Copied: this text has no words that the model reads.");
 }
 /** Removes the translation and everything about it. */
 export function clear() {
@@ -98,10 +103,10 @@ export function words(item, found) {
   const shown = (kind) => document.querySelector(`#translate .${kind}`);
   const key = (kind, text) => (shown(kind) ? [el("span", { class: "w " + kind }, "abc"), ` ${text}  `] : []);
   $("legend").replaceChildren(
-    ...key("unsure", "the model was unsure (< 25 %)"),
-    ...key("missed", "hardly looked at: perhaps left out"),
-    ...key("kept", "copied: the model did not read it"),
-    "Point at a word: shaded words were looked at, framed ones belong to it.",
+    ...key("unsure", say("the model was unsure (< 25 %)")),
+    ...key("missed", say("hardly looked at: perhaps left out")),
+    ...key("kept", say("copied: the model did not read it")),
+    say("Point at a word: shaded words were looked at, framed ones belong to it."),
   );
 }
 function targetWord(item, node, word, i) {

@@ -1,5 +1,6 @@
 // Three chapters below the film: who looked at whom, what it almost said, and what happens without a head.
 import { el, percent } from "../../common/dom.js";
+import { say } from "../../common/sentences.js";
 import { paint } from "../maps/colour.js";
 import { role, usualRole } from "../maps/heads.js";
 import { pick } from "../maps/maps.js";
@@ -33,12 +34,12 @@ function chapter(title, caption, body, more, open) {
 }
 const heads = (found, kind = "cross") =>
   found.figures[kind].flatMap((row, layer) => row.map((figures, head) => ({ layer, head, figures })));
-const called = ({ layer, head }) => `layer ${layer}, head ${head}`;
+const called = ({ layer, head }) => say("layer {0}, head {1}", layer, head);
 
 function who(item, found, open) {
   const picture = el("div", { class: "stage small" }),
     caption = el("p", { class: "caption", "aria-live": "polite" }),
-    choices = el("div", { class: "heads", role: "group", "aria-label": "Heads" });
+    choices = el("div", { class: "heads", role: "group", "aria-label": say("Heads") });
   const options = [null, ...heads(found)];
   const buttons = options.map((option) => head(found, option, () => show(option)));
   function show(option) {
@@ -49,7 +50,8 @@ function who(item, found, open) {
     view.draw(Infinity, null);
     const usual = option && usualRole(found, "cross", option.layer, option.head);
     caption.textContent =
-      looked(found, script, option) + (usual ? ` Over ${found.roles.sentences} sentences: ${usual}.` : "");
+      looked(found, script, option) +
+      (usual ? ` ${say("Over {0} sentences: {1}.", found.roles.sentences, usual)}` : "");
   }
   choices.append(...buttons);
   const wanted =
@@ -58,15 +60,15 @@ function who(item, found, open) {
   requestAnimationFrame(() => picture.isConnected && show(wanted));
   for (const button of buttons) button.addEventListener("click", () => remember());
   return chapter(
-    "Who looked at whom",
+    say("Who looked at whom"),
     caption,
     el(
       "div",
       {},
       choices,
-      el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Ribbons" }, picture),
+      el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": say("Ribbons") }, picture),
     ),
-    ["Every layer and head", "attention"],
+    [say("Every layer and head"), "attention"],
     open,
   );
 }
@@ -74,21 +76,24 @@ function looked(_found, { sources, targets }, option) {
   const [target, [source, weight]] = targets
     .flatMap((word) => word.looks.map((look) => [word, look]))
     .sort((a, b) => b[1][1] - a[1][1])[0] || [null, []];
-  const strongest = target ? `“${target.text}” looked hardest, at “${sources[source].text}” (${percent(weight)}).` : "";
-  if (!option) return `The thicker a ribbon, the more a word looked there. ${strongest}`;
-  const aim = role(option.figures);
-  if (!target || ["end of sentence", "first token"].includes(aim))
-    return `The head ${called(option)} looks mostly at the ${aim}: it rests.${strongest ? ` Otherwise ${strongest}` : ""}`;
-  return `One head alone, ${called(option)}. ${strongest}`;
+  const strongest = target
+    ? say("“{0}” looked hardest, at “{1}” ({2}).", target.text, sources[source].text, percent(weight))
+    : "";
+  if (!option) return `${say("The thicker a ribbon, the more a word looked there.")} ${strongest}`;
+  if (!target || ["end", "start"].includes(option.figures.role))
+    return `${say("The head {0} rests, it looks mostly at: {1}.", called(option), role(option.figures))} ${strongest}`;
+  return `${say("One head alone, {0}.", called(option))} ${strongest}`;
 }
 /** Returns a button with the small map of a head (null: of the heads that align best). */
 function head(found, option, choose) {
   const button = el("button", { type: "button", class: "head", "aria-pressed": "false", onclick: choose });
-  if (!option) button.append("All");
+  if (!option) button.append(say("All"));
   else button.append(paint(pick(found, "cross", option.layer, option.head, "word", false)));
   button.setAttribute(
     "aria-label",
-    option ? `${called(option)}, looks mostly at: ${role(option.figures)}` : "All the heads that align best",
+    option
+      ? `${called(option)}, ${say("looks mostly at")}: ${role(option.figures)}`
+      : say("All the heads that align best"),
   );
   button.title = button.getAttribute("aria-label");
   return button;
@@ -101,8 +106,13 @@ function almost(item, found, choose, open) {
     .slice(0, DOUBTS);
   const [first] = doubts;
   const caption = first
-    ? `At “${first.text}” it hesitated most: “${first.runnersUp[0].text}” had ${percent(first.runnersUp[0].chance)}. Choose one, and it goes on from there.`
-    : "It never hesitated.";
+    ? say(
+        "At “{0}” it hesitated most: “{1}” had {2}. Choose one, and it goes on from there.",
+        first.text,
+        first.runnersUp[0].text,
+        percent(first.runnersUp[0].chance),
+      )
+    : say("It never hesitated.");
   const bar = (text, chance, prefix) => {
     const share = el("i");
     share.style.width = `${Math.max(1, 100 * chance)}%`;
@@ -115,7 +125,7 @@ function almost(item, found, choose, open) {
     );
   };
   return chapter(
-    "What it almost said",
+    say("What it almost said"),
     el("p", { class: "caption" }, caption),
     el(
       "div",
@@ -129,12 +139,12 @@ function almost(item, found, choose, open) {
         ),
       ),
     ),
-    ["The whole search", "decoding"],
+    [say("The whole search"), "decoding"],
     open,
   );
 }
 function broken(found, without, open) {
-  const choices = el("div", { class: "heads", role: "group", "aria-label": "Heads to switch off" });
+  const choices = el("div", { class: "heads", role: "group", "aria-label": say("Heads to switch off") });
   const id = ({ layer, head }) => `cross.${layer}.${head}`;
   for (const option of heads(found)) {
     const button = head(found, option, () => {
@@ -156,23 +166,30 @@ function broken(found, without, open) {
         without("");
       },
     },
-    "Mend all",
+    say("Mend all"),
   );
   function show() {
     for (const button of choices.children) button.setAttribute("aria-pressed", state.masked.has(button.dataset.head));
     const off = state.masked.size;
     all.hidden = !off;
     caption.textContent = off
-      ? `${off} ${off === 1 ? "head is" : "heads are"} off. The film shows what the model writes without ${off === 1 ? "it" : "them"}.`
-      : "Each square is a head that looks from the translation to the source. Break some, and watch what the model still writes.";
+      ? say(
+          off === 1
+            ? "1 head is off. The film shows what the model writes without it."
+            : "{0} heads are off. The film shows what the model writes without them.",
+          off,
+        )
+      : say(
+          "Each square is a head that looks from the translation to the source. Break some, and watch what the model still writes.",
+        );
   }
   show();
   showBroken = show;
   return chapter(
-    "Break a head and watch",
+    say("Break a head and watch"),
     caption,
     el("div", {}, choices, all, el("p", { id: "without", class: "diff", dir: "auto" })),
-    ["Heads of the encoder and decoder too", "heads"],
+    [say("Heads of the encoder and decoder too"), "heads"],
     open,
   );
 }

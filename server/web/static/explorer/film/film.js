@@ -1,5 +1,6 @@
 // The film of a sentence: its translation appears word by word, with what each word looked at and what else was likely.
 import { el, percent } from "../../common/dom.js";
+import { say } from "../../common/sentences.js";
 import { remember, state } from "../state.js";
 import { player, still } from "./player.js";
 import { HOLD, stage } from "./stage.js";
@@ -14,7 +15,7 @@ export function film(host, item, found, { from = 0, choose, point = () => {} }) 
   stop();
   const script = steps(found),
     picture = el("div", { class: "stage" }),
-    runners = el("div", { class: "runners", role: "group", "aria-label": "What it almost wrote" });
+    runners = el("div", { class: "runners", role: "group", "aria-label": say("What it almost wrote") });
   const play = el("button", { type: "button", class: "primary play" }),
     readout = el("p", { class: "readout", "aria-live": "polite" });
   const slider = el("input", {
@@ -22,7 +23,7 @@ export function film(host, item, found, { from = 0, choose, point = () => {} }) 
     id: "scrubber",
     min: "0",
     step: "any",
-    "aria-label": "Position in the film",
+    "aria-label": say("Position in the film"),
   });
   host.replaceChildren(
     el("div", { class: "screen" }, picture, runners),
@@ -54,7 +55,11 @@ export function film(host, item, found, { from = 0, choose, point = () => {} }) 
     runners.hidden = word < 0 || ended;
     slider.setAttribute(
       "aria-valuetext",
-      word < 0 ? "start" : ended ? "end" : `word ${word + 1} of ${script.targets.length}: ${script.targets[word].text}`,
+      word < 0
+        ? say("start")
+        : ended
+          ? say("end")
+          : say("word {0} of {1}: {2}", word + 1, script.targets.length, script.targets[word].text),
     );
     if (runners.hidden) return;
     const { runnersUp } = script.targets[word];
@@ -65,7 +70,7 @@ export function film(host, item, found, { from = 0, choose, point = () => {} }) 
           {
             type: "button",
             disabled: !prefix,
-            title: prefix ? "Decode again from here" : "",
+            title: prefix ? say("Decode again from here") : "",
             onclick: () => choose(prefix),
           },
           text,
@@ -81,7 +86,7 @@ export function film(host, item, found, { from = 0, choose, point = () => {} }) 
     runners.style.left = `${Math.max(0, Math.min(box.left - frame.left - 8, frame.width - runners.offsetWidth))}px`;
   }
   function changed(playing) {
-    play.textContent = playing ? "Pause" : reel.position >= view.end ? "Play again" : "Play";
+    play.textContent = playing ? say("Pause") : reel.position >= view.end ? say("Play again") : say("Play");
     play.setAttribute("aria-pressed", playing);
     readout.textContent = playing ? "" : described();
     if (!playing && reel.position >= view.end) keep(null);
@@ -89,7 +94,7 @@ export function film(host, item, found, { from = 0, choose, point = () => {} }) 
   /** Says in words what is seen. */
   function described() {
     if (at < 0) return "";
-    if (reel.position >= view.end) return "Choose a word to see what it looked at and what else was likely.";
+    if (reel.position >= view.end) return say("Choose a word to see what it looked at and what else was likely.");
     const word = script.targets[at],
       looks = [...word.looks].sort((a, b) => b[1] - a[1]).slice(0, 3);
     const seen = looks.map(([place, weight]) => `“${script.sources[place].text}” (${percent(weight)})`).join(", ");
@@ -97,12 +102,20 @@ export function film(host, item, found, { from = 0, choose, point = () => {} }) 
       .filter(({ chance }) => chance >= SHOWN)
       .map(({ text, chance }) => `“${text}” (${percent(chance)})`)
       .join(", ");
-    return `“${word.text}” had a probability of ${percent(chanceOf(found, word))} and looked at ${seen || "no word in particular"}. ${others ? `It was almost ${others}.` : "Nothing else was likely."}`;
+    return [
+      say(
+        "“{0}” had a probability of {1} and looked at {2}.",
+        word.text,
+        percent(chanceOf(found, word)),
+        seen || say("no word in particular"),
+      ),
+      others ? say("It was almost {0}.", others) : say("Nothing else was likely."),
+    ].join(" ");
   }
   function hold(word) {
     reel.seek(Math.max(0, Math.min(word, script.targets.length - 1)) + HOLD);
     readout.textContent = described();
-    play.textContent = "Play";
+    play.textContent = say("Play");
     keep(word);
   }
   const keep = (word) => {

@@ -1,4 +1,5 @@
 // The steps of the film: the words of both sides, the weights between them, and what the model almost wrote.
+import { say } from "../../common/sentences.js";
 import { aligned, pick } from "../maps/maps.js";
 
 const RUNNERS_UP = 3,
@@ -49,7 +50,7 @@ function runnersUp({ target: { pieces, candidates, scores, words } }, word) {
     candidates[p]
       .filter(([piece]) => piece !== pieces[p] && !/^<(0x..|unk|s|pad)>$/.test(piece))
       .map(([piece, score]) => ({
-        text: piece === "</s>" ? "■ end" : readable([...begun(p, piece), piece]),
+        text: piece === "</s>" ? "■ " + say("end") : readable([...begun(p, piece), piece]),
         chance: Math.exp(before(p) + score),
         prefix: piece === "</s>" ? null : [...pieces.slice(0, p), piece],
       })),

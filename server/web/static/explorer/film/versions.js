@@ -1,6 +1,7 @@
 // The versions of a sentence in the film: as it was served, another end after a runner-up, another hypothesis of the beam,
 // or without some heads. Each says what it cost.
 import { el, segmented } from "../../common/dom.js";
+import { say } from "../../common/sentences.js";
 import { attentionOfVersion } from "../results.js";
 import { diff } from "../search/diff.js";
 import { ALIKE, instead, times, total, written } from "../search/whynot.js";
@@ -57,14 +58,14 @@ function beams(item) {
   const width = item.route.beam_size,
     beam = state.version?.beam || width;
   if (beam < 2) return "";
-  const choices = Array.from({ length: beam }, (_, i) => [i, i ? `${i + 1}.` : "Best"]);
+  const choices = Array.from({ length: beam }, (_, i) => [i, i ? `${i + 1}.` : say("Best")]);
   const value = state.version ? (state.version.hypothesis ?? -1) : 0;
   return el(
     "div",
     { class: "row note beams" },
-    `Found by a beam of ${beam}:`,
+    say("Found by a beam of {0}:", beam),
     segmented(
-      "Hypothesis of the beam",
+      say("Hypothesis of the beam"),
       choices,
       value,
       guard((hypothesis) => change(hypothesis || beam !== width ? { hypothesis, beam } : null)),
@@ -84,28 +85,28 @@ function firstDifference(served, found) {
 function cost(version, served, found) {
   const same = found.target.text === served.target.text,
     what = version.off
-      ? `Without ${version.off.includes(",") ? "these heads" : "this head"} it writes`
+      ? say(version.off.includes(",") ? "Without these heads it writes" : "Without this head it writes")
       : version.fork
-        ? "From there it writes"
-        : `Hypothesis ${version.hypothesis + 1} of the beam`;
+        ? say("From there it writes")
+        : say("Hypothesis {0} of the beam", version.hypothesis + 1);
   const text = el(
     "span",
     { class: "diff", dir: "auto", lang: found.language.target },
     ...diff(served.target.text, found.target.text),
   );
   return [
-    el("p", {}, el("span", { class: "note" }, what, same ? " the same: " : ": "), text),
+    el("p", {}, el("span", { class: "note" }, what, same ? ` (${say("the same")}): ` : ": "), text),
     el("p", {}, price(version, served, found, same)),
     el(
       "div",
       { class: "row" },
-      el("button", { type: "button", onclick: guard(() => change(null)) }, "Back to the translation"),
+      el("button", { type: "button", onclick: guard(() => change(null)) }, say("Back to the translation")),
       same || version.off
         ? ""
         : el(
             "button",
             { type: "button", class: "quiet", onclick: () => shown.lab(found.target.text) },
-            "Compare piece by piece",
+            say("Compare piece by piece"),
           ),
     ),
   ];
@@ -115,12 +116,24 @@ function price({ off }, served, found, same) {
     numbers = instead(found, served);
   if (off && same)
     return Math.abs(difference) < ALIKE
-      ? `It is as sure of it as with all heads ${numbers}.`
-      : `It is ${difference < 0 ? `${times(difference)} less` : `${times(-difference)} more`} sure of it ${numbers}.`;
-  if (off) return `Its log-probability is ${written(found)}; the translation with all heads had ${written(served)}.`;
+      ? say("It is as sure of it as with all heads {0}.", numbers)
+      : difference < 0
+        ? say("It is {0} less sure of it {1}.", times(difference), numbers)
+        : say("It is {0} more sure of it {1}.", times(-difference), numbers);
+  if (off)
+    return say("Its log-probability is {0}; the translation with all heads had {1}.", written(found), written(served));
   if (difference < 0)
-    return `This costs ${(-difference).toFixed(2)}: the model finds it ${times(difference)} less likely than its translation ${numbers}.`;
+    return say(
+      "This costs {0}: the model finds it {1} less likely than its translation {2}.",
+      (-difference).toFixed(2),
+      times(difference),
+      numbers,
+    );
   return same
-    ? "It is the translation that was served."
-    : `The model finds it ${times(-difference)} likelier than its translation ${numbers}: a wider beam might have found it.`;
+    ? say("It is the translation that was served.")
+    : say(
+        "The model finds it {0} likelier than its translation {1}: a wider beam might have found it.",
+        times(-difference),
+        numbers,
+      );
 }

@@ -1,5 +1,6 @@
 // The colour scale of the weights. It is the same for all maps: 0 % is the lightest colour and 100 % the strongest.
 import { color, el } from "../../common/dom.js";
+import { say } from "../../common/sentences.js";
 
 /** Exponent between weight and place on the scale, so that small weights stay visible. */
 const GAMMA = 0.6;
@@ -51,7 +52,7 @@ export function scaleBar(top = 1, format = (x) => `${Math.round(100 * x)} %`) {
   const numbers = [0, 0.25, 0.5, 0.75, 1].map((share) => el("span", {}, format(share * top)));
   return el(
     "div",
-    { class: "scale", role: "img", "aria-label": `Colour scale from ${format(0)} to ${format(top)}` },
+    { class: "scale", role: "img", "aria-label": say("Colour scale from {0} to {1}", format(0), format(top)) },
     bar,
     el("div", {}, ...numbers),
   );

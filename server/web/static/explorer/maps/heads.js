@@ -1,5 +1,6 @@
 // All heads of a model: thumbnails of their maps, and their statistics.
 import { el, observe, percent } from "../../common/dom.js";
+import { say } from "../../common/sentences.js";
 import { paint } from "./colour.js";
 import { heat } from "./heat.js";
 import { pick } from "./maps.js";
@@ -31,7 +32,7 @@ const SHORT = {
   before_previous: "before previous",
 };
 /** Returns the role of a head in words. */
-export const role = (figures) => ROLES[figures.role] || figures.role;
+export const role = (figures) => say(ROLES[figures.role] || figures.role);
 /** Returns the role of a head over the sentences of the import, with its share; nothing if the model has none. */
 export function usualRole(result, kind, layer, head) {
   const usual = result.roles?.heads[kind]?.[layer]?.[head];
@@ -48,14 +49,14 @@ export function thumbnails(host, result, kind, { choose, state = () => ({}), lev
   for (let layer = 0; layer < layers; layer++) {
     const row = el(
       "div",
-      { class: "layer", role: "group", "aria-label": `Layer ${layer}` },
-      el("span", {}, `layer ${layer}`),
+      { class: "layer", role: "group", "aria-label": say("layer {0}", layer) },
+      el("span", {}, say("layer {0}", layer)),
     );
     for (let head = 0; head < heads; head++) {
       const figures = result.figures?.[kind]?.[layer]?.[head],
         { current, pressed } = state(layer, head);
       const picture = el("canvas", { "aria-hidden": "true" }),
-        name = `head ${head}${figures ? " · " + (SHORT[figures.role] || figures.role) : ""}`;
+        name = say("head {0}", head) + (figures ? " · " + say(SHORT[figures.role] || figures.role) : "");
       const button = el(
         "button",
         {
@@ -63,13 +64,13 @@ export function thumbnails(host, result, kind, { choose, state = () => ({}), lev
           class: "thumb",
           onclick: () => choose(layer, head, button),
           title: figures
-            ? `entropy ${figures.entropy.toFixed(2)} bits, diagonality ${figures.diagonality.toFixed(2)}`
+            ? say("entropy {0} bits, diagonality {1}", figures.entropy.toFixed(2), figures.diagonality.toFixed(2))
             : "",
         },
         picture,
         el("small", {}, name),
       );
-      button.setAttribute("aria-label", `${kind}, layer ${layer}, ${name}`);
+      button.setAttribute("aria-label", `${say(kind)}, ${say("layer {0}", layer)}, ${name}`);
       if (current) button.setAttribute("aria-current", "true");
       if (pressed !== undefined) button.setAttribute("aria-pressed", pressed);
       jobs.push(() => paint(pick(result, kind, layer, head, level, special), 1, picture));
@@ -92,13 +93,15 @@ export function figures(body, result, kind, choose) {
     el(
       "p",
       { class: "note" },
-      "Entropy says how widely a head looks (0 bits: one token). Diagonality is 1 for a head that follows the order of the sentence, 0 for one that looks everywhere alike.",
+      say(
+        "Entropy says how widely a head looks (0 bits: one token). Diagonality is 1 for a head that follows the order of the sentence, 0 for one that looks everywhere alike.",
+      ),
     ),
     el(
       "div",
       { class: "split even" },
-      el("div", { class: "card" }, el("h3", {}, "Entropy in bits"), bits),
-      el("div", { class: "card" }, el("h3", {}, "Diagonality"), diagonal),
+      el("div", { class: "card" }, el("h3", {}, say("Entropy in bits")), bits),
+      el("div", { class: "card" }, el("h3", {}, say("Diagonality")), diagonal),
     ),
     rows,
   );
@@ -120,10 +123,10 @@ function table(host, result, kind, choose) {
             el(
               "button",
               { type: "button", class: "quiet", onclick: () => choose(layer, head) },
-              `layer ${layer}, head ${head}`,
+              say("layer {0}, head {1}", layer, head),
             ),
           ),
-          el("td", {}, role(f) + (f.role_share ? ` (${percent(f.role_share)} of queries)` : "")),
+          el("td", {}, role(f) + (f.role_share ? ` (${say("{0} of queries", percent(f.role_share))})` : "")),
           ...(result.roles ? [el("td", {}, usualRole(result, kind, layer, head) || "")] : []),
           ...[f.entropy.toFixed(2), percent(f.spread), f.diagonality.toFixed(2)].map((n) =>
             el("td", { class: "n" }, n),
@@ -146,13 +149,13 @@ function table(host, result, kind, choose) {
             "tr",
             {},
             ...[
-              "head",
-              "looks mostly at",
-              ...(result.roles ? [`over ${result.roles.sentences} sentences`] : []),
-              "entropy (bits)",
-              "of the largest",
-              "diagonality",
-            ].map((t) => el("th", { scope: "col" }, t)),
+              say("head"),
+              say("looks mostly at"),
+              ...(result.roles ? [say("over {0} sentences", result.roles.sentences)] : []),
+              say("entropy (bits)"),
+              say("of the largest"),
+              say("diagonality"),
+            ].map((title) => el("th", { scope: "col" }, title)),
           ),
         ),
         body,
@@ -170,9 +173,9 @@ function byHead(host, result, kind, name) {
       rows: values.length,
       columns: values[0].length,
       data: Float32Array.from(values.flat()),
-      queries: values.map((_, i) => `layer ${i}`),
-      keys: values[0].map((_, i) => `head ${i}`),
+      queries: values.map((_, i) => say("layer {0}", i)),
+      keys: values[0].map((_, i) => say("head {0}", i)),
     },
-    { label: name, format: number, scale: number, verb: "·", top: Math.max(...values.flat()) || 1 },
+    { label: say(name), format: number, scale: number, verb: "·", top: Math.max(...values.flat()) || 1 },
   );
 }

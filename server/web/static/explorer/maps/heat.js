@@ -1,5 +1,6 @@
 // A heat map with labels that stay in view while the map scrolls.
 import { el, observe, percent } from "../../common/dom.js";
+import { say } from "../../common/sentences.js";
 import { paint, scaleBar } from "./colour.js";
 
 const SMALLEST = 12,
@@ -11,12 +12,17 @@ const SMALLEST = 12,
 export function heat(
   host,
   map,
-  { label = "Attention", onPoint = () => {}, format = percent, verb = "looks at", top = 1, scale } = {},
+  { label = say("Attention"), onPoint = () => {}, format = percent, verb = say("looks at"), top = 1, scale } = {},
 ) {
   const canvas = el("canvas", {
     tabindex: "0",
     role: "img",
-    "aria-label": `${label}: ${map.rows} queries by ${map.columns} keys. Arrow keys read single weights, plus and minus zoom.`,
+    "aria-label": say(
+      "{0}: {1} queries by {2} keys. Arrow keys read single weights, plus and minus zoom.",
+      label,
+      map.rows,
+      map.columns,
+    ),
   });
   const mark = el("i", { class: "mark", hidden: true }),
     body = el("div", { class: "cells" }, canvas, mark);
@@ -39,9 +45,9 @@ export function heat(
     el(
       "span",
       { class: "row" },
-      el("button", { type: "button", class: "quiet", "aria-label": "Smaller", onclick: zoom(1 / ZOOM) }, "−"),
-      el("button", { type: "button", class: "quiet", onclick: zoom(0) }, "Fit"),
-      el("button", { type: "button", class: "quiet", "aria-label": "Larger", onclick: zoom(ZOOM) }, "+"),
+      el("button", { type: "button", class: "quiet", "aria-label": say("Smaller"), onclick: zoom(1 / ZOOM) }, "−"),
+      el("button", { type: "button", class: "quiet", onclick: zoom(0) }, say("Fit")),
+      el("button", { type: "button", class: "quiet", "aria-label": say("Larger"), onclick: zoom(ZOOM) }, "+"),
     ),
   );
   host.replaceChildren(view, readout, tools);

@@ -1,5 +1,6 @@
 // Lines from queries to keys. Several heads are drawn as stripes of one line side by side, so that no head hides another.
 import { color, el, observe } from "../../common/dom.js";
+import { say } from "../../common/sentences.js";
 
 const HUES = ["#4e79a7", "#e8710a", "#2f9e44", "#d6336c", "#7950f2", "#1098ad", "#a0640f", "#5c6b7a"];
 const ROW = 26,
@@ -14,7 +15,7 @@ export function lines(host, maps, { hues = HUES, names = [], onPoint = () => {} 
   let on = null;
   const canvas = el("canvas", {
     role: "img",
-    "aria-label": "Lines from each query to the keys it looks at; the words left and right can be chosen.",
+    "aria-label": say("Lines from each query to the keys it looks at; the words left and right can be chosen."),
   });
   const column = (texts, side) =>
     el(
@@ -39,7 +40,7 @@ export function lines(host, maps, { hues = HUES, names = [], onPoint = () => {} 
     );
   const left = column(first.queries, "left"),
     right = column(first.keys, "right");
-  const legend = el("div", { class: "legend", role: "group", "aria-label": "Heads shown" });
+  const legend = el("div", { class: "legend", role: "group", "aria-label": say("Heads shown") });
   if (maps.length > 1)
     names.forEach((name, i) => {
       const button = el(
@@ -60,7 +61,7 @@ export function lines(host, maps, { hues = HUES, names = [], onPoint = () => {} 
     });
   host.replaceChildren(
     legend,
-    el("div", { class: "lines", tabindex: "0", role: "region", "aria-label": "Lines" }, left, canvas, right),
+    el("div", { class: "lines", tabindex: "0", role: "region", "aria-label": say("Lines") }, left, canvas, right),
   );
 
   function focus(side, i, quiet) {

@@ -1,4 +1,5 @@
 // Attention maps of one answer of GET /attention: unpacking, selection of layers and heads, words, rollout.
+import { say } from "../../common/sentences.js";
 
 /** Decodes an answer of GET /attention?numbers=uint16: adds `maps[kind]` = {shape, data}. */
 export function unpack(result) {
@@ -123,6 +124,13 @@ export function chosen(map, queryAt, keyAt) {
     keyAt,
   };
 }
+/** Returns the kinds of maps with their names: those that a result has, or all. */
+export const kinds = (result) =>
+  [
+    ["cross", say("Cross")],
+    ["encoder", say("Encoder")],
+    ["decoder", say("Decoder")],
+  ].filter(([kind]) => !result || result.maps[kind]);
 /** Returns the best alignment head without shift, so that a row of its map belongs to the word of that row. */
 export const best = (result) =>
   result.alignment.heads.find((head) => !head.shift) || { layer: result.maps.cross.shape[0] - 1, head: 0 };

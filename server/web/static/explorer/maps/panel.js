@@ -1,17 +1,12 @@
 // The attention panel: all views of one result. Used by the explorer and by reports.
 import { el, segmented, select } from "../../common/dom.js";
+import { say } from "../../common/sentences.js";
 import { scaleBar } from "./colour.js";
 import { figures, role, thumbnails } from "./heads.js";
 import { heat } from "./heat.js";
 import { lines } from "./lines.js";
-import { best, chosen, pick } from "./maps.js";
+import { best, chosen, kinds, pick } from "./maps.js";
 
-const KINDS = [
-  ["cross", "Cross"],
-  ["encoder", "Encoder"],
-  ["decoder", "Decoder"],
-  ["alignment", "Alignment"],
-];
 const DESCRIPTIONS = {
   cross: "Each word of the translation (row) and the source words (columns) it looked at.",
   encoder: "Each source word (row) and the source words (columns) it looked at.",
@@ -23,6 +18,8 @@ const METHODS = {
     "Which words belong together, by attention and further evidence: the similarity of the encoder states of both sentences, and the probability that the model translates one word into the other.",
   attention: "The source word that each word of the translation looked at most, by the heads that align best.",
 };
+/** Returns all kinds of maps, those that the model does not have too. */
+const choices = () => [...kinds(), ["alignment", say("Alignment")]];
 export const start = () => ({ kind: "cross", layer: null, head: "mean", level: "word", view: "map", special: false });
 
 /** Draws the panel into `host` and updates `state` (see `start`). `onPoint(state, query, key)` is called with the words
@@ -49,39 +46,39 @@ export function panel(
     set({ [name]: value, ...(name === "kind" ? { layer: null } : {}) });
     host
       .querySelector(
-        `[aria-label="${{ kind: "Attention", view: "View", level: "Level", layer: "Layer", head: "Head" }[name]}"]`,
+        `[aria-label="${say({ kind: "Attention", view: "View", level: "Level", layer: "Layer", head: "Head" }[name])}"]`,
       )
       ?.querySelector('[aria-checked="true"]')
       ?.focus();
   };
   const range = (n) => [...Array(n).keys()];
   const headOptions = [
-    ["mean", "mean of heads"],
-    ["max", "max of heads"],
-    ...range(heads).map((h) => [h, `head ${h}`]),
-    ...(result.absent ? [] : [["rollout", "rollout"]]),
+    ["mean", say("mean of heads")],
+    ["max", say("max of heads")],
+    ...range(heads).map((h) => [h, say("head {0}", h)]),
+    ...(result.absent ? [] : [["rollout", say("rollout")]]),
   ];
-  const controls = el("div", { class: "controls" }, segmented("Attention", KINDS, state.kind, keep("kind")));
+  const controls = el("div", { class: "controls" }, segmented(say("Attention"), choices(), state.kind, keep("kind")));
   const body = el("div");
   link.point = () => {};
   host.replaceChildren(controls, body);
   if (!aligning)
     controls.append(
       segmented(
-        "View",
+        say("View"),
         [
-          ["map", "Map & lines"],
-          ["model", "All heads"],
-          ["figures", "Numbers"],
+          ["map", say("Map & lines")],
+          ["model", say("All heads")],
+          ["figures", say("Numbers")],
         ],
         state.view,
         keep("view"),
       ),
       segmented(
-        "Level",
+        say("Level"),
         [
-          ["word", "words"],
-          ["piece", "pieces"],
+          ["word", say("words")],
+          ["piece", say("pieces")],
         ],
         state.level,
         keep("level"),
@@ -90,12 +87,12 @@ export function panel(
   if (!aligning && state.view === "map")
     controls.append(
       select(
-        "Layer",
-        range(layers).map((l) => [l, `layer ${l}`]),
+        say("Layer"),
+        range(layers).map((l) => [l, say("layer {0}", l)]),
         state.layer,
         keep("layer"),
       ),
-      select("Head", headOptions, state.head, keep("head")),
+      select(say("Head"), headOptions, state.head, keep("head")),
     );
   if (!aligning && state.view !== "figures")
     controls.append(
@@ -107,7 +104,7 @@ export function panel(
           checked: state.special,
           onchange: (event) => set({ special: event.target.checked }),
         }),
-        " special tokens",
+        ` ${say("special tokens")}`,
       ),
     );
   if (aligning) wordLinks(body, result, state, onPoint, tools(state), link);
@@ -115,7 +112,7 @@ export function panel(
   else if (state.view === "model") {
     const grid = el("div");
     body.append(
-      el("p", { class: "note" }, "Every head of every layer, all in the same colours; choose one to enlarge it."),
+      el("p", { class: "note" }, say("Every head of every layer, all in the same colours; choose one to enlarge it.")),
       el("div", { class: "row" }, ...tools(state)),
       scaleBar(),
       grid,
@@ -138,20 +135,22 @@ function absent(host, result, state, options) {
     Object.assign(state, { kind, layer: null });
     options.changed?.(state);
     panel(host, result, state, options);
-    host.querySelector('[aria-label="Attention"] [aria-checked="true"]')?.focus();
+    host.querySelector(`[aria-label="${say("Attention")}"] [aria-checked="true"]`)?.focus();
   };
   options.link.point = () => {};
   const gates = result.forget_gates,
     map = el("div");
   host.replaceChildren(
-    el("div", { class: "controls" }, segmented("Attention", KINDS, state.kind, keep)),
-    el("p", { class: "note", id: "absent" }, result.absent[state.kind]),
+    el("div", { class: "controls" }, segmented(say("Attention"), choices(), state.kind, keep)),
+    el("p", { class: "note", id: "absent" }, say(result.absent[state.kind])),
     ...(gates
       ? [
           el(
             "p",
             { class: "note" },
-            "Forget gates: the share of its state that a layer (row) keeps when it reads a piece (column), averaged over the features.",
+            say(
+              "Forget gates: the share of its state that a layer (row) keeps when it reads a piece (column), averaged over the features.",
+            ),
           ),
           map,
         ]
@@ -163,29 +162,30 @@ function absent(host, result, state, options) {
       {
         rows: gates.length,
         columns: gates[0].length,
-        queries: gates.map((_, layer) => `layer ${layer}`),
+        queries: gates.map((_, layer) => say("layer {0}", layer)),
         keys: result.decoder_input.pieces,
         data: Float32Array.from(gates.flat()),
       },
-      { label: "Forget gates", verb: "keeps at" },
+      { label: say("Forget gates"), verb: say("keeps at") },
     );
 }
 
 function mapAndLines(body, result, state, onPoint, tools, link) {
   const of = (head) => pick(result, state.kind, state.layer, head, state.level, state.special),
     map = of(state.head);
-  const name = `${state.kind}, layer ${state.layer}, ${typeof state.head === "number" ? "head " + state.head : state.head}`;
+  const head = typeof state.head === "number" ? say("head {0}", state.head) : say(state.head),
+    name = `${say(state.kind)}, ${say("layer {0}", state.layer)}, ${head}`;
   const one =
     typeof state.head === "number" && result.figures ? result.figures[state.kind][state.layer][state.head] : null;
   const several = state.head === "mean" || state.head === "max";
   const maps = several ? [...Array(result.maps[state.kind].shape[1]).keys()].map(of) : [map];
   const hidden = state.special
     ? ""
-    : " Weights on special tokens (the end of sentence, the language tag) are not shown.";
+    : " " + say("Weights on special tokens (the end of sentence, the language tag) are not shown.");
   draw(body, map, maps, {
-    note: DESCRIPTIONS[state.kind] + hidden,
-    title: "Heat map ",
-    name: name + (one ? ` · ${role(one)}, ${one.entropy.toFixed(2)} bits` : ""),
+    note: say(DESCRIPTIONS[state.kind]) + hidden,
+    title: say("Heat map") + " ",
+    name: name + (one ? ` · ${role(one)}, ${say("{0} bits", one.entropy.toFixed(2))}` : ""),
     tools,
     link,
     options: { label: name },
@@ -207,12 +207,12 @@ function wordLinks(body, result, state, onPoint, tools, link) {
   };
   const map = chosen(all, real(target), real(source));
   draw(body, map, [map], {
-    note: METHODS[alignment.method],
-    title: "Word alignment ",
-    name: alignment.method === "attention" ? "by attention" : "by all evidence",
+    note: say(METHODS[alignment.method]),
+    title: say("Word alignment") + " ",
+    name: alignment.method === "attention" ? say("by attention") : say("by all evidence"),
     tools,
     link,
-    options: { label: "Word alignment", verb: "belongs to" },
+    options: { label: say("Word alignment"), verb: say("belongs to") },
     report: (query, key) => onPoint(state, query, key),
   });
 }
@@ -232,7 +232,7 @@ function draw(body, map, maps, { note, title, name, tools, link, options, report
         el("h3", {}, title, el("span", { class: "note" }, name), el("span", { class: "row tools" }, ...tools)),
         grid,
       ),
-      el("div", { class: "card" }, el("h3", {}, "Lines"), lineView),
+      el("div", { class: "card" }, el("h3", {}, say("Lines")), lineView),
     ),
   );
   const pointed = (other) => (query, key) => {
@@ -240,7 +240,7 @@ function draw(body, map, maps, { note, title, name, tools, link, options, report
     report(query === null ? null : map.queryAt[query], key === null ? null : map.keyAt[key]);
   };
   views.heat = heat(grid, map, { ...options, onPoint: pointed("lines") });
-  views.lines = lines(lineView, maps, { names: maps.map((_, h) => `head ${h}`), onPoint: pointed("heat") });
+  views.lines = lines(lineView, maps, { names: maps.map((_, h) => say("head {0}", h)), onPoint: pointed("heat") });
   link.point = (query, key) => {
     const [i, j] = [map.queryAt.indexOf(query), map.keyAt.indexOf(key)];
     views.heat.point(i, j);

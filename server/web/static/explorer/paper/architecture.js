@@ -1,5 +1,6 @@
 // A drawing of the model with the shapes of its tensors.
 import { svg } from "../../common/dom.js";
+import { say } from "../../common/sentences.js";
 
 /** Returns the drawing. `c` is the configuration of the model, `S` and `T` the lengths of source and translation. */
 export function architecture(c, S, T) {
@@ -11,27 +12,31 @@ export function architecture(c, S, T) {
   const encoder = [
     [
       "e",
-      "Embedding" + (c.scale_embeddings ? ` × √${c.d_model}` : ""),
-      `${c.source_vocab_size || c.vocab_size} pieces → (${S}, ${c.d_model})`,
+      say("Embedding") + (c.scale_embeddings ? ` × √${c.d_model}` : ""),
+      `${say("{0} pieces", c.source_vocab_size || c.vocab_size)} → (${S}, ${c.d_model})`,
     ],
-    ["e", `+ ${c.positions} positions`, `(${S}, ${c.d_model})`],
-    ["a", `Self-attention, ${c.heads} heads`, `weights (${c.heads}, ${S}, ${S}), dₖ = ${c.head_dim}`],
-    ["n", pre ? "Add" : "Add & Norm", `(${S}, ${c.d_model})`],
-    ["f", `Feed-forward, ${c.activation}`, `${c.d_model} → ${c.d_ff} → ${c.d_model}`],
-    ["n", pre ? "Add" : "Add & Norm", `(${S}, ${c.d_model})`],
+    ["e", `+ ${say("Positions")} (${c.positions})`, `(${S}, ${c.d_model})`],
+    ["a", say("Self-attention, {0} heads", c.heads), say("weights") + ` (${c.heads}, ${S}, ${S}), dₖ = ${c.head_dim}`],
+    ["n", say(pre ? "Add" : "Add & Norm"), `(${S}, ${c.d_model})`],
+    ["f", say("Feed-forward, {0}", c.activation), `${c.d_model} → ${c.d_ff} → ${c.d_model}`],
+    ["n", say(pre ? "Add" : "Add & Norm"), `(${S}, ${c.d_model})`],
   ];
   const decoder = [
-    ["e", "Embedding" + (c.scale_embeddings ? ` × √${c.d_model}` : ""), `start + written → (${T}, ${c.d_model})`],
-    ["e", `+ ${c.positions} positions`, `(${T}, ${c.d_model})`],
+    [
+      "e",
+      say("Embedding") + (c.scale_embeddings ? ` × √${c.d_model}` : ""),
+      say("start + written") + ` → (${T}, ${c.d_model})`,
+    ],
+    ["e", `+ ${say("Positions")} (${c.positions})`, `(${T}, ${c.d_model})`],
     c.recurrence === "ssru"
-      ? ["f", "Recurrence (SSRU)", `one state of ${c.d_model}`]
-      : ["a", `Masked self-attention, ${c.heads} heads`, `weights (${c.heads}, ${T}, ${T})`],
-    ["n", pre ? "Add" : "Add & Norm", `(${T}, ${c.d_model})`],
-    ["a", `Cross-attention, ${c.heads} heads`, `weights (${c.heads}, ${T}, ${S})`],
-    ["n", pre ? "Add" : "Add & Norm", `(${T}, ${c.d_model})`],
-    ["f", `Feed-forward, ${c.activation}`, `${c.d_model} → ${c.d_ff} → ${c.d_model}`],
-    ["n", pre ? "Add" : "Add & Norm", `(${T}, ${c.d_model})`],
-    ["e", "Linear & softmax" + (c.tied_embeddings ? " (tied)" : ""), `(${T}, ${c.vocab_size})`],
+      ? ["f", say("Recurrence (SSRU)"), say("one state of {0}", c.d_model)]
+      : ["a", say("Masked self-attention, {0} heads", c.heads), say("weights") + ` (${c.heads}, ${T}, ${T})`],
+    ["n", say(pre ? "Add" : "Add & Norm"), `(${T}, ${c.d_model})`],
+    ["a", say("Cross-attention, {0} heads", c.heads), say("weights") + ` (${c.heads}, ${T}, ${S})`],
+    ["n", say(pre ? "Add" : "Add & Norm"), `(${T}, ${c.d_model})`],
+    ["f", say("Feed-forward, {0}", c.activation), `${c.d_model} → ${c.d_ff} → ${c.d_model}`],
+    ["n", say(pre ? "Add" : "Add & Norm"), `(${T}, ${c.d_model})`],
+    ["e", say(c.tied_embeddings ? "Linear & softmax (tied)" : "Linear & softmax"), `(${T}, ${c.vocab_size})`],
   ];
   const H = 48,
     height = decoder.length * H + 50;
@@ -40,7 +45,7 @@ export function architecture(c, S, T) {
     height,
     viewBox: `0 0 ${right + W + 90} ${height}`,
     role: "img",
-    "aria-label": `Encoder with ${c.encoder_layers} layers and decoder with ${c.decoder_layers} layers`,
+    "aria-label": say("Encoder with {0} layers and decoder with {1} layers", c.encoder_layers, c.decoder_layers),
   });
   const y = (i) => height - 28 - (i + 1) * H;
   const stack = (blocks, x, from, to, layers) => {
@@ -71,9 +76,9 @@ export function architecture(c, S, T) {
     to = y(4) + 18;
   drawing.append(
     svg("path", { class: "flow", d: `M${left + W / 2} ${from}V${from - 22}H${right - 38}V${to}H${right}` }),
-    svg("text", { x: left + W / 2 + 8, y: from - 28, class: "soft" }, `memory (${S}, ${c.d_model})`),
-    svg("text", { x: left, y: height - 8 }, "Source"),
-    svg("text", { x: right, y: height - 8 }, "Translation, shifted right"),
+    svg("text", { x: left + W / 2 + 8, y: from - 28, class: "soft" }, `${say("memory")} (${S}, ${c.d_model})`),
+    svg("text", { x: left, y: height - 8 }, say("Source")),
+    svg("text", { x: right, y: height - 8 }, say("Translation, shifted right")),
   );
   return drawing;
 }

@@ -1,6 +1,7 @@
 // The measured cost of self-attention by the length of a sentence. The numbers are those of the result that is named below
 // the table.
 import { el } from "../../common/dom.js";
+import { say } from "../../common/sentences.js";
 import { table } from "./table.js";
 
 const WINDOW = 32;
@@ -17,23 +18,34 @@ const ROWS = [
 
 /** Draws the table. `c` is the configuration of the model, `n` the number of pieces of the sentence. */
 export function cost(host, c, n) {
-  const heads = ["n", "all words", `window of ${WINDOW}, masked`, `window of ${WINDOW}, in blocks`, "feed-forward"];
+  const heads = [
+    "n",
+    say("all words"),
+    say("window of {0}, masked", WINDOW),
+    say("window of {0}, in blocks", WINDOW),
+    say("feed-forward"),
+  ];
   host.replaceChildren(
     el(
       "p",
       {},
-      `Every word looks at every other in one step: no two words are more than one layer apart, and all places are computed at once. The price is n² products in each head: O(n² d). Within a window of r words it would be O(r n d), and n / r layers between distant words. Measured for one layer of the paper's base model (d = 512, 8 heads):`,
+      say(
+        "Every word looks at every other in one step: no two words are more than one layer apart, and all places are computed at once. The price is n² products in each head: O(n² d). Within a window of r words it would be O(r n d), and n / r layers between distant words. Measured for one layer of the paper's base model (d = 512, 8 heads):",
+      ),
     ),
     table(
-      "What attention costs",
+      say("What attention costs"),
       heads,
       ROWS.map((row) => el("tr", {}, ...row.map((x, i) => el("td", { class: "n" }, i ? x.toFixed(1) : String(x))))),
     ),
     el(
       "p",
       {},
-      `Up to some 500 words the products with the weights, which grow with n, cost more than the n² part; this sentence has ${n} pieces. A window that only masks saves nothing: it computes all products. ${c.window ? `This model has a window of ${c.window}, and this server masks.` : "This model has no window."} Only blocks save what the window promises, from about 1,000 words on.`,
+      say(
+        "Up to some 500 words the products with the weights, which grow with n, cost more than the n² part; this sentence has {0} pieces. A window that only masks saves nothing: it computes all products. Only blocks save what the window promises, from about 1,000 words on.",
+        n,
+      ),
     ),
-    el("p", { class: "note" }, SOURCE),
+    el("p", { class: "note" }, say(SOURCE)),
   );
 }

@@ -1,5 +1,6 @@
 // Chapters with the numbers of GET /encoder: what each layer of the encoder adds, and what the order of the words changes.
 import { el, percent, segmented } from "../../common/dom.js";
+import { say } from "../../common/sentences.js";
 import { table } from "./table.js";
 
 const mean = (numbers) => numbers.reduce((a, b) => a + b, 0) / numbers.length;
@@ -12,8 +13,8 @@ export function sublayers(host, { layers }) {
   const cells = (layer) => numbers(layer).map((text) => el("td", { class: "n" }, text));
   const rows = layers.map((layer, i) => el("tr", {}, el("td", {}, String(i)), ...cells(layer)));
   host.replaceChildren(
-    el("p", {}, "Lengths of the vectors, and units above 0, on average over the pieces of this sentence:"),
-    table("Sublayers", [...HEADS, "active units"], rows),
+    el("p", {}, say("Lengths of the vectors, and units above 0, on average over the pieces of this sentence:")),
+    table(say("Sublayers"), [...HEADS.map((name) => say(name)), say("active units")], rows),
   );
 }
 
@@ -26,21 +27,25 @@ export function order(host, { source, order, position_fit: fit }, on, choose) {
     const most = percent(Math.max(...(on ? order.moved : order.moved_without_positions)));
     const fits = fit?.[on ? "with_positions" : "without_positions"].map((x) => x.toFixed(2)).join(", ");
     const change = on
-      ? `with positions the encoder's outputs change by up to ${most} of their length.`
-      : `without positions they change by ${most}, by rounding. The encoder reads a bag of words.`;
+      ? say("with positions the encoder's outputs change by up to {0} of their length.", most)
+      : say("without positions they change by {0}, by rounding. The encoder reads a bag of words.", most);
     view.replaceChildren(
-      el("p", {}, `“${source.text}” and “${reversed}”: ${change}`),
-      el("p", {}, `R² of a piece's place, by linear regression from embedding and layers: ${fits ?? "not measured"}.`),
+      el("p", {}, say("“{0}” and “{1}”: {2}", source.text, reversed, change)),
+      el(
+        "p",
+        {},
+        say("R² of a piece's place, by linear regression from embedding and layers: {0}.", fits ?? say("not measured")),
+      ),
     );
   }
   const change = (on) => {
     choose(on);
     draw(on);
   };
-  const modes = [true, false].map((on) => [on, on ? "positions on" : "positions off"]);
+  const modes = [true, false].map((on) => [on, say(on ? "positions on" : "positions off")]);
   host.replaceChildren(
-    el("p", {}, "Only positions tell “Cat eats fish” from “Fish eats cat”: attention itself has no order."),
-    el("div", { class: "controls" }, segmented("Positions", modes, on, change)),
+    el("p", {}, say("Only positions tell “Cat eats fish” from “Fish eats cat”: attention itself has no order.")),
+    el("div", { class: "controls" }, segmented(say("Positions"), modes, on, change)),
     view,
   );
   draw(on);

@@ -1,5 +1,6 @@
 // Figures 3 to 5 of "Attention Is All You Need" for the loaded model. Each is the picture of one GET /attention.
 import { el, percent } from "../../common/dom.js";
+import { say } from "../../common/sentences.js";
 import { ask, query, withKey } from "../../common/server.js";
 import { pick, unpack } from "../maps/maps.js";
 
@@ -33,7 +34,7 @@ export async function figures(host, direction) {
     return el(
       "div",
       { class: "card" },
-      el("h3", {}, `Figure ${number}: ${title}`),
+      el("h3", {}, say("Figure {0}: {1}", number, title)),
       el("p", {}, found),
       picture,
       el("pre", { tabindex: "0" }, `curl '${location.origin}${path}' -o figure${number}.svg`),
@@ -59,16 +60,20 @@ function heads(result, from, to) {
     }
   return found.sort((a, b) => b.weight - a.weight);
 }
-const place = ({ layer, head, word, weight }) => `head ${head} of layer ${layer} (${percent(weight)} to “${word}”)`;
+const place = ({ layer, head, word, weight }) =>
+  say("head {0} of layer {1} ({2} to “{3}”)", head, layer, percent(weight), word);
 
 function longDistance(result) {
   const [best] = heads(result, "making", ["difficult", "more"]),
     count = Math.min(MOST_HEADS, result.maps.encoder.shape[1]);
   return {
     number: 3,
-    title: "a long-distance dependency",
+    title: say("a long-distance dependency"),
     chosen: { layer: best.layer, head: [...Array(count).keys()].join(","), query: "making" },
-    found: `In the paper several heads look from “making” to “more difficult”, which complete the phrase. Here the largest of these weights is that of ${place(best)}; the picture shows all heads of its layer.`,
+    found: say(
+      "In the paper several heads look from “making” to “more difficult”, which complete the phrase. Here the largest of these weights is that of {0}; the picture shows all heads of its layer.",
+      place(best),
+    ),
   };
 }
 function anaphora(result) {
@@ -77,13 +82,16 @@ function anaphora(result) {
     second = all.find(({ layer, head }) => layer === best.layer && head !== best.head);
   return {
     number: 4,
-    title: "what “its” refers to",
+    title: say("what “its” refers to"),
     chosen: {
       layer: best.layer,
       head: [best, ...(second ? [second] : [])].map(({ head }) => head).join(","),
       query: "its",
     },
-    found: `In the paper two heads look from “its” sharply to “Law” and “application”. Here the largest of these weights is that of ${place(best)}${second ? `, and in the same layer ${place(second)}` : ""}.`,
+    found: say(
+      "In the paper two heads look from “its” sharply to “Law” and “application”. Here the largest of these weights in one layer: {0}.",
+      [best, second].filter(Boolean).map(place).join("; "),
+    ),
   };
 }
 /** Chooses the two heads of one layer whose weights differ most. */
@@ -101,8 +109,13 @@ function structure(result) {
   }
   return {
     number: 5,
-    title: "the structure of the sentence",
+    title: say("the structure of the sentence"),
     chosen: { layer: best.layer, head: best.pair.join(",") },
-    found: `In the paper two heads of one layer follow different structures. Here the two that differ most are heads ${best.pair.join(" and ")} of layer ${best.layer}: on average they place ${percent(Math.max(0, best.distance))} of the weight differently.`,
+    found: say(
+      "In the paper two heads of one layer follow different structures. Here the two that differ most are heads {0} of layer {1}: on average they place {2} of the weight differently.",
+      best.pair.join(" + "),
+      best.layer,
+      percent(Math.max(0, best.distance)),
+    ),
   };
 }

@@ -1,5 +1,6 @@
 // The panel "How it works": chapters about the model, each with the numbers of this model and this sentence.
 import { el } from "../../common/dom.js";
+import { say } from "../../common/sentences.js";
 import { heat } from "../maps/heat.js";
 import { architecture } from "./architecture.js";
 import { cost } from "./cost.js";
@@ -22,7 +23,7 @@ export function howItWorks(host, model, result, { vectors, study, chosen, change
   const c = model.config,
     S = result.source.pieces.length,
     T = result.target.pieces.length;
-  const drawing = el("div", { class: "drawing card", tabindex: "0", role: "region", "aria-label": "The model" }),
+  const drawing = el("div", { class: "drawing card", tabindex: "0", role: "region", "aria-label": say("The model") }),
     wave = el("div"),
     curve = el("div", { class: "drawing" }),
     mask = el("div"),
@@ -33,50 +34,62 @@ export function howItWorks(host, model, result, { vectors, study, chosen, change
   );
   const sinusoidal = c.positions.startsWith("sinusoidal"),
     places = Math.max(S, T, 24);
-  const contents = el("nav", { class: "row", "aria-label": "Chapters" });
+  const contents = el("nav", { class: "row", "aria-label": say("Chapters") });
   host.replaceChildren(
     contents,
-    el("h2", {}, "The model"),
+    el("h2", {}, say("The model")),
     el(
       "p",
       { class: "note" },
-      `Drawn from its own configuration, with the shapes of this sentence: ${S} source pieces, ${T} target pieces, end of sentence included.`,
+      say(
+        "Drawn from its own configuration, with the shapes of this sentence: {0} source pieces, {1} target pieces, end of sentence included.",
+        S,
+        T,
+      ),
     ),
     drawing,
-    el("h2", {}, "One head, step by step"),
-    el("p", {}, "Attention(Q, K, V) = softmax(QKᵀ / √dₖ) V, with the numbers of this sentence."),
+    el("h2", {}, say("One head, step by step")),
+    el("p", {}, say("Attention(Q, K, V) = softmax(QKᵀ / √dₖ) V, with the numbers of this sentence.")),
     head,
-    el("h2", {}, "Why the products are divided"),
+    el("h2", {}, say("Why the products are divided")),
     scaled,
-    el("h2", {}, "Why several heads"),
+    el("h2", {}, say("Why several heads")),
     several,
     ...(c.recurrence === "ssru"
-      ? [el("h2", {}, "The recurrence"), el("p", {}, result.absent.decoder)]
+      ? [el("h2", {}, say("The recurrence")), el("p", {}, say(result.absent.decoder))]
       : [
-          el("h2", {}, "The mask"),
+          el("h2", {}, say("The mask")),
           el(
             "p",
             {},
-            "While it writes, the decoder may look at what is already there, never ahead: the softmax gets −∞ above the diagonal.",
+            say(
+              "While it writes, the decoder may look at what is already there, never ahead: the softmax gets −∞ above the diagonal.",
+            ),
           ),
           el("div", { class: "card narrow" }, mask),
         ]),
-    el("h2", {}, "Residual connections and feed-forward networks"),
+    el("h2", {}, say("Residual connections and feed-forward networks")),
     el(
       "p",
       {},
-      `Every sublayer adds to what it was given: ${c.norm === "pre" ? "x + Sublayer(LayerNorm(x))" : "LayerNorm(x + Sublayer(x))"}. So a word keeps what it was, and gradients reach the first layer. LayerNorm scales each word by itself: no word depends on others in its batch. After attention has mixed the words, a network treats each by itself: ${c.d_model} → ${c.d_ff} → ${c.d_model} numbers, with ${c.activation} between.`,
+      say(
+        "Every sublayer adds to what it was given: {0}. So a word keeps what it was, and gradients reach the first layer. LayerNorm scales each word by itself: no word depends on others in its batch. After attention has mixed the words, a network treats each by itself: {1} → {2} → {1} numbers, with {3} between.",
+        c.norm === "pre" ? "x + Sublayer(LayerNorm(x))" : "LayerNorm(x + Sublayer(x))",
+        c.d_model,
+        c.d_ff,
+        c.activation,
+      ),
     ),
     added,
-    el("h2", {}, "Without positions, order is lost"),
+    el("h2", {}, say("Without positions, order is lost")),
     ordered,
-    el("h2", {}, "Positions"),
-    el("p", {}, POSITIONS[c.positions]),
+    el("h2", {}, say("Positions")),
+    el("p", {}, say(POSITIONS[c.positions] || "")),
     el("div", { class: "split even" }, el("div", { class: "card" }, wave), el("div", { class: "card" }, curve)),
-    ...(sinusoidal ? [el("h3", {}, "Shifting a position"), turned] : []),
-    el("h2", {}, "What attention costs"),
+    ...(sinusoidal ? [el("h3", {}, say("Shifting a position")), turned] : []),
+    el("h2", {}, say("What attention costs")),
     costs,
-    el("h2", {}, "Figures 3 to 5 of the paper, by this model"),
+    el("h2", {}, say("Figures 3 to 5 of the paper, by this model")),
     paper,
   );
   contents.append(
@@ -113,7 +126,7 @@ export function howItWorks(host, model, result, { vectors, study, chosen, change
       queries: result.target.pieces,
       keys: read,
     },
-    { label: "Mask of the decoder", format: (x) => (x ? "may look" : "masked, −∞"), verb: "→" },
+    { label: say("Mask of the decoder"), format: (x) => (x ? say("may look") : say("masked, −∞")), verb: "→" },
   );
   oneHead(head, c, result, vectors, chosen.one, choose("one"));
 }
@@ -121,7 +134,11 @@ export function howItWorks(host, model, result, { vectors, study, chosen, change
 function appendix(host, model, wanted, choose) {
   if (model.source !== "en")
     return host.replaceChildren(
-      el("p", { class: "note" }, "The sentences of these figures are English: choose English as the source language."),
+      el(
+        "p",
+        { class: "note" },
+        say("The sentences of these figures are English: choose English as the source language."),
+      ),
     );
   const button = el(
     "button",
@@ -133,7 +150,7 @@ function appendix(host, model, wanted, choose) {
         return draw();
       },
     },
-    "Draw the figures",
+    say("Draw the figures"),
   );
   async function draw() {
     button.disabled = true;
@@ -148,7 +165,9 @@ function appendix(host, model, wanted, choose) {
     el(
       "p",
       {},
-      "The paper's appendix shows three things that heads of its encoder had learned. Here are the same sentences with the heads of this model, each with the command that draws it.",
+      say(
+        "The paper's appendix shows three things that heads of its encoder had learned. Here are the same sentences with the heads of this model, each with the command that draws it.",
+      ),
     ),
     button,
   );

@@ -1,7 +1,8 @@
 // One head step by step: query, keys, products, softmax and values of the sentence.
 import { el, percent, segmented, select } from "../../common/dom.js";
+import { parts, say } from "../../common/sentences.js";
 import { paint } from "../maps/colour.js";
-import { best } from "../maps/maps.js";
+import { best, kinds } from "../maps/maps.js";
 import { table } from "./table.js";
 
 /** Draws a head. `c` is the configuration of the model; `vectors(kind, layer, head)` fetches its vectors. `chosen` is [kind, layer,
@@ -30,29 +31,20 @@ export function oneHead(host, c, result, vectors, chosen, choose) {
       choose([state.kind, state.layer, state.head, state.query]);
       return draw();
     };
-    const range = (n, word) => Array.from({ length: n }, (_, i) => [i, `${word} ${i}`]);
+    const range = (n, word) => Array.from({ length: n }, (_, i) => [i, say(`${word} {0}`, i)]);
     host.replaceChildren(
       el(
         "div",
         { class: "controls" },
-        segmented(
-          "Attention of the head",
-          [
-            ["cross", "Cross"],
-            ["encoder", "Encoder"],
-            ["decoder", "Decoder"],
-          ].filter(([kind]) => result.maps[kind]),
-          state.kind,
-          change("kind"),
-        ),
-        select("Layer of the head", range(layers, "layer"), state.layer, change("layer")),
-        select("Head", range(heads, "head"), state.head, change("head")),
+        segmented(say("Attention of the head"), kinds(result), state.kind, change("kind")),
+        select(say("Layer of the head"), range(layers, "layer"), state.layer, change("layer")),
+        select(say("Head"), range(heads, "head"), state.head, change("head")),
         el(
           "label",
           { class: "note" },
-          "query ",
+          say("query") + " ",
           select(
-            "Query",
+            say("Query"),
             queries.map((q, i) => [i, `${i} ${q}`]),
             state.query,
             change("query"),
@@ -91,10 +83,12 @@ function numbers(host, { query, key, value }, state, queries, keys) {
   const readout = el(
     "div",
     { class: "readout", "aria-live": "polite" },
-    "Point at a dimension to read its numbers. Blue is positive, orange negative.",
+    say("Point at a dimension to read its numbers. Blue is positive, orange negative."),
   );
-  const point = (k, i) =>
-    (readout.textContent = `Dimension ${i} of ${keys[k]}: q ${format(q[i])} × k ${format(key[k][i])} = ${format(products[k][i])} of ${format(raw[k])}`);
+  const point = (k, i) => {
+    const numbers = [q[i], key[k][i], products[k][i], raw[k]].map(format);
+    readout.textContent = say("Dimension {0} of {1}: q {2} × k {3} = {4} of {5}", i, keys[k], ...numbers);
+  };
   host.replaceChildren(
     el(
       "div",
@@ -102,20 +96,23 @@ function numbers(host, { query, key, value }, state, queries, keys) {
       el(
         "p",
         {},
-        "1. The query of ",
-        el("b", {}, queries[state.query]),
-        ` (q, ${D} numbers) meets the key of every place (k). 2. Each product is divided by √${D} = ${Math.sqrt(D).toFixed(2)}. 3. The softmax turns them into weights. 4. The values (v), weighted, are the head's output.`,
+        ...parts(
+          "1. The query of {0} (q, {1} numbers) meets the key of every place (k). 2. Each product is divided by √{1} = {2}. 3. The softmax turns them into weights. 4. The values (v), weighted, are the head's output.",
+          el("b", {}, queries[state.query]),
+          D,
+          Math.sqrt(D).toFixed(2),
+        ),
       ),
       el(
         "div",
         { class: "strip" },
-        el("span", { class: "note" }, `q of ${queries[state.query]}, dimension by dimension`),
-        signed(q, largest, (i) => (readout.textContent = `Dimension ${i}: q ${format(q[i])}`)),
+        el("span", { class: "note" }, say("q of {0}, dimension by dimension", queries[state.query])),
+        signed(q, largest, (i) => (readout.textContent = say("Dimension {0}: {1}", i, `q ${format(q[i])}`))),
       ),
       readout,
       table(
-        "One head",
-        ["key", "k, dimension by dimension", "q × k", "q · k", `÷ √${D}`, "softmax", "weight"],
+        say("One head"),
+        [say("key"), say("k, dimension by dimension"), "q × k", "q · k", `÷ √${D}`, say("softmax"), say("weight")],
         key.map((_, k) =>
           el(
             "tr",
@@ -141,12 +138,12 @@ function numbers(host, { query, key, value }, state, queries, keys) {
       el(
         "div",
         { class: "strip" },
-        el("span", { class: "note" }, "values, one row per place"),
+        el("span", { class: "note" }, say("values, one row per place")),
         strip(value),
         el(
           "span",
           { class: "note" },
-          `output = Σ weight · v: ${output
+          `${say("output = Σ weight · v")}: ${output
             .slice(0, 6)
             .map((x) => x.toFixed(3))
             .join("  ")} …`,
@@ -162,7 +159,12 @@ function signed(row, top, read) {
   const canvas = el("canvas", {
     class: "signed",
     role: "img",
-    "aria-label": `${row.length} numbers between ${Math.min(...row).toFixed(2)} and ${Math.max(...row).toFixed(2)}`,
+    "aria-label": say(
+      "{0} numbers between {1} and {2}",
+      row.length,
+      Math.min(...row).toFixed(2),
+      Math.max(...row).toFixed(2),
+    ),
   });
   canvas.width = row.length;
   canvas.height = 1;
@@ -194,7 +196,7 @@ function strip(rows) {
   canvas.setAttribute("role", "img");
   canvas.setAttribute(
     "aria-label",
-    `${rows.length} vectors of ${rows[0].length} numbers between ${low.toFixed(2)} and ${high.toFixed(2)}`,
+    say("{0} vectors of {1} numbers between {2} and {3}", rows.length, rows[0].length, low.toFixed(2), high.toFixed(2)),
   );
   return canvas;
 }

@@ -1,5 +1,6 @@
 // Positional encodings as a heat map and as a curve.
 import { el, svg } from "../../common/dom.js";
+import { say } from "../../common/sentences.js";
 import { heat } from "../maps/heat.js";
 
 function sinusoids(n, d, half) {
@@ -15,8 +16,8 @@ function sinusoids(n, d, half) {
 /** Draws the encodings of `n` positions into `wave`, and their products by distance into `curve`. */
 export function positions(wave, curve, c, n) {
   if (!c.positions.startsWith("sinusoidal")) {
-    wave.append(el("p", { class: "note" }, "Nothing to draw without the weights."));
-    return curve.append(el("p", { class: "note" }, `At most ${c.max_length} positions.`));
+    wave.append(el("p", { class: "note" }, say("Nothing to draw without the weights.")));
+    return curve.append(el("p", { class: "note" }, say("At most {0} positions.", c.max_length)));
   }
   const d = c.d_model,
     all = sinusoids(n, d, c.positions === "sinusoidal_half"),
@@ -36,10 +37,10 @@ export function positions(wave, curve, c, n) {
     },
     {
       top: 1,
-      label: "Positional encodings",
+      label: say("Positional encodings"),
       format: (x) => (2 * x - 1).toFixed(2),
       scale: (x) => (2 * x - 1).toFixed(1),
-      verb: "dimension",
+      verb: say("dimension"),
     },
   );
   const middle = Math.floor(n / 2),
@@ -49,7 +50,7 @@ export function positions(wave, curve, c, n) {
     for (let i = 0; i < d; i++) sum += all[p * d + i] * all[middle * d + i];
     dots.push(sum);
   }
-  chart(curve, [dots], `dot product with position ${middle}, by position`);
+  chart(curve, [dots], say("dot product with position {0}, by position", middle));
 }
 function chart(host, series, title) {
   const W = 480,

@@ -1,5 +1,6 @@
 // Why queries and keys are divided by the root of their width: the products and the softmax of one head, with and without.
 import { el, svg } from "../../common/dom.js";
+import { say } from "../../common/sentences.js";
 import { best } from "../maps/maps.js";
 
 const BINS = 40;
@@ -30,12 +31,16 @@ export async function scale(host, result, vectors) {
     entropy: mean(products.map((row) => bits(row.map((x) => x / by)))),
   }));
   const text = ({ spread, entropy }) =>
-    `standard deviation ${spread.toFixed(2)}, the softmax has ${entropy.toFixed(2)} bits`;
+    say("standard deviation {0}, the softmax has {1} bits", spread.toFixed(2), entropy.toFixed(2));
   host.replaceChildren(
     el(
       "p",
       {},
-      `Numbers with variance 1 give products of variance dₖ = ${D}. The larger the products, the closer the softmax comes to choosing one word only, and its gradient vanishes. So they are divided by √${D} = ${root.toFixed(2)}.`,
+      say(
+        "Numbers with variance 1 give products of variance dₖ = {0}. The larger the products, the closer the softmax comes to choosing one word only, and its gradient vanishes. So they are divided by √{0} = {1}.",
+        D,
+        root.toFixed(2),
+      ),
     ),
     el(
       "div",
@@ -56,7 +61,14 @@ export async function scale(host, result, vectors) {
     el(
       "p",
       { class: "note" },
-      `The ${all.length} products of this sentence in cross-attention layer ${layer}, head ${head}. ${key.length} words that are equally likely have ${Math.log2(key.length).toFixed(2)} bits; a single one has 0.`,
+      say(
+        "The {0} products of this sentence in cross-attention layer {1}, head {2}. {3} words that are equally likely have {4} bits; a single one has 0.",
+        all.length,
+        layer,
+        head,
+        key.length,
+        Math.log2(key.length).toFixed(2),
+      ),
     ),
   );
 }
@@ -70,7 +82,7 @@ function histogram(numbers, largest, title) {
       viewBox: `0 0 ${W} ${H}`,
       width: "100%",
       role: "img",
-      "aria-label": `Histogram of ${title} from ${-largest.toFixed(1)} to ${largest.toFixed(1)}`,
+      "aria-label": say("Histogram of {0} from {1} to {2}", title, -largest.toFixed(1), largest.toFixed(1)),
     });
   counts.forEach((count, i) =>
     drawing.append(

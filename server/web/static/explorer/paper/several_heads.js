@@ -1,5 +1,6 @@
 // Why there are several heads: what each of a layer looks at for one word, and what their mean keeps of it.
 import { el, percent, select } from "../../common/dom.js";
+import { say } from "../../common/sentences.js";
 import { best, pick } from "../maps/maps.js";
 import { table } from "./table.js";
 
@@ -23,20 +24,26 @@ export function severalHeads(host, result, chosen, choose) {
       mean = entropy(rows[heads]);
     view.replaceChildren(
       table(
-        "Several heads",
-        ["head", "looks at", "bits"],
+        say("Several heads"),
+        [say("head"), say("looks at"), say("bits")],
         rows.map((weights, i) =>
           el(
             "tr",
             { class: i === heads ? "on" : "" },
-            el("td", {}, i === heads ? "mean of heads" : `head ${i}`),
+            el("td", {}, i === heads ? say("mean of heads") : say("head {0}", i)),
             el("td", {}, strongest(weights)),
             el("td", { class: "n" }, (i === heads ? mean : each[i]).toFixed(2)),
           ),
         ),
       ),
     );
-    sentence.textContent = `For “${queries[q]}” the heads of layer ${layer} look with ${(each.reduce((a, b) => a + b, 0) / heads).toFixed(2)} bits on average; their mean, which is all that a single head could pass on, with ${mean.toFixed(2)}.`;
+    sentence.textContent = say(
+      "For “{0}” the heads of layer {1} look with {2} bits on average; their mean, which is all that a single head could pass on, with {3}.",
+      queries[q],
+      layer,
+      (each.reduce((a, b) => a + b, 0) / heads).toFixed(2),
+      mean.toFixed(2),
+    );
   }
   const strongest = (weights) =>
     weights
@@ -47,7 +54,7 @@ export function severalHeads(host, result, chosen, choose) {
       .join(" · ");
   const first = words.some(([, i]) => i === chosen) ? chosen : widest();
   const choice = select(
-    "Word of the translation",
+    say("Word of the translation"),
     words.map(([word, i]) => [i, word.text]),
     first,
     (q) => {
@@ -65,9 +72,11 @@ export function severalHeads(host, result, chosen, choose) {
     el(
       "p",
       {},
-      "A head gives a word one set of weights. Several heads look at different words at once, and the next layer reads them all: a “bank” can look at the river with one head and at money with another. An average would mix them.",
+      say(
+        "A head gives a word one set of weights. Several heads look at different words at once, and the next layer reads them all: a “bank” can look at the river with one head and at money with another. An average would mix them.",
+      ),
     ),
-    el("div", { class: "controls" }, el("label", { class: "note" }, "What each head looked at for ", choice)),
+    el("div", { class: "controls" }, el("label", { class: "note" }, say("What each head looked at for") + " ", choice)),
     view,
     sentence,
   );

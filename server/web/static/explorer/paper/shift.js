@@ -1,5 +1,6 @@
 // The matrix that shifts a positional encoding: PE(p + k) = T_k PE(p), the same for all positions p.
 import { el } from "../../common/dom.js";
+import { say } from "../../common/sentences.js";
 import { heat } from "../maps/heat.js";
 
 const SHOWN = 8;
@@ -17,7 +18,7 @@ export function shift(host, c, n, chosen, choose) {
     min: "1",
     max: String(Math.min(32, n - 1)),
     value: String(chosen ?? 3),
-    "aria-label": "Distance k",
+    "aria-label": say("Distance k"),
   });
   function draw() {
     const k = Number(slider.value),
@@ -36,13 +37,19 @@ export function shift(host, c, n, chosen, choose) {
       picture,
       { rows: 2 * shown, columns: 2 * shown, data, queries: names, keys: names },
       {
-        label: `T for k = ${k}`,
+        label: say("T for k = {0}", k),
         format: (x) => (2 * x - 1).toFixed(2),
         scale: (x) => (2 * x - 1).toFixed(1),
         verb: "←",
       },
     );
-    error.textContent = `k = ${k}. Over ${n} positions and ${c.d_model} dimensions, T applied to PE(p) differs from PE(p + ${k}) by at most ${largestError(steps, k, n).toExponential(1)}.`;
+    error.textContent = say(
+      "k = {0}. Over {1} positions and {2} dimensions, T applied to PE(p) differs from PE(p + {0}) by at most {3}.",
+      k,
+      n,
+      c.d_model,
+      largestError(steps, k, n).toExponential(1),
+    );
   }
   slider.addEventListener("input", draw);
   slider.addEventListener("change", () => choose(Number(slider.value)));
@@ -50,9 +57,11 @@ export function shift(host, c, n, chosen, choose) {
     el(
       "p",
       {},
-      "A shift by k places is one matrix, whatever the position: each pair of a sine and a cosine is turned by an angle. So a layer can learn to look k words back, everywhere in a sentence.",
+      say(
+        "A shift by k places is one matrix, whatever the position: each pair of a sine and a cosine is turned by an angle. So a layer can learn to look k words back, everywhere in a sentence.",
+      ),
     ),
-    el("div", { class: "controls" }, el("label", { class: "note" }, "distance k ", slider)),
+    el("div", { class: "controls" }, el("label", { class: "note" }, say("Distance k") + " ", slider)),
     picture,
     error,
   );

@@ -1,5 +1,6 @@
 // The decoding of a sentence: the tree of beams and the candidates of every step.
 import { chance, el, observe, svg } from "../../common/dom.js";
+import { say } from "../../common/sentences.js";
 import { save } from "../../common/server.js";
 
 const STEP = 104,
@@ -10,7 +11,7 @@ const STEP = 104,
 /** Returns the nodes of the search, first the start: {step, row, parent, piece, total, pieces, dead, win, finished}. */
 function nodes(trace) {
   const all = [],
-    layers = [[{ step: -1, row: 0, parent: null, piece: "start", total: 0, pieces: [] }]];
+    layers = [[{ step: -1, row: 0, parent: null, piece: say("start"), total: 0, pieces: [] }]];
   const ends = [];
   trace.steps.forEach((step, s) => {
     const before = layers[layers.length - 1];
@@ -27,7 +28,7 @@ function nodes(trace) {
         step: s,
         row: next.length + ends.filter((e) => e.step === s).length,
         parent: before[end.parent],
-        piece: "■ end",
+        piece: "■ " + say("end"),
         total: end.total,
         pieces: before[end.parent].pieces,
         finished: true,
@@ -66,7 +67,7 @@ function layout(all, width) {
 /** Draws the tree. `choose(node)` is called with the selected node. */
 function tree(all, room, choose) {
   const { band, place, width, height } = layout(all, room);
-  const drawing = svg("svg", { width, height, role: "group", "aria-label": "Beam tree" });
+  const drawing = svg("svg", { width, height, role: "group", "aria-label": say("Beam tree") });
   const box = (node, at, kind, attributes) =>
     svg(
       "g",
@@ -94,8 +95,8 @@ function tree(all, room, choose) {
   }
   for (const node of repeated) drawing.append(box(node, band(node) + 1, " repeated", { "aria-hidden": "true" }));
   for (const node of all) {
-    const fate = node.dead ? "died here or later" : node.win ? "in the winner" : "alive",
-      name = `${shown(node)} · step ${node.step + 1}: ${node.piece}, ${fate}`;
+    const fate = node.dead ? say("died here or later") : node.win ? say("in the winner") : say("alive"),
+      name = `${shown(node)} · ${say("step {0}", node.step + 1)}: ${node.piece}, ${fate}`;
     const group = box(node, band(node), "", { tabindex: "0", role: "button", "aria-label": name });
     group.append(svg("title", {}, `${node.pieces.join(" ")}  ${node.total.toFixed(2)}`));
     group.addEventListener("click", () => pick(group, node));
@@ -162,15 +163,21 @@ export function decoding(host, trace, watch) {
       el(
         "h3",
         {},
-        node.pieces.length ? "After " : "First ",
-        el("span", { class: "note" }, node.pieces.join(" ").replaceAll("▁", "") || "nothing is written yet"),
+        say(node.pieces.length ? "After" : "First") + " ",
+        el("span", { class: "note" }, node.pieces.join(" ").replaceAll("▁", "") || say("nothing is written yet")),
       ),
       el(
         "p",
         { class: "note" },
-        `Step ${node.step + 1} · log-probability ${node.total.toFixed(2)}${node.dead ? " · this branch died: others were likelier" : node.win ? " · in the winner" : ""}`,
+        [
+          say("step {0}", node.step + 1),
+          say("log-probability {0}", node.total.toFixed(2)),
+          ...(node.dead ? [say("this branch died: others were likelier")] : node.win ? [say("in the winner")] : []),
+        ].join(" · "),
       ),
-      row ? bars(row, picked) : el("p", {}, node.finished ? "The sentence ended here." : "The search had ended."),
+      row
+        ? bars(row, picked)
+        : el("p", {}, node.finished ? say("The sentence ended here.") : say("The search had ended.")),
     );
   }
   const found = nodes(trace),
@@ -190,8 +197,13 @@ export function decoding(host, trace, watch) {
           "tr",
           {},
           el("td", { class: "n" }, `${i + 1}.`),
-          el("td", {}, h.text, el("div", { class: "note" }, `${h.score.toFixed(3)} · ${h.scores.length} pieces`)),
-          el("td", {}, el("button", { type: "button", class: "quiet", onclick: () => watch(i) }, "Watch")),
+          el(
+            "td",
+            {},
+            h.text,
+            el("div", { class: "note" }, `${h.score.toFixed(3)} · ${say("{0} pieces", h.scores.length)}`),
+          ),
+          el("td", {}, el("button", { type: "button", class: "quiet", onclick: () => watch(i) }, say("Watch"))),
         ),
       ),
     ),
@@ -200,19 +212,21 @@ export function decoding(host, trace, watch) {
     el(
       "p",
       { class: "note" },
-      "Every step from left to right. The thick line became the translation, ✕ died because other beams were likelier, ■ ended. Choose a node to see what could have come next.",
+      say(
+        "Every step from left to right. The thick line became the translation, ✕ died because other beams were likelier, ■ ended. Choose a node to see what could have come next.",
+      ),
     ),
     card,
     el(
       "button",
       { type: "button", class: "quiet", onclick: () => saveDrawing(card.firstChild, "search.svg") },
-      "Download",
+      say("Download"),
     ),
     el(
       "div",
       { class: "split even" },
       side,
-      el("div", { class: "card" }, el("h3", {}, "Finished, best first"), el("div", { class: "wide" }, results)),
+      el("div", { class: "card" }, el("h3", {}, say("Finished, best first")), el("div", { class: "wide" }, results)),
     ),
   );
   candidates(found[0]);

@@ -1,10 +1,11 @@
 // "Switch heads off": translates the sentence again without some heads and shows the difference.
 import { el, segmented } from "../../common/dom.js";
+import { parts, say } from "../../common/sentences.js";
 import { ask, query } from "../../common/server.js";
 import { commandDialog } from "../dialog.js";
 import { thumbnails } from "../maps/heads.js";
 import { heat } from "../maps/heat.js";
-import { best, pick, unpack } from "../maps/maps.js";
+import { best, kinds, pick, unpack } from "../maps/maps.js";
 import { start } from "../maps/panel.js";
 import { pictureButton } from "../picture.js";
 import { served } from "../results.js";
@@ -20,7 +21,7 @@ export function headsOff(host, item, found) {
   const key = (layer, head) => `${kind}.${layer}.${head}`;
   const count = el("b");
   const showCount = () => {
-    count.textContent = `${state.masked.size} ${state.masked.size === 1 ? "head" : "heads"} off`;
+    count.textContent = state.masked.size === 1 ? say("1 head off") : say("{0} heads off", state.masked.size);
     remember();
     dispatchEvent(new Event("maskedchange"));
   };
@@ -49,16 +50,17 @@ export function headsOff(host, item, found) {
       el(
         "div",
         { class: "card" },
-        el("h3", {}, "With ", count.textContent),
+        el("h3", {}, say("With {0}", count.textContent)),
         el("p", { class: "big diff" }, ...diff(unmasked.translatedText, other.translatedText)),
         el(
           "p",
           {},
-          "The translation from before now has log-probability ",
-          el("b", {}, score.scores.score.toFixed(2)),
-          ` instead of ${before.toFixed(2)}: `,
-          el("b", { class: change < 0 ? "down" : "up" }, (change >= 0 ? "+" : "") + change.toFixed(2)),
-          ".",
+          ...parts(
+            "The translation from before now has log-probability {0} instead of {1}: {2}.",
+            el("b", {}, score.scores.score.toFixed(2)),
+            before.toFixed(2),
+            el("b", { class: change < 0 ? "down" : "up" }, (change >= 0 ? "+" : "") + change.toFixed(2)),
+          ),
         ),
         el(
           "div",
@@ -70,7 +72,7 @@ export function headsOff(host, item, found) {
               class: "quiet",
               onclick: () => commandDialog("POST", "/translate", { ...text, masked_heads }),
             },
-            "JSON & curl",
+            say("JSON & curl"),
           ),
           pictureButton(item, found, { ...start(), layer: best(found).layer }),
         ),
@@ -78,43 +80,34 @@ export function headsOff(host, item, found) {
       el(
         "div",
         { class: "split even" },
-        ...["All heads", `With ${count.textContent}`].map((title, i) =>
+        ...[say("All heads"), say("With {0}", count.textContent)].map((title, i) =>
           el(
             "div",
             { class: "card" },
-            el("h3", {}, title, el("span", { class: "note" }, "cross-attention, mean of heads")),
+            el("h3", {}, title, el("span", { class: "note" }, say("cross-attention, mean of heads"))),
             maps[i],
           ),
         ),
       ),
     );
     [found, without].forEach((result, i) =>
-      heat(maps[i], pick(result, "cross", best(found).layer, "mean", "word", false), { label: "Cross-attention" }),
+      heat(maps[i], pick(result, "cross", best(found).layer, "mean", "word", false), { label: say("Cross-attention") }),
     );
   });
   host.replaceChildren(
     el(
       "p",
       {},
-      "Choose heads to switch off: their output becomes zero. Then translate again and compare the translations.",
+      say("Choose heads to switch off: their output becomes zero. Then translate again and compare the translations."),
     ),
     el(
       "div",
       { class: "controls" },
-      segmented(
-        "Heads of",
-        [
-          ["cross", "Cross"],
-          ["encoder", "Encoder"],
-          ["decoder", "Decoder"],
-        ].filter(([name]) => found.maps[name]),
-        kind,
-        (value) => {
-          state.maskKind = value;
-          headsOff(host, item, found);
-        },
-      ),
-      el("button", { type: "button", onclick: () => all(true) }, "All of these off"),
+      segmented(say("Heads of"), kinds(found), kind, (value) => {
+        state.maskKind = value;
+        headsOff(host, item, found);
+      }),
+      el("button", { type: "button", onclick: () => all(true) }, say("All of these off")),
       el(
         "button",
         {
@@ -124,11 +117,11 @@ export function headsOff(host, item, found) {
             headsOff(host, item, found);
           },
         },
-        "All on",
+        say("All on"),
       ),
       count,
       el("span", { class: "grow" }),
-      el("button", { type: "button", class: "primary", id: "again", onclick: translateAgain }, "Translate again"),
+      el("button", { type: "button", class: "primary", id: "again", onclick: translateAgain }, say("Translate again")),
     ),
     panel,
     grid,

@@ -1,5 +1,6 @@
 // "Why not ...?": two translations of one sentence side by side.
 import { chance, el } from "../../common/dom.js";
+import { parts, say } from "../../common/sentences.js";
 import { heat } from "../maps/heat.js";
 import { best, pick } from "../maps/maps.js";
 import { bars } from "./decoding.js";
@@ -37,23 +38,31 @@ export function compare(host, own, asked) {
     numbers = instead(asked, own);
   const verdict =
     at < 0
-      ? "This is the translation of the model."
+      ? say("This is the translation of the model.")
       : Math.abs(difference) < ALIKE
-        ? `The model finds both equally likely ${numbers}.`
+        ? say("The model finds both equally likely {0}.", numbers)
         : difference > 0
-          ? `The model finds yours ${times(-difference)} likelier ${numbers}: a wider beam might have found it.`
-          : `The model finds yours ${times(difference)} less likely ${numbers}.`;
+          ? say(
+              "The model finds yours {0} likelier {1}: a wider beam might have found it.",
+              times(-difference),
+              numbers,
+            )
+          : say("The model finds yours {0} less likely {1}.", times(difference), numbers);
   const turn =
     at < 0
       ? null
       : el(
           "p",
           {},
-          `They part at piece ${at + 1}, after “${own.target.pieces.slice(0, at).join("").replaceAll("▁", " ").trim() || "nothing"}”: the model wrote `,
-          el("b", {}, own.target.pieces[at]),
-          ` (${chance(own.target.scores[at])}), you ask for `,
-          el("b", {}, asked.target.pieces[at]),
-          ` (${chance(asked.target.scores[at])}).`,
+          ...parts(
+            "They part at piece {0}, after “{1}”: the model wrote {2} ({3}), you ask for {4} ({5}).",
+            at + 1,
+            own.target.pieces.slice(0, at).join("").replaceAll("▁", " ").trim(),
+            el("b", {}, own.target.pieces[at]),
+            chance(own.target.scores[at]),
+            el("b", {}, asked.target.pieces[at]),
+            chance(asked.target.scores[at]),
+          ),
         );
   host.replaceChildren(
     el("p", { class: "big " + (at < 0 ? "" : difference > 0 ? "up" : "down") }, verdict),
@@ -62,8 +71,8 @@ export function compare(host, own, asked) {
       "div",
       { class: "split even" },
       ...[
-        ["The model's", own, 0],
-        ["Yours", asked, 1],
+        [say("The model's"), own, 0],
+        [say("Yours"), asked, 1],
       ].map(([name, result, side]) =>
         el(
           "div",
@@ -75,7 +84,11 @@ export function compare(host, own, asked) {
             el(
               "span",
               { class: "note" },
-              `log-probability ${written(result)}, ${(total(result) / result.target.scores.length).toFixed(2)} per piece`,
+              say(
+                "log-probability {0}, {1} per piece",
+                written(result),
+                (total(result) / result.target.scores.length).toFixed(2),
+              ),
             ),
           ),
           chips(
@@ -86,7 +99,7 @@ export function compare(host, own, asked) {
             ? el(
                 "details",
                 { open: true },
-                el("summary", {}, `What could have come at piece ${at + 1}`),
+                el("summary", {}, say("What could have come at piece {0}", at + 1)),
                 bars(result.target.candidates[at], [result.target.pieces[at]]),
               )
             : "",
@@ -96,17 +109,21 @@ export function compare(host, own, asked) {
     ),
   );
   [own, asked].forEach((result, i) =>
-    heat(maps[i], pick(result, "cross", best(result).layer, "mean", "word", false), { label: "Cross-attention" }),
+    heat(maps[i], pick(result, "cross", best(result).layer, "mean", "word", false), { label: say("Cross-attention") }),
   );
 }
 /** Returns the log-probability of a translation as text. */
 export const written = (result) => total(result).toFixed(2).replace("-", "−");
 /** Returns the log-probabilities of two translations as a part of a sentence. */
-export const instead = (result, other) => `(log-probability ${written(result)} instead of ${written(other)})`;
+export const instead = (result, other) =>
+  `(${say("log-probability {0} instead of {1}", written(result), written(other))})`;
 /** Returns a negative difference of log-probabilities as a ratio, such as "36 times". */
 export function times(difference) {
   const ratio = Math.exp(-difference);
   return ratio < 1e6
-    ? `${ratio < 10 ? ratio.toFixed(1) : Math.round(ratio).toLocaleString("en")} times`
-    : `10${[...String(Math.round(-difference / Math.LN10))].map((digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[digit]).join("")} times`;
+    ? say("{0} times", ratio < 10 ? ratio.toFixed(1) : Math.round(ratio).toLocaleString("en"))
+    : say(
+        "{0} times",
+        `10${[...String(Math.round(-difference / Math.LN10))].map((digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[digit]).join("")}`,
+      );
 }

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import json
 import re
+from html import unescape
 from urllib.parse import urljoin
 
 import pytest
 
+from server.inspection.attention_view import RECURRENT
 from server.web.assets import FOLDER, source_hash
 from server.web.page import interface_texts
 
@@ -77,11 +80,14 @@ def test_a_page_names_every_module_so_that_they_load_at_once(client, path):
     ("accepted", "language"),
     [("de-AT,de;q=0.9,en;q=0.8", "de"), ("pt-BR, es;q=0.9", "es"), ("FR", "fr"), ("ja", "en"), ("", "en")],
 )
-def test_the_translator_is_sent_in_a_language_of_the_reader(client, accepted, language):
-    answer = client.get("/", headers=BROWSER | {"Accept-Language": accepted})
+@pytest.mark.parametrize("path", ["/", "/attention"])
+def test_a_page_is_sent_in_a_language_of_the_reader(client, path, accepted, language):
+    answer = client.get(path, headers=BROWSER | {"Accept-Language": accepted})
     texts = interface_texts()[language]
     assert f'<html lang="{language}">' in answer.text and f'<option value="{language}" selected' in answer.text
-    assert f">{texts['file']}</button>" in answer.text and f'placeholder="{texts["placeholder"]}"' in answer.text
+    if path == "/":
+        assert f">{texts['file']}</button>" in answer.text and f'placeholder="{texts["placeholder"]}"' in answer.text
+    assert f'aria-label="{texts["swap"]}"' in answer.text
     body = answer.text.partition("<body>")[2]
     assert not re.search(r"[{}]", body)
     assert "Accept-Language" in answer.headers["vary"]
@@ -93,6 +99,23 @@ def test_the_texts_of_the_page_are_the_same_in_every_language():
     for language in texts.values():
         assert language.keys() == texts["en"].keys()
         assert not any(re.search(r'[<>"]', text) for text in language.values())
+
+
+def test_every_sentence_of_the_explorer_has_all_languages_and_is_used():
+    rows = json.loads((FOLDER / "explorer/sentences.json").read_text("utf-8"))
+    files = [
+        file
+        for name in ("explorer", "common")
+        for file in (FOLDER / name).rglob("*")
+        if file.suffix in (".js", ".html")
+    ]
+    code = unescape("".join(file.read_text("utf-8") for file in files)) + RECURRENT
+    said = set(re.findall(r'\b(?:say|parts)\(\s*"([^"]+)"', code))
+    assert said <= {row[0] for row in rows}
+    assert len(rows) == len({row[0] for row in rows})
+    for row in rows:
+        assert len(row) == 4 and all(row) and row[0] in code, row
+        assert len({tuple(sorted(re.findall(r"\{\d\}", text))) for text in row}) == 1, row
 
 
 def test_only_known_static_files_are_served(client):

@@ -1,0 +1,66 @@
+"""The explorer in the languages of the translator's page."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from server.web.assets import FOLDER
+from tests.browser.conftest import INTERFACES, SENTENCE, OpenPage
+from tests.support.servers.live import LiveServer
+
+ROWS = json.loads((FOLDER / "explorer/sentences.json").read_text("utf-8"))
+SHOWN = """() => [...document.querySelectorAll("body, body *")].flatMap((node) => [
+    ...[...node.childNodes].filter((child) => child.nodeType === 3).map((child) => child.data.trim()),
+    ...["aria-label", "title", "placeholder"].map((name) => node.getAttribute(name) ?? ""),
+]).filter(Boolean)"""
+TABS = {
+    "attention": ["role=radio >> nth=0", "#panel-attention .heat canvas"],
+    "attention&view=figures": ["#panel-attention tbody"],
+    "attention&kind=alignment": ["#panel-attention .heat canvas"],
+    "decoding&trace=2": ["#panel-decoding .node"],
+    "whynot&asked=green+bread": ["#panel-whynot .split canvas"],
+    "heads&off=cross.0.1&broken=1": ["#panel-heads .thumb", "#again"],
+    "works": ["#works-order :text('R²')", "#works-head table"],
+}
+
+
+def patterns(column: int) -> list[re.Pattern[str]]:
+    """Returns the English sentences that have other words in a language."""
+    changed = [row[0] for row in ROWS if row[0] != row[column] and re.search("[a-z]{3}", row[0])]
+    return [
+        re.compile(re.sub(r"\\\{\d\\\}", ".*", re.escape(text)), re.DOTALL) for text in changed if "{" in text or text
+    ]
+
+
+@pytest.mark.parametrize("tab", TABS)
+@pytest.mark.parametrize("language", INTERFACES[1:])
+def test_no_sentence_stays_english(open_page: OpenPage, live: LiveServer, language: str, tab: str) -> None:
+    page = open_page(locale=f"{language}-{language.upper()}")
+    page.goto(f"{live.url}/attention#source=en&target=de&beam=2&q={SENTENCE.replace(' ', '+')}&tab={tab}")
+    page.wait_for_selector("#output:not(.busy) .w")
+    for selector in TABS[tab]:
+        page.wait_for_selector(selector)
+    page.set_viewport_size({"width": 360, "height": 740})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    assert page.get_attribute("html", "lang") == page.input_value("#interface") == language
+    english = patterns(INTERFACES.index(language))
+    shown = [text for text in page.evaluate(SHOWN) if not re.fullmatch(r"[\W\d]*", text)]
+    assert len(shown) > 100
+    same = {row[INTERFACES.index(language)] for row in ROWS}
+    assert [text for text in shown if text not in same and any(each.fullmatch(text) for each in english)] == []
+
+
+def test_the_language_is_chosen_once_for_both_pages(open_page: OpenPage, live: LiveServer) -> None:
+    page = open_page(locale="de-DE")
+    page.goto(f"{live.url}/attention#source=en&target=de&q=the+cat+sleeps.")
+    page.wait_for_selector("#output:not(.busy) .w")
+    for language, tab in (("fr", "Décodage"), ("en", "Decoding"), ("es", "Descodificación")):
+        page.select_option("#interface", language)
+        page.wait_for_selector(f"html[lang={language}] #tab-decoding >> text={tab}")
+        page.wait_for_selector("#output:not(.busy) .w")
+        assert page.input_value("#text") == "the cat sleeps."
+    page.click("header nav a >> nth=0")
+    page.wait_for_selector("html[lang=es] #choose >> text=Traducir un archivo")
