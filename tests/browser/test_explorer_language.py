@@ -27,14 +27,6 @@ TABS = {
 }
 
 
-def patterns(column: int) -> list[re.Pattern[str]]:
-    """Returns the English sentences that have other words in a language."""
-    changed = [row[0] for row in ROWS if row[0] != row[column] and re.search("[a-z]{3}", row[0])]
-    return [
-        re.compile(re.sub(r"\\\{\d\\\}", ".*", re.escape(text)), re.DOTALL) for text in changed if "{" in text or text
-    ]
-
-
 @pytest.mark.parametrize("tab", TABS)
 @pytest.mark.parametrize("language", INTERFACES[1:])
 def test_no_sentence_stays_english(open_page: OpenPage, live: LiveServer, language: str, tab: str) -> None:
@@ -46,11 +38,11 @@ def test_no_sentence_stays_english(open_page: OpenPage, live: LiveServer, langua
     page.set_viewport_size({"width": 360, "height": 740})
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
     assert page.get_attribute("html", "lang") == page.input_value("#interface") == language
-    english = patterns(INTERFACES.index(language))
-    shown = [text for text in page.evaluate(SHOWN) if not re.fullmatch(r"[\W\d]*", text)]
-    assert len(shown) > 100
-    same = {row[INTERFACES.index(language)] for row in ROWS}
-    assert [text for text in shown if text not in same and any(each.fullmatch(text) for each in english)] == []
+    own = {row[INTERFACES.index(language)] for row in ROWS}
+    english = {row[0] for row in ROWS if re.search("[a-z]{3}", row[0])} - own
+    any_of = re.compile("|".join(re.sub(r"\\{\d\\}", ".*", re.escape(text)) for text in english), re.DOTALL)
+    shown = set(page.evaluate(SHOWN)) - own
+    assert len(shown) > 20 and [text for text in shown if any_of.fullmatch(text)] == []
 
 
 def test_the_language_is_chosen_once_for_both_pages(open_page: OpenPage, live: LiveServer) -> None:

@@ -65,13 +65,3 @@ def test_what_is_chosen_before_the_explorer_is_ready_is_used(open_page: OpenPage
     release()
     page.wait_for_selector("#output:not(.busy) .w")
     assert (page.input_value("#text"), page.input_value("#beam")) == (SENTENCE, "4") and "beam=4" in page.url
-
-
-def test_the_chosen_language_of_the_interface_stays(open_page: OpenPage, live: LiveServer) -> None:
-    page = open_page(locale="de-DE")
-    page.goto(live.url)
-    page.wait_for_selector("#to option", state="attached")
-    page.select_option("#interface", "fr")
-    page.reload()
-    page.wait_for_selector("html[lang=fr]")
-    assert page.input_value("#interface") == "fr" and page.inner_text("#choose") == "Traduire un fichier"

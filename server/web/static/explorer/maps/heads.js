@@ -18,19 +18,6 @@ const ROLES = {
   mixed: "nothing in particular",
   broad: "many words at once",
 };
-const SHORT = {
-  ...ROLES,
-  end: "end",
-  start: "first",
-  previous: "previous",
-  next: "next",
-  same: "same",
-  rare: "rarest",
-  diagonal: "same place",
-  mixed: "mixed",
-  broad: "broad",
-  before_previous: "before previous",
-};
 /** Returns the role of a head in words. */
 export const role = (figures) => say(ROLES[figures.role] || figures.role);
 /** Returns the role of a head over the sentences of the import, with its share; nothing if the model has none. */
@@ -56,7 +43,7 @@ export function thumbnails(host, result, kind, { choose, state = () => ({}), lev
       const figures = result.figures?.[kind]?.[layer]?.[head],
         { current, pressed } = state(layer, head);
       const picture = el("canvas", { "aria-hidden": "true" }),
-        name = say("head {0}", head) + (figures ? " · " + say(SHORT[figures.role] || figures.role) : "");
+        name = say("head {0}", head) + (figures ? " · " + role(figures) : "");
       const button = el(
         "button",
         {
