@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 from model.config import ConfigError, ModelConfig
 from model.tokenizer import Tokenizer, load_vocabulary
@@ -19,6 +19,7 @@ MAX_LENGTH_PENALTY = 5
 """Largest values of a model and of a request."""
 MAX_FORBIDDEN = 16
 _MAX_CONFIG_BYTES = 1_000_000
+LengthNormalization = Literal["gnmt", "average"]
 
 
 def let_others_read(file: Path) -> None:
@@ -86,10 +87,10 @@ class Generation:
     """How a model is meant to be decoded (generation_config.json of Hugging Face).
 
     `beam_size` is the width for requests that set none, 0 where the model states none; likewise `length_penalty`
-    (alpha of `model.search.options`), None where the model states none. `beam_threshold` is the pruning of
-    `model.search.beam` in nats, None for none. `forbidden` tokens are never chosen, but have their part of the
-    distribution. With `forced_end` a target that reaches the maximum length ends there with the end of sentence, whose
-    log-probability counts as 0.
+    with its `normalization`, None where the model states none, `early_stopping` and `no_repeat_ngram_size` (all of
+    `model.search.options`). `beam_threshold` is the pruning of `model.search.beam` in nats, None for none. `forbidden`
+    tokens are never chosen, but have their part of the distribution. With `forced_end` a target that reaches the maximum
+    length ends there with the end of sentence, whose log-probability counts as 0.
     """
 
     beam_size: int = 0
@@ -97,6 +98,9 @@ class Generation:
     beam_threshold: float | None = None
     forbidden: tuple[int, ...] = ()
     forced_end: bool = False
+    normalization: LengthNormalization = "gnmt"
+    early_stopping: bool = False
+    no_repeat_ngram_size: int = 0
 
     def __post_init__(self) -> None:
         if type(self.beam_size) is not int or not 0 <= self.beam_size <= MAX_BEAM:
@@ -109,8 +113,13 @@ class Generation:
             raise ValueError(f"beam_threshold must be a number of at least 0, not {nats!r}.")
         if len(self.forbidden) > MAX_FORBIDDEN or not all(type(i) is int and i >= 0 for i in self.forbidden):
             raise ValueError(f"generation.forbidden must be a list of at most {MAX_FORBIDDEN} ids.")
-        if type(self.forced_end) is not bool:
-            raise ValueError(f"generation.forced_end must be true or false, not {self.forced_end!r}.")
+        for flag in (self.forced_end, self.early_stopping):
+            if type(flag) is not bool:
+                raise ValueError(f"A flag of generation must be true or false, not {flag!r}.")
+        if self.normalization not in get_args(LengthNormalization):
+            raise ValueError(f"generation.normalization is {self.normalization!r}, which is unknown.")
+        if type(self.no_repeat_ngram_size) is not int or self.no_repeat_ngram_size < 0:
+            raise ValueError(f"no_repeat_ngram_size must be an integer of at least 0, not {self.no_repeat_ngram_size!r}.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

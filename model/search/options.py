@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from model.model_folder import MAX_BEAM, MAX_LENGTH_PENALTY
+from model.model_folder import MAX_BEAM, MAX_LENGTH_PENALTY, Generation, LengthNormalization
 
-LengthNormalization = Literal["gnmt", "average"]
+_NOTHING_STATED = Generation()
 LENGTH_PENALTY = 0.6
 """Alpha where neither the caller nor the model states one (the paper, section 6.1)."""
 RERANK_THRESHOLD = 2.0
@@ -66,20 +66,22 @@ class DecodingOptions:
         if self.length_penalty is not None and not 0.0 <= self.length_penalty <= MAX_LENGTH_PENALTY:
             raise ValueError(f"length_penalty must be between 0 and {MAX_LENGTH_PENALTY}, not {self.length_penalty}.")
 
-    def with_defaults(self, beam_size: int, length_penalty: float | None = None) -> DecodingOptions:
-        """Returns the options with the values that a model states, where they set none. A wider n-best list widens the
-        beam."""
-        if self.beam_size and (self.length_penalty is not None or length_penalty is None):
-            return self
-        return _with_defaults(self, beam_size, length_penalty)
+    def with_defaults(self, beam_size: int, stated: Generation = _NOTHING_STATED) -> DecodingOptions:
+        """Returns the options with what a model states, where they set nothing, and a beam of `beam_size`. A wider n-best
+        list widens the beam."""
+        return _with_defaults(self, beam_size, stated)
 
 
 @lru_cache(maxsize=256)
-def _with_defaults(options: DecodingOptions, beam_size: int, length_penalty: float | None) -> DecodingOptions:
+def _with_defaults(options: DecodingOptions, beam_size: int, stated: Generation) -> DecodingOptions:
+    penalized = stated if options.length_penalty is None and stated.length_penalty is not None else options
     return dataclasses.replace(
         options,
         beam_size=options.beam_size or max(beam_size, options.hypotheses),
-        length_penalty=length_penalty if options.length_penalty is None else options.length_penalty,
+        length_penalty=penalized.length_penalty,
+        normalization=penalized.normalization,
+        early_stopping=options.early_stopping or stated.early_stopping,
+        no_repeat_ngram_size=options.no_repeat_ngram_size or stated.no_repeat_ngram_size,
     )
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from model.analysis.attention_alignment import AlignmentChoice
 from model.analysis.confidence import Confidence, DirectionLimits
-from model.model_folder import MAX_BEAM, Pairs, targets_by_source
+from model.model_folder import MAX_BEAM, Generation, Pairs, targets_by_source
 from model.search.options import DecodingOptions
 from model.symbols import FORMAL, INFORMAL
 from model.tokenizer import Encoding, Tokenizer
@@ -54,8 +54,8 @@ class ServedModel:
     """Beam width of requests that set none, if the server sets none either."""
     widest_beam: int = MAX_BEAM
     """Beam width for which the server has slots."""
-    length_penalty: float | None = None
-    """Alpha of requests that set none; None if the model states none."""
+    generation: Generation = Generation()
+    """What requests set none of; its beam width is `beam_size`."""
     formality: frozenset[str] = frozenset()
     """Target languages for which the model knows the forms of address."""
     confidence: Confidence | None = None
@@ -120,7 +120,7 @@ class Leg:
         the beam."""
         if options.rerank:
             options = self._for_reranking(options)
-        chosen, first_token = options.with_defaults(self.model.beam_size, self.model.length_penalty), self.first_token
+        chosen, first_token = options.with_defaults(self.model.beam_size, self.model.generation), self.first_token
         return chosen if first_token is None else dataclasses.replace(chosen, first_token=first_token)
 
     def _for_reranking(self, options: DecodingOptions) -> DecodingOptions:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from model.config import ConfigError, ModelConfig
+from model.convert.huggingface.generation import generation_settings, read_generation
 from model.convert.huggingface.multilingual import offset_sinusoids, read_vocabulary
 from model.convert.huggingface.weights import convert_weights, read_weights
 from model.convert.source_files import (
@@ -21,7 +22,7 @@ from model.convert.source_files import (
     read_optional,
     read_sentencepiece,
 )
-from model.model_folder import MAX_BEAM, MAX_FORBIDDEN, FolderError, Generation, ModelFolder, folder_of_fields
+from model.model_folder import FolderError, ModelFolder, folder_of_fields
 
 _ACTIVATIONS = {"relu": "relu", "swish": "swish", "silu": "swish", "gelu": "gelu"}
 
@@ -34,12 +35,15 @@ def read_huggingface(path: Path) -> Imported:
     `bad_words_ids` get the output bias SUPPRESSED if the settings renormalize the distribution without them.
     """
     fields = read_object(path / "config.json")
-    _check_kind(path, fields)
-    generation, suppressed = read_generation_settings(path, fields)
+    check_kind(path, fields.get("model_type"))
+    settings = generation_settings(path, fields)
+    generation, suppressed = read_generation(path, settings, fields.get("eos_token_id"))
     exported = _exported(path, fields)
+    if settings.get("decoder_start_token_id") is not None:
+        fields["decoder_start_token_id"] = settings["decoder_start_token_id"]
     config = read_config(path, fields)
     if any(not 0 <= token < config.vocab_size for token in (*suppressed, *generation.forbidden)):
-        raise ImportRefused(path, ["bad_words_ids holds an id outside the vocabulary"])
+        raise ImportRefused(path, ["bad_words_ids or suppress_tokens holds an id outside the vocabulary"])
     stored = read_weights(path)
     if fields.get("model_type") == "m2m_100":
         vocabulary = read_vocabulary(path, config)
@@ -69,17 +73,18 @@ def read_huggingface(path: Path) -> Imported:
         languages=(source, target),
         generation=generation,
         exported=exported,
+        first_piece=_first_piece(path, settings.get("forced_bos_token_id"), target_vocabulary or source_vocabulary),
     )
 
 
-def _check_kind(path: Path, fields: dict[str, Any]) -> None:
-    """Raises ImportRefused for models of other architectures. Their other settings are not checked."""
-    kind = fields.get("model_type")
+def check_kind(path: Path, kind: Any) -> None:
+    """Raises ImportRefused for models of other architectures than those of the model_types that are supported."""
     if kind in ("marian", "m2m_100"):
         return
     stated = "a model without a model_type" if kind is None else f"a model of the model_type {str(kind)[:40]!r}"
     supported = "marian (OPUS-MT) and m2m_100 (M2M100, NLLB-200, SMaLL-100)"
-    raise ImportRefused(path, [f"it is {stated} in Hugging Face's layout, of which {supported} are supported"])
+    instead = "for many languages use facebook/m2m100_418M or facebook/nllb-200-distilled-600M in its place"
+    raise ImportRefused(path, [f"it is {stated} in Hugging Face's layout, of which {supported} are supported; {instead}"])
 
 
 def read_config(path: Path, fields: dict[str, Any]) -> ModelConfig:
@@ -133,27 +138,12 @@ def _unrepresentable(fields: dict[str, Any]) -> list[str]:
     return reasons
 
 
-def read_generation_settings(path: Path, fields: dict[str, Any]) -> tuple[Generation, list[int]]:
-    """Returns the settings of generation_config.json, else of config.json, and the tokens to suppress by a bias.
-
-    transformers normalizes the scores of a beam before it forbids the tokens of `bad_words_ids`, and again after it
-    only with `renormalize_logits`. A bias leaves them out of the distribution, which is the second case.
-    """
-    settings = {**fields, **read_optional(path / "generation_config.json")}
-    forbidden = _forbidden(path, settings)
-    beams, end = settings.get("num_beams") or 0, settings.get("forced_eos_token_id")
-    reasons = []
-    if type(beams) is not int or not 0 <= beams <= MAX_BEAM:
-        reasons.append(f"num_beams is {beams!r}, not an integer up to {MAX_BEAM}")
-    if end is not None and end != fields.get("eos_token_id"):
-        reasons.append(f"forced_eos_token_id is {end!r}, which is not the end of sentence")
-    renormalized = bool(settings.get("renormalize_logits"))
-    if not renormalized and len(forbidden) > MAX_FORBIDDEN:
-        reasons.append(f"bad_words_ids forbids more than {MAX_FORBIDDEN} tokens without renormalize_logits")
-    if reasons:
-        raise ImportRefused(path, reasons)
-    kept = () if renormalized else tuple(forbidden)
-    return Generation(beam_size=beams, forbidden=kept, forced_end=end is not None), forbidden if renormalized else []
+def _first_piece(path: Path, token: Any, vocabulary: dict[str, int]) -> str | None:
+    """Returns the piece of the forced first token of all targets, None for none."""
+    piece = next((piece for piece, i in vocabulary.items() if i == token), None)
+    if token is not None and piece is None:
+        raise ImportRefused(path, [f"forced_bos_token_id is {token!r}, which is not in the vocabulary"])
+    return piece
 
 
 def _exported(path: Path, fields: dict[str, Any]) -> ModelFolder | None:
@@ -166,23 +156,12 @@ def _exported(path: Path, fields: dict[str, Any]) -> ModelFolder | None:
         raise ImportRefused(path, [f"`attentive` in config.json is invalid ({str(error).rstrip('.')})"]) from None
 
 
-def _forbidden(path: Path, settings: dict[str, Any]) -> list[int]:
-    """Returns the single tokens that the generation settings forbid."""
-    words = settings.get("bad_words_ids") or []
-    if not isinstance(words, list) or not all(
-        isinstance(word, list) and all(type(i) is int for i in word) for word in words
-    ):
-        raise ImportRefused(path, ["bad_words_ids is not a list of lists of ids"])
-    if any(len(word) != 1 for word in words):
-        raise ImportRefused(path, ["bad_words_ids forbids a sequence of several tokens"])
-    return [word[0] for word in words]
-
-
 def _vocabularies(path: Path, config: ModelConfig) -> tuple[int, dict[str, int], dict[str, int] | None]:
     """Returns the id of <unk> on the target side, vocab.json, and target_vocab.json or None."""
     source_size = config.source_vocab_size or config.vocab_size
     file, target_file = path / "vocab.json", path / "target_vocab.json"
-    source = check_vocabulary(file, read_object(file, most=MAX_VOCABULARY_BYTES), source_size)
+    added = read_optional(path / "added_tokens.json")
+    source = check_vocabulary(file, read_object(file, most=MAX_VOCABULARY_BYTES) | added, source_size)
     target = None
     if target_file.is_file():
         target = check_vocabulary(target_file, read_object(target_file, most=MAX_VOCABULARY_BYTES), config.vocab_size)

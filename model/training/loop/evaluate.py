@@ -65,7 +65,7 @@ def translate_texts(
 ) -> Translations:
     """Translates each text, one sentence, into language `target`; `generation` has what `options` do not set. Longer
     sources are cut at the model's maximum length."""
-    options = options.with_defaults(generation.beam_size or 1, generation.length_penalty)
+    options = options.with_defaults(generation.beam_size or 1, generation)
     sources = [tokenizer.encode(text, target).ids for text in texts]
     limit = config.max_length
     fitting = [ids if len(ids) <= limit else (*ids[: limit - 1], config.eos_id) for ids in sources]

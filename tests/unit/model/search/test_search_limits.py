@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 
+from model.model_folder import Generation
 from model.search.options import LENGTH_PENALTY, DecodingOptions
 from model.search.search import normalize
 from tests.support.models.random_models import best, decode, random_model
@@ -77,7 +79,13 @@ def test_the_model_states_the_beam_of_requests_that_set_none() -> None:
     assert DecodingOptions(beam_size=2).with_defaults(6).beam_size == 2
 
 
-def test_the_model_states_the_length_penalty_of_requests_that_set_none() -> None:
-    assert DecodingOptions(beam_size=4).with_defaults(1, 1.4) == DecodingOptions(beam_size=4, length_penalty=1.4)
-    assert DecodingOptions(length_penalty=0.0).with_defaults(1, 1.4).length_penalty == 0.0
+def test_the_model_states_what_requests_leave_open() -> None:
+    stated = Generation(length_penalty=1.4)
+    assert DecodingOptions(beam_size=4).with_defaults(1, stated) == DecodingOptions(beam_size=4, length_penalty=1.4)
+    assert DecodingOptions(length_penalty=0.0).with_defaults(1, stated).length_penalty == 0.0
+    others: dict[str, Any] = {"normalization": "average", "early_stopping": True, "no_repeat_ngram_size": 3}
+    stated = Generation(length_penalty=1.4, **others)
+    assert DecodingOptions().with_defaults(1, stated) == DecodingOptions(length_penalty=1.4, **others)
+    own = DecodingOptions(length_penalty=0.5, no_repeat_ngram_size=2)
+    assert own.with_defaults(1, stated) == replace(own, early_stopping=True)
     assert normalize(-3.0, 7, DecodingOptions()) == normalize(-3.0, 7, DecodingOptions(length_penalty=LENGTH_PENALTY))

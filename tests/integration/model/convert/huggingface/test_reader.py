@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import pickle
@@ -20,9 +21,11 @@ from model.convert.importer import ImportOptions, import_model
 from model.convert.source_files import SUPPRESSED, ImportRefused
 from model.model_folder import FolderError, Generation, ModelFolder, read_folder
 from model.positions import sinusoidal_table
-from tests.support.models.marian_models import random_huggingface, split_into_shards
+from model.search.options import DecodingOptions
+from tests.support.models.marian_models import random_huggingface, random_sources, split_into_shards
+from tests.support.models.transformers_pairs import Pair
 
-pytest.importorskip("transformers")
+transformers = pytest.importorskip("transformers")
 
 
 @pytest.fixture(scope="module")
@@ -280,11 +283,93 @@ def test_generation_settings_become_those_of_the_folder(copy: Path) -> None:
     assert load_model(folder).output_bias[pad] > SUPPRESSED
 
 
+def test_generation_config_stands_alone_as_in_transformers(copy: Path) -> None:
+    change(copy / "config.json", num_beams=5, length_penalty=0.7, no_repeat_ngram_size=3, early_stopping=True)
+    assert imported(copy).generation.beam_size == 0
+    (copy / "generation_config.json").unlink()
+    expected = {"beam_size": 5, "length_penalty": 0.7, "no_repeat_ngram_size": 3, "early_stopping": True}
+    assert imported(copy, replace=True).generation == Generation(**expected, normalization="average")  # type: ignore[arg-type]
+
+
+def test_settings_of_generation_give_the_targets_of_transformers(copy: Path) -> None:
+    """As transformers decodes by the file alone, and we by the folder alone."""
+    plain = transformers.MarianMTModel.from_pretrained(copy)
+    vocabulary = json.loads((copy / "vocab.json").read_text(encoding="utf-8"))
+    pad, size = plain.config.pad_token_id, len(vocabulary)
+    sources = random_sources(30, size, 0, seed=5, avoid=(pad,))
+    ids = {"decoder_start_token_id": pad, "eos_token_id": 0, "pad_token_id": pad}
+    base = {"num_beams": 3, "bad_words_ids": [[pad]], **ids}
+    cases: list[dict[str, Any]] = [
+        {},
+        {"length_penalty": 2.0},
+        {"length_penalty": 0.0, "early_stopping": True},
+        {"no_repeat_ngram_size": 2},
+        {"suppress_tokens": [17, 40, 41]},
+        {"suppress_tokens": [17, 40, 41], "renormalize_logits": True, "num_beams": 1},
+        {"forced_bos_token_id": 23},
+        {"decoder_start_token_id": 9, "length_penalty": 1.5},
+    ]
+    written = set()
+    for case in cases:
+        change(copy / "generation_config.json", **(base | case))
+        theirs = transformers.MarianMTModel.from_pretrained(copy).eval()
+        folder = imported(copy, replace=True)
+        pair = Pair(path=copy, theirs=theirs, folder=folder, ours=load_model(folder), sources=sources, limit=12)
+        first = folder.load_tokenizer().first_token("de")
+        pair = dataclasses.replace(pair, first_token=first, start_tokens=1 if first is None else 2)
+        source, mask = pair.padded()
+        expected = pair.targets(theirs.generate(source, attention_mask=mask.long(), max_new_tokens=11 + pair.start_tokens))
+        asked = DecodingOptions(beam_size=0, length_penalty=None if "length_penalty" in case else 1.0)
+        stated = asked.with_defaults(folder.generation.beam_size, folder.generation)
+        names = ("beam_size", "length_penalty", "early_stopping", "no_repeat_ngram_size")
+        options = {name: getattr(stated, name) for name in names}
+        assert [list(best.tokens) for best, *_ in pair.translate(**options)] == expected, case
+        written.add(str(expected))
+        (copy / "generation_config.json").write_text(json.dumps(base))
+    assert len(written) == len(cases)
+
+
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        ({"repetition_penalty": 1.3}, "repetition_penalty 1.3"),
+        ({"min_length": 5, "do_sample": True}, "min_length 5, do_sample True"),
+        ({"early_stopping": "never"}, "early_stopping 'never'"),
+        ({"eos_token_id": [0, 7]}, "eos_token_id"),
+        ({"repetition_penalty": 1.0, "min_length": 0, "do_sample": False, "temperature": 0.7, "max_length": 96}, ""),
+    ],
+)
+def test_settings_that_are_not_applied_are_named(
+    fields: dict[str, Any], named: str, copy: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    change(copy / "generation_config.json", **fields)
+    imported(copy)
+    assert (named in caplog.text) if named else not caplog.records
+
+
+def test_added_tokens_belong_to_the_vocabulary(copy: Path) -> None:
+    vocabulary = json.loads((copy / "vocab.json").read_text(encoding="utf-8"))
+    moved = {piece: vocabulary.pop(piece) for piece in (">>nds<<", ">>deu<<")}
+    (copy / "vocab.json").write_text(json.dumps(vocabulary), encoding="utf-8")
+    (copy / "added_tokens.json").write_text(json.dumps(moved))
+    folder = imported(copy)
+    assert folder.pairs == (("en", "de"), ("en", "nds"), ("en", "zh-Hans"))
+    assert folder.load_tokenizer().encode("a", "nds").ids[0] == moved[">>nds<<"]
+
+
+@pytest.mark.parametrize("kind", ["t5", "mt5", "mbart"])
+def test_other_families_are_refused_with_an_alternative(kind: str, copy: Path) -> None:
+    change(copy / "config.json", model_type=kind)
+    refused(copy, "m2m_100 .* are supported; for many languages use facebook/m2m100_418M or")
+
+
 def test_unsupported_generation_settings_are_refused(copy: Path) -> None:
     for fields, reason in (
         ({"num_beams": 1000}, "num_beams"),
         ({"forced_eos_token_id": 7}, "forced_eos_token_id"),
         ({"bad_words_ids": [[i] for i in range(20)]}, "more than 16"),
+        ({"length_penalty": -1.0}, "length_penalty"),
+        ({"forced_bos_token_id": 10**6}, "forced_bos_token_id"),
     ):
         whole = (copy / "generation_config.json").read_text()
         change(copy / "generation_config.json", **fields)
