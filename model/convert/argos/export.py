@@ -9,7 +9,7 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
-from model.convert.argos.package import METADATA, SENTENCEPIECE
+from model.convert.argos.package import CODES, METADATA, SENTENCEPIECE
 from model.convert.ctranslate2.export import export_ctranslate2
 from model.convert.vocabulary import folder_vocabularies
 from model.model_folder import FolderError, ModelFolder
@@ -64,14 +64,15 @@ def _pair(folder: ModelFolder, source: str, target: str) -> tuple[str, str]:
 
 
 def _metadata(folder: ModelFolder, source: str, target: str, language_name: Callable[[str], str]) -> str:
+    theirs = {ours: code for code, ours in CODES.items()}
     return json.dumps(
         {
             "package_version": "1.0",
             "argos_version": "1.9",
             "type": "translate",
-            "from_code": source,
+            "from_code": theirs.get(source, source),
             "from_name": language_name(source),
-            "to_code": target,
+            "to_code": theirs.get(target, target),
             "to_name": language_name(target),
             "attentive": {"name": folder.name, "license": folder.license, "origin": folder.origin},
         },

@@ -18,6 +18,8 @@ from model.convert.source_files import Imported, ImportRefused, read_object
 PACKAGE_SUFFIX = ".argosmodel"
 METADATA = "metadata.json"
 SENTENCEPIECE = "sentencepiece.model"
+CODES = {"zt": "zh-Hant", "pb": "pt-BR"}
+"""Argos's own codes, and ours."""
 _MAX_FILES = 2_000
 _MAX_BYTES = 4_000_000_000
 
@@ -36,10 +38,13 @@ def read_argos(path: Path) -> Imported:
 
 def _read_folder(path: Path) -> Imported:
     metadata = read_object(path / METADATA)
+    if (kind := metadata.get("type") or "translate") != "translate":
+        raise ImportRefused(path, [f"it is a package of the type {kind!r:.40}, which translates nothing"])
     source, target = _code(path, metadata, "from_code"), _code(path, metadata, "to_code")
     if not (path / SENTENCEPIECE).is_file():
-        tokenizer = "a BPE tokenizer" if (path / "bpe.model").is_file() else "no tokenizer"
-        raise ImportRefused(path, [f"it has {tokenizer} where {SENTENCEPIECE} is needed"])
+        bpe = "a BPE vocabulary (bpe.model), whose words are those of Moses's tokenizer"
+        tokenizer = bpe if (path / "bpe.model").is_file() else "no tokenizer"
+        raise ImportRefused(path, [f"it has {tokenizer}: use a package of the pair with {SENTENCEPIECE}"])
     imported = read_ctranslate2(path / "model", (source, target), path / SENTENCEPIECE)
     first = metadata.get("target_prefix") or None
     if first is not None and first not in (imported.target_vocabulary or imported.vocabulary):
@@ -52,7 +57,7 @@ def _code(path: Path, metadata: dict[str, Any], key: str) -> str:
     code = metadata.get(key)
     if not isinstance(code, str) or not code:
         raise ImportRefused(path, [f"{METADATA} lacks {key}"])
-    return code
+    return CODES.get(code, code)
 
 
 def _unpack(file: Path, scratch: Path) -> Path:

@@ -220,7 +220,9 @@ def _with_ids(
 ) -> ModelConfig:
     """Returns the config with the ids of the special pieces that config.json names."""
     bos = settings.get("bos_token") or "<s>"
-    start = settings.get("decoder_start_token") or ("</s>" if bos not in target else bos)
+    start = settings.get("decoder_start_token") or bos
+    if start not in target and (config.zero_start_embedding or not settings.get("decoder_start_token")):
+        start = "</s>"
     for role, default in (("unk_token", "<unk>"), ("eos_token", "</s>")):
         if (settings.get(role) or default) != default:
             raise ImportRefused(path, [f"its {role} is {settings[role]!r}, not {default}"])

@@ -20,7 +20,7 @@ from model.convert.source_files import ImportRefused
 from model.model_folder import FolderError, ModelFolder
 from server.__main__ import main
 from tests.support.models.folders import target_pieces
-from tests.support.models.marian_models import made_up_text, random_huggingface
+from tests.support.models.marian_models import made_up_text, random_huggingface, random_marian
 from tests.support.models.multilingual_models import random_multilingual
 from tests.unit.model.convert.test_export import random_folder
 
@@ -140,10 +140,26 @@ def test_the_folder_of_their_own_converter_gives_the_same_targets(beam: int, tmp
         ctranslate2.converters.TransformersConverter(
             str(tmp_path / "opus-mt-en-de"), copy_files=["source.spm", "target.spm"]
         ).convert(str(tmp_path / "theirs"))
-    folder = import_model(tmp_path / "theirs", tmp_path / "weights", OPTIONS)
+    assert_equal_targets(tmp_path, beam, ["</s>"])
+
+
+@pytest.mark.parametrize("quantization", [None, *PRECISIONS])
+def test_folders_of_their_converter_of_opus_mt(quantization: str | None, tmp_path: Path) -> None:
+    """Their config.json names a first token <s>, which no vocabulary of OPUS-MT has: the decoder starts from zero."""
+    random_marian(tmp_path / "npz", seed=3)
+    converter = ctranslate2.converters.OpusMTConverter(str(tmp_path / "npz"))
+    converter.convert(str(tmp_path / "theirs"), quantization=quantization)
+    for name in ("source.spm", "target.spm"):
+        shutil.copyfile(tmp_path / "npz" / name, tmp_path / "theirs" / name)
+    assert_equal_targets(tmp_path, 4, [])  # this folder asks CTranslate2 to add the end of sentence
+
+
+def assert_equal_targets(path: Path, beam: int, end: list[str]) -> None:
+    """Checks the import of the folder `theirs` in `path`."""
+    folder = import_model(path / "theirs", path / "weights", OPTIONS)
     texts = made_up_text(seed=6, lines=CASES)
-    pieces = [[*listed, "</s>"] for listed in encoded(tmp_path / "theirs" / "source.spm", texts)]
-    assert ours(folder, texts, beam) == theirs(tmp_path / "theirs", known(tmp_path / "theirs", pieces), beam)
+    pieces = [[*listed, *end] for listed in encoded(path / "theirs" / "source.spm", texts)]
+    assert ours(folder, texts, beam) == theirs(path / "theirs", known(path / "theirs", pieces), beam)
 
 
 def test_an_unknown_quantization_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -184,6 +200,18 @@ def test_a_model_of_many_languages_gives_the_targets_after_its_prefix(beam: int,
     prefixed = theirs(tmp_path / "exported", known(tmp_path / "exported", pieces), beam, prefix="deu_Latn")
     for mine, other in zip(ours(folder, texts, beam), prefixed, strict=True):
         assert mine == other or (beam > 1 and not mine)  # their beam search never ends directly after a prefix
+
+
+@pytest.mark.parametrize(("theirs", "code"), [("zt", "zh-Hant"), ("pb", "pt-BR"), ("zh", "zh"), ("pt", "pt")])
+def test_codes_of_argos_become_ours_and_back(theirs: str, code: str, tmp_path: Path) -> None:
+    package = exported_package(random_folder(tmp_path / "own", norm="pre"), tmp_path)
+    change(package / "metadata.json", to_code=theirs)
+    folder = import_model(package, tmp_path / "weights")
+    assert list(folder.pairs) == [("en", code)]
+    export_argos(folder, tmp_path / "b.argosmodel")
+    with zipfile.ZipFile(tmp_path / "b.argosmodel") as archive:
+        [metadata] = [name for name in archive.namelist() if name.endswith("metadata.json")]
+        assert json.loads(archive.read(metadata))["to_code"] == theirs
 
 
 def test_a_package_with_a_target_prefix(tmp_path: Path) -> None:
@@ -233,8 +261,9 @@ def test_packages_that_cannot_be_used_are_refused(tmp_path: Path) -> None:
 
     binary = members["translate-en_de/model/model.bin"]
     refused("lacks from_code", metadata_json=b"{}")
+    refused("the type 'sbd', which translates nothing", metadata_json=b'{"type": "sbd", "from_code": "en"}')
     refused("no metadata", metadata_json=None)
-    refused("BPE tokenizer", sentencepiece_model=None, bpe_model=b"")
+    refused("a BPE vocabulary .* use a package of the pair with sentencepiece", sentencepiece_model=None, bpe_model=b"")
     refused("model[.]argosmodel cannot be imported: .*truncated", model_bin=binary[: len(binary) // 2])
     refused("version 99", model_bin=b"\x63" + binary[1:])
     for other in (binary[:3], b"<!DOCTYPE html>", b"PK\x03\x04" + bytes(100)):
