@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from model.config import ConfigError, ModelConfig
 from model.tokenizer import Tokenizer, load_vocabulary
@@ -116,10 +116,9 @@ class Generation:
         for flag in (self.forced_end, self.early_stopping):
             if type(flag) is not bool:
                 raise ValueError(f"A flag of generation must be true or false, not {flag!r}.")
-        if self.normalization not in get_args(LengthNormalization):
-            raise ValueError(f"generation.normalization is {self.normalization!r}, which is unknown.")
-        if type(self.no_repeat_ngram_size) is not int or self.no_repeat_ngram_size < 0:
-            raise ValueError(f"no_repeat_ngram_size must be an integer of at least 0, not {self.no_repeat_ngram_size!r}.")
+        size = self.no_repeat_ngram_size
+        if self.normalization not in ("gnmt", "average") or type(size) is not int or size < 0:
+            raise ValueError(f"generation has normalization {self.normalization!r} and no_repeat_ngram_size {size!r}.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from model.convert.source_files import ImportRefused, read_object
-from model.model_folder import MAX_BEAM, MAX_FORBIDDEN, Generation
+from model.model_folder import Generation
 
 log = logging.getLogger(__name__)
 _WITHOUT_EFFECT: dict[str, tuple[Any, ...]] = {
@@ -33,55 +33,36 @@ def read_generation(path: Path, settings: dict[str, Any], end: Any) -> tuple[Gen
     transformers normalizes the scores of a beam before it forbids tokens, and again after it only with
     `renormalize_logits`. A bias leaves them out of the distribution, which is the second case.
     """
-    forbidden = _forbidden(path, settings)
-    beams, forced_end = settings.get("num_beams") or 0, settings.get("forced_eos_token_id")
-    reasons = []
-    if type(beams) is not int or not 0 <= beams <= MAX_BEAM:
-        reasons.append(f"num_beams is {beams!r}, not an integer up to {MAX_BEAM}")
-    if forced_end is not None and forced_end != end:
-        reasons.append(f"forced_eos_token_id is {forced_end!r}, which is not the end of sentence")
-    renormalized = bool(settings.get("renormalize_logits"))
-    if not renormalized and len(forbidden) > MAX_FORBIDDEN:
-        reasons.append(f"more than {MAX_FORBIDDEN} tokens are forbidden without renormalize_logits")
-    if reasons:
-        raise ImportRefused(path, reasons)
-    _warn(path, settings, end)
+    forbidden, forced_end = _forbidden(path, settings), settings.get("forced_eos_token_id")
+    if forced_end not in (None, end):
+        raise ImportRefused(path, [f"forced_eos_token_id is {forced_end!r}, which is not the end of sentence"])
+    unused = _WITHOUT_EFFECT | {"eos_token_id": (end, [end])}
+    ignored = [name for name, values in unused.items() if settings.get(name) not in (None, False, *values)]
+    if ignored:
+        shown = ", ".join(f"{name} {settings[name]!r:.40}" for name in ignored)
+        log.warning("%s is imported without these settings of its generation: %s.", path.name, shown)
+    kept, suppressed = ([], forbidden) if settings.get("renormalize_logits") else (forbidden, [])
     try:
         generation = Generation(
-            beam_size=beams,
+            beam_size=settings.get("num_beams") or 0,
             length_penalty=settings.get("length_penalty"),
             normalization="gnmt" if settings.get("length_penalty") is None else "average",
-            forbidden=() if renormalized else tuple(forbidden),
+            forbidden=tuple(kept),
             forced_end=forced_end is not None,
             early_stopping=settings.get("early_stopping") is True,
             no_repeat_ngram_size=settings.get("no_repeat_ngram_size") or 0,
         )
     except ValueError as error:
         raise ImportRefused(path, [str(error).rstrip(".")]) from None
-    return generation, forbidden if renormalized else []
-
-
-def _warn(path: Path, settings: dict[str, Any], end: Any) -> None:
-    ignored = [
-        f"{name} {settings[name]!r:.40}"
-        for name, values in _WITHOUT_EFFECT.items()
-        if settings.get(name) not in (None, False, *values)
-    ]
-    if settings.get("eos_token_id", end) not in (end, [end], None):
-        ignored.append("further ends of sentence (eos_token_id)")
-    if ignored:
-        log.warning("%s is imported without these settings of its generation: %s.", path.name, ", ".join(ignored))
+    return generation, suppressed
 
 
 def _forbidden(path: Path, settings: dict[str, Any]) -> list[int]:
     """Returns the single tokens that the settings forbid."""
     words, tokens = settings.get("bad_words_ids") or [], settings.get("suppress_tokens") or []
-    if not isinstance(words, list) or not all(
-        isinstance(word, list) and all(type(i) is int for i in word) for word in words
-    ):
-        raise ImportRefused(path, ["bad_words_ids is not a list of lists of ids"])
+    listed = [*words, tokens] if isinstance(words, list) else [None]
+    if not all(isinstance(ids, list) and all(type(i) is int for i in ids) for ids in listed):
+        raise ImportRefused(path, ["bad_words_ids is not a list of lists of ids, or suppress_tokens not a list of ids"])
     if any(len(word) != 1 for word in words):
         raise ImportRefused(path, ["bad_words_ids forbids a sequence of several tokens"])
-    if not isinstance(tokens, list) or not all(type(i) is int for i in tokens):
-        raise ImportRefused(path, ["suppress_tokens is not a list of ids"])
     return list(dict.fromkeys([*(word[0] for word in words), *tokens]))

@@ -365,9 +365,9 @@ def test_other_families_are_refused_with_an_alternative(kind: str, copy: Path) -
 
 def test_unsupported_generation_settings_are_refused(copy: Path) -> None:
     for fields, reason in (
-        ({"num_beams": 1000}, "num_beams"),
+        ({"num_beams": 1000}, "beam_size must be an integer from 0 to 32"),
         ({"forced_eos_token_id": 7}, "forced_eos_token_id"),
-        ({"bad_words_ids": [[i] for i in range(20)]}, "more than 16"),
+        ({"bad_words_ids": [[i] for i in range(20)]}, "forbidden must be a list of at most 16"),
         ({"length_penalty": -1.0}, "length_penalty"),
         ({"forced_bos_token_id": 10**6}, "forced_bos_token_id"),
     ):
