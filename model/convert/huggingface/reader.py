@@ -84,7 +84,9 @@ def check_kind(path: Path, kind: Any) -> None:
     stated = "a model without a model_type" if kind is None else f"a model of the model_type {str(kind)[:40]!r}"
     supported = "marian (OPUS-MT) and m2m_100 (M2M100, NLLB-200, SMaLL-100)"
     instead = "for many languages use facebook/m2m100_418M or facebook/nllb-200-distilled-600M in its place"
-    raise ImportRefused(path, [f"it is {stated} in Hugging Face's layout, of which {supported} are supported; {instead}"])
+    raise ImportRefused(
+        path, [f"it is {stated} in Hugging Face's layout, of which {supported} are supported; {instead}"]
+    )
 
 
 def read_config(path: Path, fields: dict[str, Any]) -> ModelConfig:

@@ -82,9 +82,9 @@ def test_the_fingerprint_depends_on_the_content(weights):
 def test_a_model_states_its_length_penalty(weights: Path) -> None:
     file = weights / "tiny" / "config.json"
     fields = json.loads(file.read_text())
-    assert read_model(file.parent).length_penalty is None
+    assert read_model(file.parent).generation.length_penalty is None
     file.write_text(json.dumps({**fields, "generation": {"length_penalty": 1.4}}))
-    assert read_model(file.parent).length_penalty == 1.4
+    assert read_model(file.parent).generation.length_penalty == 1.4
     file.write_text(json.dumps({**fields, "generation": {"length_penalty": "1"}}))
     with pytest.raises(FolderError, match="length_penalty must be a number from 0 to 5"):
         read_model(file.parent)

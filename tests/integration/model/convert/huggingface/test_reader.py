@@ -318,7 +318,9 @@ def test_settings_of_generation_give_the_targets_of_transformers(copy: Path) -> 
         first = folder.load_tokenizer().first_token("de")
         pair = dataclasses.replace(pair, first_token=first, start_tokens=1 if first is None else 2)
         source, mask = pair.padded()
-        expected = pair.targets(theirs.generate(source, attention_mask=mask.long(), max_new_tokens=11 + pair.start_tokens))
+        expected = pair.targets(
+            theirs.generate(source, attention_mask=mask.long(), max_new_tokens=11 + pair.start_tokens)
+        )
         asked = DecodingOptions(beam_size=0, length_penalty=None if "length_penalty" in case else 1.0)
         stated = asked.with_defaults(folder.generation.beam_size, folder.generation)
         names = ("beam_size", "length_penalty", "early_stopping", "no_repeat_ngram_size")
