@@ -152,10 +152,12 @@ class _Cutter:
         leg, text, spans = self.leg, sentence.text, sentence.spans
         if len(text) > LONGEST_READ and len(parts := sentence.cut(range(len(text)), LONGEST_READ)) > 1:
             return self._parts(parts, limit)
-        messages = tuple([self.message(text[span.start : span.end]) for span in spans if span.role == "icu"])
         place = sentence.start, sentence.start + len(text)
-        segment = _encoded(Segment(place, text, messages=messages, terms=tuple(sentence.terms)), spans, leg)
+        segment = _encoded(Segment(place, text, terms=tuple(sentence.terms)), spans, leg)
         if len(segment.ids) <= leg.model.segment_length:
+            segment.messages = tuple(
+                [self.message(text[span.start : span.end]) for span in spans if span.role == "icu"]
+            )
             if not leg.model.tokenizer.may_spell(segment.ids):
                 return [segment]
             return [with_spans(segment, byte_fallback_spans(text, leg.source, leg.encode(text)), leg) or segment]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import lru_cache
 from unicodedata import normalize
 
@@ -134,7 +133,7 @@ def _codes(text: str) -> list[ProtectedSpan]:
             last = found[-1] if found else span
             both = text[last.start : last.end] + text[span.start : span.end]
             if text[last.end : span.start] == " " and both.isalnum() and both.isupper():
-                found[-1] = replace(last, end=span.end)
+                found[-1] = last._replace(end=span.end)
             else:
                 found.append(span)
     return found

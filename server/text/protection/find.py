@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import accumulate, groupby, pairwise
+from typing import NamedTuple
 
 from server.text.languages import ADDRESS, may_hold_address
 from server.text.protection.messages import MessageParser
@@ -28,8 +28,7 @@ _RUN = re.compile(r"\S*")
 _LETTER = re.compile(r"[^\W_]")
 
 
-@dataclass(frozen=True, slots=True)
-class ProtectedSpan:
+class ProtectedSpan(NamedTuple):
     """A span of a text that every translation contains once and unchanged.
 
     Roles: "word" and "number" stand for a word of the sentence. A "point" stands between words. "open" and "close"
@@ -143,7 +142,7 @@ def _paired(spans: Sequence[ProtectedSpan]) -> list[ProtectedSpan]:
         elif role in ("open", "close"):
             is_word = role == "open" and span.name.isidentifier() and span.name not in INLINE_TAGS
             role = "word" if is_word else "point"
-        result.append(span if role == span.role else replace(span, role=role))
+        result.append(span if role == span.role else span._replace(role=role))
     return result
 
 
@@ -201,7 +200,7 @@ def _joined(spans: Sequence[ProtectedSpan], text: str) -> list[ProtectedSpan]:
             and {last.role, span.role} <= {"word", "number"}
             and _GLUE.fullmatch(text, last.end, span.start)
         ):
-            result[-1] = replace(last, end=span.end)
+            result[-1] = last._replace(end=span.end)
         else:
             result.append(span)
     return result

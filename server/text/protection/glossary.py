@@ -14,7 +14,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from server.text.protection.inflection import dictionary_forms
 from server.text.segmentation import BREAKS, Span
@@ -44,8 +44,7 @@ class Entry:
     exact: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class TermMatch:
+class TermMatch(NamedTuple):
     """A term at [start, end) of a text."""
 
     start: int

@@ -167,7 +167,7 @@ def mask(
                 marks.append(Mark(original, "", (start, start), number, number))
             elif partner is not None:
                 mark = marks[opened[partner]]
-                marks[opened[partner]] = replace(mark, closing=original, span=(mark.span[0], start), end_order=number)
+                marks[opened[partner]] = Mark(mark.opening, original, (mark.span[0], start), mark.order, number)
         reading.done = end
     reading.copy(len(text))
     runs = tuple(reading.runs)
@@ -211,7 +211,7 @@ def _widened(text: str, spans: Sequence[ProtectedSpan], symbols: bool) -> list[P
             after = (_UNIT_AT_START if symbols else _WORDS_AT_START).match(text, end, high)
             is_plural = after is not None and after[0] == "s" and not (result and result[-1].end > spans[i - 1].end)
             end = after.end() if after and not is_plural else end
-        result.append(span if (start, end) == (span.start, span.end) else replace(span, start=start, end=end))
+        result.append(span if (start, end) == (span.start, span.end) else span._replace(start=start, end=end))
     return result
 
 

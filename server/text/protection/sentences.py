@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeVar
 
 from model.tokenizer import Tokenizer
@@ -127,4 +127,4 @@ def _parts_within(parts: Sequence[Part], start: int, end: int) -> list[Part]:
         return []
     first = bisect_left(parts, start, key=lambda part: part.start)
     last = bisect_left(parts, end, lo=first, key=lambda part: part.start)
-    return [replace(part, start=part.start - start, end=part.end - start) for part in parts[first:last]]
+    return [part._replace(start=part.start - start, end=part.end - start) for part in parts[first:last]]

@@ -45,7 +45,7 @@ async def apply(context: SentenceContext, draft: Draft) -> Draft:
     if not terms:
         return draft
     if segment.masked.capitals:  # the model reads it in sentence case
-        terms = tuple([replace(term, case="written") for term in terms])
+        terms = tuple([term._replace(case="written") for term in terms])
     missing = lacking(terms, draft.text, leg.target)
     failed: set[int] = set()
     for _ in range(_FORCED):
