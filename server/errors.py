@@ -7,7 +7,6 @@
     │   │   └── TextTooLong
     │   ├── Forbidden             a key is missing, unknown or revoked
     │   ├── NotFound
-    │   │   └── UnknownTranslation  no such id
     │   ├── ExpiredTranslation    the id was valid and is no longer kept
     │   ├── PayloadTooLarge
     │   └── UnsupportedMediaType
@@ -66,11 +65,7 @@ class Forbidden(ClientError):
 
 
 class NotFound(ClientError):
-    """There is no resource with this name."""
-
-
-class UnknownTranslation(NotFound):
-    """The id was not issued by this server."""
+    """There is no resource with this name or id."""
 
 
 class ExpiredTranslation(ClientError):

@@ -23,7 +23,6 @@ STATUS: dict[type[errors.AttentiveError], int] = {
     errors.TextTooLong: 400,
     errors.Forbidden: 403,
     errors.NotFound: 404,
-    errors.UnknownTranslation: 404,
     errors.ExpiredTranslation: 410,
     errors.PayloadTooLarge: 413,
     errors.UnsupportedMediaType: 415,

@@ -39,7 +39,7 @@ class Inspector:
         self.encoders = TaskProcess("model.analysis.encoder_study")
 
     async def find(self, id: str, *, sentence: int = 0, leg: int = 0) -> InspectedSentence:
-        """Returns a sentence of a served translation. Raises UnknownTranslation, ExpiredTranslation, NotFound,
+        """Returns a sentence of a served translation. Raises ExpiredTranslation, NotFound,
         InvalidRequest."""
         if self.translator.history is None:
             raise NotFound("This server keeps no history; give q, source and target instead of an id.")

@@ -14,7 +14,7 @@ import time
 import orjson
 from pydantic import TypeAdapter
 
-from server.errors import AttentiveError, ExpiredTranslation, StateUnreachable, UnknownTranslation
+from server.errors import AttentiveError, ExpiredTranslation, NotFound, StateUnreachable
 from server.store.history_records import TranslationRecord, creation_time
 from server.store.interface import Bounds, Store
 
@@ -60,7 +60,7 @@ class History:
     async def find(self, id: str) -> TranslationRecord:
         """Returns the record of an id.
 
-        Raises ExpiredTranslation for an id whose record was removed, UnknownTranslation for a text that is not an id,
+        Raises ExpiredTranslation for an id whose record was removed, NotFound for a text that is not an id,
         and StateUnreachable where the store cannot be read.
         """
         created = creation_time(id)
@@ -98,7 +98,7 @@ class History:
 
     def _not_found(self, created: float | None) -> AttentiveError:
         if created is None or created > time.time() + CLOCK_SKEW_SECONDS:
-            return UnknownTranslation("No translation has this id.")
+            return NotFound("No translation has this id.")
         return ExpiredTranslation(
             f"This translation is no longer kept: the server remembers {self.bounds.size:,} translations "
             f"for {self.bounds.seconds:,.0f} seconds."

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from server.api.compat.xml_tags import TagRules, mask
+from server.api.compat.xml_tags import mask
+from server.api.schemas.deepl import DeeplParameters
 from server.documents.document import Document
 from server.documents.reader_process import read_document
 from server.errors import AttentiveError
@@ -89,7 +90,8 @@ def losses(text: str, language: str, limit: int) -> Iterator[str]:
         yield "markup"
     for xml in (True, False):
         document = text.replace("&", "+") if xml else text  # in XML, text is escaped
-        masked = mask(document, TagRules(xml, frozenset({"x"}), frozenset({"p"})))
+        kind = {"tag_handling": "xml" if xml else "html", "ignore_tags": "x", "splitting_tags": "p"}
+        masked = mask(document, DeeplParameters.model_validate({"text": "", "target_lang": "de"} | kind))
         restored = masked.restore(masked.text, xml)
         if (html.unescape(restored) if xml else restored) != document:
             yield "masking"

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from server.api.compat.xml_tags import TagRules, mask
+from server.api.compat.xml_tags import mask
 from server.api.dependencies import (
     check_texts,
     enter,
@@ -62,15 +62,10 @@ async def translate(request: Request, parameters: DeeplParameters) -> Response:
     glossary = await glossary_terms(
         request, caller, parameters.glossaries, parameters.source_lang, parameters.target_lang
     )
-    rules = TagRules(
-        parameters.tag_handling == "xml",
-        frozenset(tag.lower() for tag in parameters.ignore_tags or ()),
-        frozenset(tag.lower() for tag in parameters.splitting_tags or ()),
-        frozenset(tag.lower() for tag in parameters.non_splitting_tags or ()),
-        parameters.outline_detection is not False,
-    )
     translator, characters = services.translator, sum(map(len, texts))
-    masks = [await translator.work(characters, mask, text, rules) for text in texts] if parameters.tag_handling else []
+    masks = (
+        [await translator.work(characters, mask, text, parameters) for text in texts] if parameters.tag_handling else []
+    )
     translations = await translator.translate(
         translation_request(
             request,
@@ -89,8 +84,9 @@ async def translate(request: Request, parameters: DeeplParameters) -> Response:
     )
     results = [translation.text for translation in translations]
     if masks:
+        xml = parameters.tag_handling == "xml"
         pairs = zip(masks, results, strict=True)
-        results = [await translator.work(characters, masked.restore, text, rules.xml) for masked, text in pairs]
+        results = [await translator.work(characters, masked.restore, text, xml) for masked, text in pairs]
     catalog = translator.catalog
     named = catalog.source(parameters.source_lang) if parameters.source_lang else ""
     answers = []

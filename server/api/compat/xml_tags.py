@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from html.entities import html5
 from itertools import pairwise
 
+from server.api.schemas.deepl import DeeplParameters
 from server.text.markup.outline import LINE_END, mark_outline
 from server.text.markup.scan import OPAQUE, Tag, scan_markup
 from server.text.markup.xml import Token, scan_xml
@@ -21,19 +22,6 @@ NOT_TRANSLATED = re.compile(r"\s(?:[\w.-]+:)?translat(?:e\s*=\s*[\"']no|able\s*=
 """Attributes that exclude an element from translation: of XHTML and ITS, and of Android."""
 REFERENCE = re.compile(r"(&#?[\w.:-]+;)")
 ENTITY = re.compile(r"<!ENTITY\s+([\w.:-]+)")
-
-
-@dataclass(frozen=True, slots=True)
-class TagRules:
-    """Treatment of elements by their lower-case names. The content of `ignored` elements is not translated; `splitting`
-    elements end a sentence and `non_splitting` ones never do. With `outline`, XML elements that hold whole texts also end
-    a sentence. In XML, all other elements are inline. In HTML (`xml` False), the translator's own rules apply to them."""
-
-    xml: bool
-    ignored: frozenset[str] = frozenset()
-    splitting: frozenset[str] = frozenset()
-    non_splitting: frozenset[str] = frozenset()
-    outline: bool = True
 
 
 @dataclass(slots=True)
@@ -69,12 +57,14 @@ class Masked:
         return "".join(written)
 
 
-def mask(document: str, rules: TagRules) -> Masked:
-    """Returns the document as HTML that the translator treats according to the rules."""
+def mask(document: str, rules: DeeplParameters) -> Masked:
+    """Returns the document as HTML for the translator. The content of `ignore_tags` is not translated; `splitting_tags` end a
+    sentence and `non_splitting_tags` never do. With `outline_detection`, XML elements that hold whole texts also end one. In
+    XML, all other elements are inline. In HTML, the translator's own rules apply to them."""
     masked = Masked()
-    if rules.xml:
+    if rules.tag_handling == "xml":
         tokens = list(_without_ignored(scan_xml(document), rules))
-        mark_outline(tokens, rules.splitting, rules.non_splitting, rules.outline)
+        mark_outline(tokens, rules.splitting_tags, rules.non_splitting_tags, rules.outline_detection is not False)
         subset = "".join([token.raw for token in tokens if token.kind == "doctype"])
         entities = frozenset(ENTITY.findall(subset))
         masked.text = "".join([_as_html(token, masked, entities) for token in tokens])
@@ -83,12 +73,12 @@ def mask(document: str, rules: TagRules) -> Masked:
     return masked
 
 
-def _without_ignored(tokens: Sequence[Token], rules: TagRules) -> Iterator[Token]:
+def _without_ignored(tokens: Sequence[Token], rules: DeeplParameters) -> Iterator[Token]:
     """Yields the tokens; an element that is not translated, or has no content, is one token."""
     end, skipped = None, []
     for token, after in pairwise([*tokens, Token("text", "")]):
         if end is None and token.kind == "start" and token.partner is not None:
-            ignored = token.name.lower() in rules.ignored or token.local in CODE or NOT_TRANSLATED.search(token.raw)
+            ignored = token.name.lower() in rules.ignore_tags or token.local in CODE or NOT_TRANSLATED.search(token.raw)
             end = token.partner if ignored or after is token.partner else None
         if end is None:
             yield token
@@ -144,10 +134,10 @@ def _section(parts: Sequence[str | Tag], masked: Masked) -> Iterator[str]:
             yield masked.placeholder("<br", part.raw) if hides else part.raw
 
 
-def _without_ignored_html(document: str, rules: TagRules, masked: Masked) -> Iterator[str]:
+def _without_ignored_html(document: str, rules: DeeplParameters, masked: Masked) -> Iterator[str]:
     """Yields HTML with each element that is not translated within another that says so."""
     for token in scan_markup(document):
-        if isinstance(token, str) or token.name not in rules.ignored:
+        if isinstance(token, str) or token.name not in rules.ignore_tags:
             yield token if isinstance(token, str) else token.raw
         else:
             start = "" if token.closing else masked.placeholder('<span translate="no"', "")

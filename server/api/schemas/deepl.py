@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, StrictStr, ValidationInfo
+from pydantic import AfterValidator, BeforeValidator, Field, StrictStr, StringConstraints, ValidationInfo
 
 from server.api.schemas.base import (
     Code,
@@ -51,7 +51,10 @@ GlossaryIds = Annotated[
     BeforeValidator(_comma_separated),
 ]
 Unsupported = Annotated[Any, AfterValidator(_unsupported), Field(default=None, description="Rejected: not supported.")]
-Tags = Annotated[list[Annotated[StrictStr, Field(max_length=256)]] | None, BeforeValidator(_comma_separated)]
+Tags = Annotated[
+    frozenset[Annotated[str, StringConstraints(strict=True, max_length=256, to_lower=True)]],
+    BeforeValidator(_comma_separated),
+]
 
 
 class TranslationParameters(DeeplCredentials):
@@ -85,9 +88,9 @@ class DeeplParameters(TranslationParameters):
     tag_handling: Annotated[Literal["xml", "html"] | None, BeforeValidator(_text_of)] = Field(
         default=None, description="Markup in the texts."
     )
-    ignore_tags: Tags = Field(default=None, description="Elements whose content is not translated.")
-    splitting_tags: Tags = Field(default=None, description="XML elements that end a sentence.")
-    non_splitting_tags: Tags = Field(default=None, description="XML elements that do not end a sentence.")
+    ignore_tags: Tags = Field(default=frozenset(), description="Elements whose content is not translated.")
+    splitting_tags: Tags = Field(default=frozenset(), description="XML elements that end a sentence.")
+    non_splitting_tags: Tags = Field(default=frozenset(), description="XML elements that do not end a sentence.")
     outline_detection: OptionalBool = Field(
         default=None, description="Whether XML elements that hold whole texts end a sentence; the default is true."
     )

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.errors import ExpiredTranslation, StateUnreachable, UnknownTranslation
+from server.errors import ExpiredTranslation, StateUnreachable, NotFound
 from server.store.history import History
 from server.store.history_records import LegRecord, SentenceRecord, TranslationRecord, creation_time, new_id
 from server.store.interface import Bounds, Store
@@ -54,7 +54,7 @@ async def test_records_are_bounded_by_number_and_survive_a_restart(any_store, mo
 async def test_a_text_that_is_not_an_id_is_unknown(id, monkeypatch):
     async with opened(SQLiteStore(None)) as store:
         failing(store, monkeypatch)
-        with pytest.raises(UnknownTranslation):
+        with pytest.raises(NotFound):
             await History(store, BOUNDS).find(id)
 
 
