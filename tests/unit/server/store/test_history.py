@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.errors import ExpiredTranslation, StateUnreachable, NotFound
+from server.errors import ExpiredTranslation, NotFound, StateUnreachable
 from server.store.history import History
 from server.store.history_records import LegRecord, SentenceRecord, TranslationRecord, creation_time, new_id
 from server.store.interface import Bounds, Store
