@@ -274,6 +274,11 @@ def check_bounds(options: Any, title: Callable[[str], str]) -> None:
             raise SettingsError(f"{title(item.name)} must be between {low:,} and {high:,}, not {value!r}.")
 
 
+def comma_separated(text: str) -> list[str]:
+    """Returns the parts of a text between commas, without blanks."""
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
 def add_flags(parser: argparse.ArgumentParser, names: Collection[str] | None = None) -> None:
     """Adds the flags of all settings, or of the settings in `names`, to a command."""
     for name, successor in REMOVED.items():

@@ -8,7 +8,7 @@ from model.search.options import DecodingOptions
 from server.access.admission import Admission
 from server.access.authentication import Authenticator
 from server.access.rate_limits import RateLimiter
-from server.config import Settings
+from server.config import Settings, comma_separated
 from server.documents.jobs import FileJobs
 from server.documents.service import DocumentTranslator
 from server.documents.store import OwnRecords, open_store
@@ -153,11 +153,6 @@ class Services:
             "cache_shared_hits_total": cache.shared_hits if cache else 0,
             "cache_bytes": cache.bytes if cache else 0,
         }
-
-
-def comma_separated(text: str) -> list[str]:
-    """Returns the parts of a text between commas, without blanks."""
-    return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def default_options(settings: Settings, *, rerank: bool | None = None) -> DecodingOptions:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 
+from server.config import comma_separated
 from server.errors import SettingsError
 
 
@@ -16,7 +17,7 @@ def trusted_hosts(text: str) -> list[str]:
     if text.strip() == "*":
         return ["*"]
     hosts: list[str] = []
-    for item in filter(None, map(str.strip, text.split(","))):
+    for item in comma_separated(text):
         try:
             network = ipaddress.ip_network(item)
         except ValueError as error:

@@ -21,7 +21,7 @@ from server.api.middleware.body import RequestBody
 from server.api.middleware.request_log import RequestLog
 from server.api.openapi import document
 from server.api.routes import analysis, attention, files, languages, operation, pages, translate
-from server.config import Settings
+from server.config import Settings, comma_separated
 from server.errors import AttentiveError, Overloaded, SettingsError
 from server.services import Services
 from server.version import server_version
@@ -77,7 +77,7 @@ def create_app(settings: Settings, services: Services | None = None) -> FastAPI:
     app.add_middleware(RequestBody, limit=settings.body_bytes, check=EarlyRefusal(services, route))
     app.add_middleware(
         CORSMiddleware,
-        allow_origins=[origin.strip() for origin in settings.cors_origins.split(",") if origin.strip()],
+        allow_origins=comma_separated(settings.cors_origins),
         allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"],
         allow_headers=["*"],
         expose_headers=["X-Request-Id", "Retry-After", "Server-Timing", "X-Warning"],

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from model.model_folder import FolderError, ModelFolder
 from server.cli.models import shortened
-from server.config import Settings, add_flags
+from server.config import Settings, add_flags, comma_separated
 from server.errors import AttentiveError
 from server.translation.model_discovery import read_confidence
 
@@ -59,8 +59,8 @@ def options(arguments: argparse.Namespace, **changes: str) -> ImportOptions:
 
     flags = {
         "name": arguments.name,
-        "sources": codes(arguments.source),
-        "targets": codes(arguments.target),
+        "sources": tuple(comma_separated(arguments.source)),
+        "targets": tuple(comma_separated(arguments.target)),
         "license": arguments.license,
         "replace": arguments.replace,
     }
@@ -81,8 +81,3 @@ def import_from(path: Path, arguments: argparse.Namespace, import_options: Impor
     if read_confidence(folder.path) is None:
         print(f"It has no confidence; `attentive calibrate {folder.name} --pairs FILE` fits one.")
     return folder
-
-
-def codes(text: str) -> tuple[str, ...]:
-    """Returns the language codes of a comma-separated list."""
-    return tuple(code.strip() for code in text.split(",") if code.strip())

@@ -8,8 +8,7 @@ from collections.abc import Collection
 from itertools import islice
 
 from server.cli.terminal import print_json, print_table
-from server.config import Settings, add_flags
-from server.services import comma_separated
+from server.config import Settings, add_flags, comma_separated
 from server.translation.catalog import ModelCatalog, ServedModel
 from server.translation.model_discovery import find_models
 

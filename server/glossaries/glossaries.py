@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import orjson
+from pydantic import TypeAdapter
 
 from server.errors import Forbidden, InvalidRequest, NotFound, Overloaded, PayloadTooLarge
 from server.glossaries.types import (
@@ -18,7 +19,6 @@ from server.glossaries.types import (
     ENTRIES,
     GLOSSARIES,
     Dictionary,
-    DictionaryInfo,
     Glossary,
     base_language,
     check_entries,
@@ -33,6 +33,7 @@ _TABLE = "glossaries"
 """Table of glossaries without their entries, by id."""
 _ENTRIES_TABLE = "glossaries:entries"
 """Table of the entries of dictionaries, by "id source target"."""
+_RECORD = TypeAdapter(Glossary)
 _INDEXES = 16
 """Indexes of terms that are kept in memory."""
 _ATTEMPTS = 10
@@ -65,7 +66,7 @@ class Glossaries:
         """Returns a glossary of any owner. Raises NotFound."""
         if (text := await self._store.read(_TABLE, id)) is None:
             raise NotFound("There is no glossary with this id.")
-        return parse(text)
+        return _RECORD.validate_json(text)
 
     async def all(self, owner: str) -> list[Glossary]:
         """Returns the glossaries that a caller may use, oldest first."""
@@ -73,7 +74,7 @@ class Glossaries:
 
     async def of(self, *owners: str) -> list[Glossary]:
         """Returns the glossaries of some owners, or of all of them, oldest first."""
-        glossaries = map(parse, (await self._store.read_all(_TABLE)).values())
+        glossaries = map(_RECORD.validate_json, (await self._store.read_all(_TABLE)).values())
         selected = [glossary for glossary in glossaries if not owners or glossary.owner in owners]
         return sorted(selected, key=lambda glossary: (glossary.created, glossary.id))
 
@@ -214,10 +215,3 @@ def records(
 def entries_id(id: str, source: str, target: str) -> str:
     """Returns the id of a dictionary in its table."""
     return f"{id} {source} {target}"
-
-
-def parse(text: bytes) -> Glossary:
-    """Returns a glossary of the table."""
-    stored = orjson.loads(text)
-    infos = tuple([DictionaryInfo(**info) for info in stored.pop("dictionaries")])
-    return replace(Glossary(**stored), dictionaries=infos)

@@ -15,6 +15,7 @@ from server.api.schemas.base import (
     list_of_one,
 )
 from server.api.schemas.glossaries import DeeplCredentials
+from server.config import comma_separated
 from server.errors import InvalidRequest
 
 
@@ -29,7 +30,7 @@ def _comma_separated(value: Any) -> Any:
     """Returns the parts of text. A multipart form has a list of one text."""
     if isinstance(value, list) and len(value) == 1:
         [value] = value
-    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+    return comma_separated(value) if isinstance(value, str) else value
 
 
 def _unsupported(value: Any, field: ValidationInfo) -> Any:

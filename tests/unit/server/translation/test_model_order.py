@@ -10,7 +10,7 @@ import shutil
 import pytest
 
 from server.__main__ import main
-from server.services import comma_separated
+from server.config import comma_separated
 from server.translation import hot_reload
 from server.translation.catalog import ModelCatalog, ServedModel
 from tests.support.engine.fake_engine import fake_model
