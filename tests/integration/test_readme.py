@@ -108,7 +108,11 @@ def check_shell(command: str, answer: str | None, shipped: LiveServer, folder: P
             if answer is not None:
                 same_kind(json.loads(answer), json.loads(output))
         case "attentive":
-            program = [*words[1:], "--help"] if words[1] in {"serve", "pull", "import", "export"} else words[1:]
+            program = (
+                [*words[1:], "--help"]
+                if words[1] in {"serve", "pull", "import", "export"} or "--output" in words
+                else words[1:]
+            )
             run([sys.executable, "-m", "server", *program], given=given)
         case "docker":
             check_docker(words)
