@@ -25,6 +25,8 @@ from model.model_folder import FolderError
 
 MAX_LIST_BYTES = 20_000_000
 _BLOCK = 1 << 20
+_GZIP_BYTES = 1 << 16
+"""Largest number of bytes that a gzip file is larger than its content."""
 _SECONDS = 30
 _BROKEN = (EOFError, zlib.error, gzip.BadGzipFile)
 
@@ -90,42 +92,68 @@ def read_url(url: str, name: str, token: str | None = None) -> bytes:
 def fetch(file: RemoteFile, folder: Path, name: str, token: str | None = None) -> None:
     """Downloads a file of the model `name` to `folder` unless it is there.
 
-    A part of it that is there is continued, unless it is packed. A file with a wrong hash is deleted. Raises FolderError.
+    A part of it that is there is continued. A file with a wrong hash is deleted. Raises FolderError.
     """
     path, part = folder / file.name, folder / f"{file.name}.part"
-    with _one_sentence(name, folder):
+    with _one_sentence(f"{file.name} of {name}", folder):
         if path.is_file() and _is_right(path, file):
             return
+        complete = False
+        while not complete:
+            before = _size(part)
+            try:
+                complete = _continue(file, part, token)
+            except (HTTPException, TimeoutError, ConnectionError):
+                if _size(part) <= before:
+                    raise
+            if not complete and _size(part) <= before:
+                message = f"The download of {file.name} of {name} ended early: pull it again, and it continues."
+                raise FolderError(message)
+        whole = folder / f"{file.name}.unpacked" if file.packed else part
         try:
-            _continue(file, part, token)
-            if file.exact and not file.packed and part.stat().st_size < file.most:
-                raise FolderError(
-                    f"The download of {file.name} of {name} ended early: pull it again, and it continues."
-                )
-            right = _is_right(part, file)
+            if file.packed:
+                _unpack(part, whole, file.most)
+            right = _is_right(whole, file)
         except _BROKEN:
             right = False
         if not right:
             part.unlink()
+            whole.unlink(missing_ok=True)
             raise FolderError(f"{file.name} of {name} was damaged on the way and is deleted: pull it again.")
-        part.rename(path)
+        whole.rename(path)
+        part.unlink(missing_ok=True)
 
 
-def _continue(file: RemoteFile, part: Path, token: str | None) -> None:
-    """Appends the missing bytes of a file to `part`, and one more where there are too many."""
-    done = part.stat().st_size if part.is_file() and not file.packed else 0
-    if done >= file.most:
-        return
-    with _open(file.url, token, start=done) as answer, contextlib.ExitStack() as stack:
-        source = stack.enter_context(gzip.open(answer)) if file.packed else answer
-        appended = done > 0 and answer.status == 206
-        out = stack.enter_context(part.open("ab" if appended else "wb"))
-        total = file.most if file.exact else None
-        bar = stack.enter_context(
-            tqdm(desc=file.name, total=total, initial=out.tell(), unit="B", unit_scale=True, disable=None)
-        )
-        while block := source.read(min(_BLOCK, file.most + 1 - out.tell())):
-            bar.update(out.write(block))
+def _continue(file: RemoteFile, part: Path, token: str | None) -> bool:
+    """Appends missing bytes of a file to `part`, and some more where there are too many. Returns whether it is complete."""
+    done, most = _size(part), file.most + (_GZIP_BYTES if file.packed else 1)
+    if done >= (most if file.packed else file.most):
+        return True
+    try:
+        answer = _open(file.url, token, start=done)
+    except HTTPError as error:
+        if error.code != 416 or not done:
+            raise
+        error.close()
+        part.unlink()  # of another file, which was longer
+        answer = _open(file.url, token)
+    with answer, part.open("ab" if answer.status == 206 else "wb") as out:
+        total = out.tell() + answer.length if answer.length else None
+        with tqdm(desc=file.name, total=total, initial=out.tell(), unit="B", unit_scale=True, disable=None) as bar:
+            while block := answer.read(min(_BLOCK, most - out.tell())):
+                bar.update(out.write(block))
+    return not answer.length if file.packed else _size(part) >= file.most
+
+
+def _unpack(packed: Path, whole: Path, most: int) -> None:
+    """Unpacks a gzip file, and at most one byte too many."""
+    with gzip.open(packed) as source, whole.open("wb") as out:
+        while block := source.read(min(_BLOCK, most + 1 - out.tell())):
+            out.write(block)
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.is_file() else 0
 
 
 def _open(url: str, token: str | None, start: int = 0) -> Any:
@@ -167,7 +195,10 @@ def _one_sentence(name: str, folder: Path | None = None) -> Iterator[None]:
             when = f"in {seconds} seconds" if seconds.isdecimal() else "later"
             message = f"{name}: the server refuses further requests from this address (429): try again {when}."
             raise Refused(message, error.code, code) from None
-        message = f"{name} could not be downloaded ({error.code}): try again later, {otherwise}."
+        why = {404: "the server does not have it; "}.get(error.code, "")
+        if 300 <= error.code < 400:
+            why = "its address redirects without end; "
+        message = f"{name} could not be downloaded ({error.code}): {why}try again later, {otherwise}."
         raise Refused(message, error.code, code) from None
     except (URLError, HTTPException, TimeoutError, ConnectionError) as error:
         cause = getattr(error, "reason", None) or error

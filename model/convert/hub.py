@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 from model.convert.downloads import Refused, RemoteFile, fetch, pull_folder, read_url
+from model.convert.huggingface.reader import check_kind
 from model.convert.huggingface.weights import WEIGHTS
 from model.model_folder import FolderError
 
@@ -54,6 +55,8 @@ def _list_files(endpoint: str, repository: str, revision: str, token: str | None
         fields = json.loads(read_url(address, repository, token))
         commit = str(fields["sha"])
         present = {str(entry["rfilename"]): entry for entry in fields["siblings"]}
+        if (kind := (fields.get("config") or {}).get("model_type")) is not None:
+            check_kind(Path(repository), kind)
         if not commit.isalnum():
             raise ValueError
         source = f"{endpoint}/{repository}/resolve/{commit}"
@@ -98,6 +101,6 @@ def _explained(error: Refused, endpoint: str, repository: str, revision: str) ->
         )
     if error.code == "RevisionNotFound":
         return FolderError(f"{repository} has no revision {revision}.")
-    if error.status in (401, 403, 404):  # the hub answers 401 for a model that does not exist
+    if error.status in (401, 403) or error.code == "RepoNotFound":  # 401 is also that of a model that does not exist
         return FolderError(f"The hub has no model {repository}, or it is private and HF_TOKEN has no access to it.")
     return error

@@ -19,7 +19,8 @@ class FakeHub(ThreadingHTTPServer):
     """Serves the files of `path`. `requests` records (name, first byte) of each download.
 
     `refusal` is a status and an error code for every request. `spoiled` names a file whose content is wrong, and `cut` one
-    that ends early.
+    that ends early, `cuts` times. `absent` is a file that the list has and the server lacks, `circle` one that redirects to
+    itself, `model_type` that of the list.
     """
 
     daemon_threads = True
@@ -29,7 +30,8 @@ class FakeHub(ThreadingHTTPServer):
         self.path = path
         self.requests: list[tuple[str, int]] = []
         self.refusal: tuple[int, str] | None = None
-        self.spoiled = self.cut = ""
+        self.spoiled = self.cut = self.absent = self.circle = self.model_type = ""
+        self.cuts = 1_000
 
     @property
     def address(self) -> str:
@@ -52,7 +54,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(hub.refusal[0], b"{}", {"X-Error-Code": hub.refusal[1], "Retry-After": "70"})
         elif self.path == f"/api/models/{MODEL}/revision/main?blobs=true":
             files = [hub.listed(file) for file in sorted(hub.path.iterdir())]
-            self._send(200, json.dumps({"sha": COMMIT, "siblings": files}).encode())
+            config = {"config": {"model_type": hub.model_type}} if hub.model_type else {}
+            self._send(200, json.dumps({"sha": COMMIT, "siblings": files, **config}).encode())
         elif self.path.startswith(f"/api/models/{MODEL}/"):
             self._send(404, b"{}", {"X-Error-Code": "RevisionNotFound"})
         elif self.path.startswith(f"/{MODEL}/resolve/{COMMIT}/"):
@@ -64,13 +67,22 @@ class _Handler(BaseHTTPRequestHandler):
         hub, data = self.server, (self.server.path / name).read_bytes()
         start = int(self.headers.get("Range", "bytes=0-").removeprefix("bytes=").removesuffix("-"))
         hub.requests.append((name, start))
+        if name == hub.absent:
+            return self._send(404, b"{}", {"X-Error-Code": "EntryNotFound"})
+        if name == hub.circle:
+            return self._send(302, b"", {"Location": self.path})
+        if start >= len(data):
+            return self._send(416, b"", {"Content-Range": f"bytes */{len(data)}"})
         if name == hub.spoiled:
             data = data[:-1] + bytes([data[-1] ^ 1])
         body = data[start:]
         self.send_response(206 if start else 200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
-        self.wfile.write(body[: len(body) // 2] if name == hub.cut else body)
+        cut = name == hub.cut and hub.cuts > 0
+        hub.cuts -= cut
+        self.wfile.write(body[: len(body) // 2] if cut else body)
+        return None
 
     def _send(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
         self.send_response(status)

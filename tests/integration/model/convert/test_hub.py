@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
+from model.convert import downloads
+from model.convert.downloads import RemoteFile, fetch
 from model.convert.hub import download
 from model.model_folder import FolderError, read_folder
 from server.__main__ import main
@@ -78,13 +82,73 @@ def test_a_file_with_a_wrong_hash_is_deleted(hub: FakeHub, tmp_path: Path) -> No
         assert (path / LARGE).read_bytes() == (hub.path / LARGE).read_bytes()
 
 
-def test_an_interrupted_download_continues(hub: FakeHub, tmp_path: Path) -> None:
+@pytest.mark.parametrize("cuts", [1, 5])
+def test_an_interrupted_download_continues(cuts: int, hub: FakeHub, tmp_path: Path) -> None:
+    hub.cut, hub.cuts = LARGE, cuts
+    with download(MODEL, tmp_path) as (path, _):
+        assert (path / LARGE).read_bytes() == (hub.path / LARGE).read_bytes()
+    starts = [start for name, start in hub.requests if name == LARGE]
+    assert starts[:2] == [0, (hub.path / LARGE).stat().st_size // 2]
+    assert len(starts) == cuts + 1
+    assert starts == sorted(set(starts))
+
+
+def test_a_download_that_brings_nothing_more_ends_and_continues_later(hub: FakeHub, tmp_path: Path) -> None:
     hub.cut = LARGE
     assert "pull it again" in failure(tmp_path)
     hub.cut = ""
     with download(MODEL, tmp_path) as (path, _):
         assert (path / LARGE).read_bytes() == (hub.path / LARGE).read_bytes()
-    assert [start for name, start in hub.requests if name == LARGE] == [0, (hub.path / LARGE).stat().st_size // 2]
+    size = (hub.path / LARGE).stat().st_size
+    assert [start for name, start in hub.requests if name == LARGE][-1] > 0.9 * size
+
+
+def test_packed_files_continue_and_begin_again_where_the_server_has_less(hub: FakeHub, tmp_path: Path) -> None:
+    data = (hub.path / LARGE).read_bytes()
+    (hub.path / "lex.bin.gz").write_bytes(gzip.compress(data))
+    address = f"{hub.address}/{MODEL}/resolve/{COMMIT}/lex.bin.gz"
+    file = RemoteFile("lex.bin", address, len(data) + 1_000, exact=False, packed=True)
+    hub.cut, hub.cuts = "lex.bin.gz", 3
+    fetch(file, tmp_path, "x")
+    starts = [start for _, start in hub.requests]
+    assert starts == sorted(set(starts))
+    assert len(starts) == 4
+    for part in (gzip.compress(data), gzip.compress(data) + bytes(9)):
+        (tmp_path / "lex.bin").unlink()
+        (tmp_path / "lex.bin.part").write_bytes(part)
+        fetch(file, tmp_path, "x")
+        assert (tmp_path / "lex.bin").read_bytes() == data
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith("lex")] == ["lex.bin"]
+
+
+def test_an_interrupted_process_leaves_what_can_be_continued(
+    hub: FakeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(downloads, "_BLOCK", 4096)
+    with monkeypatch.context() as patched:
+        patched.setattr(downloads.tqdm, "update", Mock(side_effect=[None] * 9 + [KeyboardInterrupt]))
+        with pytest.raises(KeyboardInterrupt), download(MODEL, tmp_path):
+            pass
+    with download(MODEL, tmp_path):
+        assert [start for name, start in hub.requests if start] != []
+
+
+def test_missing_files_and_redirects_without_end_are_named(hub: FakeHub, tmp_path: Path) -> None:
+    hub.absent = "vocab.json"
+    assert failure(tmp_path).startswith(
+        f"vocab.json of {MODEL} could not be downloaded (404): the server does not have it"
+    )
+    hub.absent, hub.circle = "", LARGE
+    assert f"{LARGE} of {MODEL} could not be downloaded (302): its address redirects without end" in failure(tmp_path)
+    hub.refusal = (404, "")  # another server than a hub
+    assert "(404): the server does not have it" in failure(tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["t5", "mbart", "bart"])
+def test_other_families_are_refused_before_the_download(kind: str, hub: FakeHub, tmp_path: Path) -> None:
+    hub.model_type = kind
+    assert "use facebook/m2m100_418M or" in failure(tmp_path)
+    assert not hub.requests
 
 
 def test_two_downloads_of_a_model_do_not_write_the_same_files(hub: FakeHub, tmp_path: Path) -> None:
