@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import logging
 import re
 import shutil
 import tempfile
@@ -17,6 +18,7 @@ from typing import Any
 
 import torch
 
+from model.backends.cpu.weights import unsupported
 from model.backends.torch.backend import TorchBackend
 from model.checkpoint import load_model, save_model
 from model.convert.argos.package import METADATA, PACKAGE_SUFFIX, read_argos
@@ -25,7 +27,7 @@ from model.convert.ctranslate2.reader import read_ctranslate2
 from model.convert.head_roles import measure
 from model.convert.huggingface.reader import read_huggingface
 from model.convert.languages import find_pairs, language_tags
-from model.convert.marian.firefox import MODELS, read_firefox
+from model.convert.marian.firefox import find_models, read_firefox
 from model.convert.marian.reader import read_marian
 from model.convert.source_files import Imported, ImportRefused, copy_files, read_card
 from model.model_folder import (
@@ -38,10 +40,11 @@ from model.model_folder import (
 from model.search.driver import check_trial_sentence
 from model.transformer import Transformer
 
+log = logging.getLogger(__name__)
 _LICENSE = re.compile(r"[A-Za-z0-9][A-Za-z0-9 .+()-]{0,63}")
 _LFS_POINTER, _LONGEST_POINTER = b"version https://git-lfs.github.com/spec/", 1_000
 _UNKNOWN_FORMAT = (
-    "it holds neither config.json (Hugging Face), decoder.yml (Marian), model.bin (CTranslate2) nor model.*.intgemm*.bin "
+    "it holds neither config.json (Hugging Face), decoder.yml (Marian), model.bin (CTranslate2) nor a *.bin of Marian "
     "(Firefox), and is no .argosmodel file: give the folder with all files of the model, unpacked; models in other formats "
     "(ONNX, GGUF, TensorFlow, fairseq) are imported from their originals or after a conversion to Hugging Face's layout"
 )
@@ -105,7 +108,7 @@ def _read(path: Path) -> Imported:
             if file.stat().st_size <= _LONGEST_POINTER and file.read_bytes().startswith(_LFS_POINTER):
                 reason = f"{file.name} is a pointer of Git LFS and not the file: run `git lfs pull` in the folder"
                 raise ImportRefused(path, [reason])
-    if next(path.glob(MODELS), None) is not None:
+    if not (path / "decoder.yml").is_file() and find_models(path):
         return read_firefox(path)
     if path.suffix == PACKAGE_SUFFIX or (path / METADATA).is_file():
         return read_argos(path)
@@ -195,6 +198,8 @@ def _write(path: Path, folder: ModelFolder, imported: Imported) -> ModelFolder:
         imported.shortlist.write(folder.path)
     written = read_folder(folder.path)
     written.load_tokenizer()
+    if (reason := unsupported(written.model)) is not None:
+        log.warning("The model needs PyTorch or a GPU to run. %s", reason)
     loaded = load_model(written)
     try:
         check_trial_sentence(TorchBackend(loaded, 1), written.model)

@@ -28,6 +28,8 @@ _MAX_COMPRESSION = 4
 """Largest accepted ratio of unpacked to packed size. Weights hardly compress; a larger ratio is an attack."""
 _FLOAT32, _FLOAT16, _INTGEMM8 = 0x404, 0x402, 0x4101
 _WIDTHS = {_FLOAT32: 4, _FLOAT16: 2, _INTGEMM8: 1}
+BINARY_VERSION = struct.pack("<Q", 1)
+"""The first bytes of a binary file."""
 _MOST_TENSORS, _LONGEST_NAME, _MOST_AXES = 10_000, 1_000, 8
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from model.config import ModelConfig
 from model.convert.languages import language_code
+from model.convert.marian.archives import BINARY_VERSION
 from model.convert.marian.reader import read_model
 from model.convert.source_files import Imported, ImportRefused, Languages, read_bytes, read_optional, read_sentencepiece
 from model.model_folder import Generation
@@ -23,7 +24,7 @@ from model.shortlist import Shortlist
 
 log = logging.getLogger(__name__)
 METADATA = "metadata.json"
-MODELS = "*.intgemm*.bin"
+_MODELS = "*.intgemm*.bin"
 _SHORTLISTS = "lex.*.bin"
 _SHORTLIST_MAGIC = 0xF11A48D5013417F5
 _HEADER = struct.Struct("<6Q")
@@ -52,12 +53,22 @@ def read_firefox(path: Path) -> Imported:
     )
 
 
+def find_models(folder: Path) -> list[Path]:
+    """Returns the int8 models of a folder, by Mozilla's names, else the float32 models, by their content."""
+
+    def is_model(file: Path) -> bool:
+        with file.open("rb") as opened:
+            return opened.read(len(BINARY_VERSION)) == BINARY_VERSION
+
+    return sorted(folder.glob(_MODELS)) or [file for file in sorted(folder.glob("*.bin")) if is_model(file)]
+
+
 def _find_files(folder: Path) -> tuple[Path, tuple[Path, Path]]:
     """Returns the model, source and target vocabulary, by Mozilla's names."""
     reasons = []
-    models = sorted(folder.glob(MODELS))
+    models = find_models(folder)
     if len(models) != 1:
-        reasons.append(f"it has {len(models)} models ({MODELS}): give one folder a model")
+        reasons.append(f"it has {len(models)} models (*.bin): give one folder a model")
     both = [*folder.glob("srcvocab.*.spm"), *folder.glob("trgvocab.*.spm")]
     vocabularies = both or sorted(folder.glob("*.spm"))
     if len(both) == 1:

@@ -90,6 +90,10 @@ def read_options(
     file: Path, options: dict[str, Any], source_size: int, target_size: int, one_vocabulary: bool
 ) -> ModelConfig:
     """Converts Marian's training options to a ModelConfig. Raises ImportRefused with all reasons."""
+    if (kind := options.get("type")) not in (None, "transformer"):
+        raise ImportRefused(
+            file, [f"it is a model of Marian's type {kind!r:.40}, and only its Transformers can be run"]
+        )
     reasons = _unrepresentable(options)
     tied = bool(
         options.get("tied-embeddings-all") or (options.get("tied-embeddings-src") and options.get("tied-embeddings"))
@@ -137,7 +141,6 @@ def _unrepresentable(options: dict[str, Any]) -> list[str]:
     """Returns the options that change the computation, but neither the names nor the shapes of the tensors. The others
     give tensors that a model of ours does not have."""
     supported = {
-        "type": ("transformer",),
         "transformer-decoder-autoreg": ("self-attention", "rnn"),
         "transformer-ffn-activation": _ACTIVATIONS,
         "transformer-disable-position": (False,),

@@ -62,6 +62,18 @@ def test_metadata_name_languages_and_licence(tmp_path: Path) -> None:
     assert (list(folder.pairs), folder.license) == ([("zh-Hant", "en")], "MPL-2.0")
 
 
+@pytest.mark.parametrize("name", ["model.ende.bin", "model.ende.float.bin", "model.bin", "best-chrf.bin"])
+def test_float32_files_have_any_name(name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The heads of this model are too narrow for the CPU backend."""
+    original = random_firefox(tmp_path / "en-de", precision="float32")
+    (tmp_path / "en-de" / MODEL).rename(tmp_path / "en-de" / name)
+    (tmp_path / "en-de" / "metadata.json").write_text('{"sourceLanguage": "en", "targetLanguage": "de"}')
+    folder = import_model(tmp_path / "en-de", tmp_path / "weights")
+    assert torch.equal(load_model(folder).embedding.weight, original.embedding.weight)
+    assert "needs PyTorch or a GPU to run. The CPU backend has heads of width 16" in caplog.text
+    assert "not 8." in caplog.text
+
+
 def test_of_two_models_none_is_chosen(tmp_path: Path) -> None:
     random_firefox(tmp_path / "ende")
     (tmp_path / "ende" / "model.fien.intgemm.alphas.bin").touch()

@@ -155,7 +155,10 @@ def test_vocab_yml_is_parsed() -> None:
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"type": "s2s"}, "type"),
+        (
+            {"type": "s2s", "transformer-preprocess": "dn"},
+            "imported: it is a model of Marian's type 's2s', and only its.*run.$",
+        ),
         ({"transformer-decoder-autoreg": "average-attention"}, "autoreg"),
         ({"transformer-ffn-activation": "gelu"}, "activation"),
         ({"transformer-preprocess": "dn"}, "residual layout"),
