@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from server.documents.fair_slots import FairSlots
 from server.errors import PayloadTooLarge
+from server.fair_slots import FairSlots
 from server.task_process import TaskProcess
 
 PROCESSES = 3

@@ -14,11 +14,11 @@ from typing import Any
 from server import errors
 from server.access.admission import Admission, Permit
 from server.documents.document import Workspace, add_lines, read_lines
-from server.documents.fair_slots import FairSlots
 from server.documents.formats import FileFormat, format_of
 from server.documents.readers import Readers
 from server.documents.store import FileStore, disk_errors
 from server.errors import AttentiveError, InvalidRequest, Overloaded
+from server.fair_slots import FairSlots
 from server.translation.catalog import AUTO
 from server.translation.translator import Translator
 from server.translation.types import Format, TranslationRequest

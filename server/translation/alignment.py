@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 from bisect import bisect_right
@@ -23,6 +24,8 @@ from server.translation.types import Sentence
 
 log = logging.getLogger(__name__)
 WORD = re.compile(r"\w+")
+LOOP_WEIGHTS = 5_000
+"""Longer sentences than those of so much attention, target times source tokens, are linked beside the event loop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +117,10 @@ async def sentence_links(
         if pair is not None and evidence is not None:
             sources = words(read, encoding.pieces, encoding.offsets)
             targets = words(decoding.text, decoding.pieces, decoding.offsets)
-            linked = sorted(pair.links(evidence, soft, sources, targets))
+            if soft.size > LOOP_WEIGHTS:
+                linked = sorted(await asyncio.to_thread(pair.links, evidence, soft, sources, targets))
+            else:
+                linked = sorted(pair.links(evidence, soft, sources, targets))
         linked = linked or _links_by_attention(soft, encoding.offsets, decoding.offsets)
     return linked or links_by_position(read, decoding.text)
 

@@ -23,7 +23,7 @@ from server.translation import sentence
 from server.translation.alignment import passage_links
 from server.translation.alternatives import distinct_alternatives
 from server.translation.catalog import AUTO, Leg, ModelCatalog
-from server.translation.context import SentenceContext, gather_or_cancel
+from server.translation.context import BURST, SentenceContext, gather_or_cancel
 from server.translation.preparation import PreparedText, Segment, SegmentedText, prepare, segment_passages
 from server.translation.result_cache import ResultCache
 from server.translation.types import (
@@ -34,7 +34,7 @@ from server.translation.types import (
     Translation,
     TranslationRequest,
 )
-from server.work_thread import Result, WorkThread
+from server.work_threads import Result, WorkThreads
 
 DOCUMENT_ROWS = 32
 """A request with more sentences, times beam width, has the priority of a document: it is served after short requests."""
@@ -72,7 +72,7 @@ class Translator:
         self.history = history
         self.cache = cache
         self._metrics = metrics
-        self._thread = WorkThread()
+        self._threads = WorkThreads()
         self._users: Counter[ModelCatalog] = Counter()
         self._released: dict[ModelCatalog, asyncio.Event] = {}
 
@@ -117,6 +117,8 @@ class Translator:
         """Answers a text of a request with a translation from the cache, which gets an id of its own."""
         answer = dataclasses.replace(translation, id=new_id(), cached=True)
         await self._record(answer, request)
+        if number % BURST == BURST - 1:
+            await asyncio.sleep(0)  # other requests are served
         if listener is not None:
             for position, sentence in enumerate(answer.legs[-1].sentences if answer.legs else ()):
                 listener.on_sentence(number, position, sentence)
@@ -125,7 +127,7 @@ class Translator:
     async def _record(self, translation: Translation, request: TranslationRequest, size: int = 0) -> None:
         """Adds a translation to the history, unless its request must not be there."""
         if self.history is not None and request.remember and request.storage != "none":
-            self.history.add(await self.work(size, history_record, translation))
+            self.history.add(await self.work(request.client, size, history_record, translation))
 
     async def _translate(self, request: TranslationRequest, listener: ProgressListener | None) -> list[Translation]:
         """Translates all texts of a request."""
@@ -145,7 +147,7 @@ class Translator:
             self._users[catalog] += 1
             try:
                 async with asyncio.timeout_at(request.deadline):
-                    texts = await self.work(characters, prepare, request, chosen, self.detector)
+                    texts = await self.work(request.client, characters, prepare, request, chosen, self.detector)
                     document = (
                         document
                         or beam * sum([len(part.segments) for text in texts for part in text.segmented]) > DOCUMENT_ROWS
@@ -156,12 +158,12 @@ class Translator:
             finally:
                 self._release(catalog)
 
-    async def work(self, characters: int, function: Callable[..., Result], *arguments: object) -> Result:
-        """Returns the result of a function that works on so many characters. Long work is done beside the event loop, one after
-        the other, and ends if the caller is cancelled."""
+    async def work(self, caller: str, characters: int, function: Callable[..., Result], *arguments: object) -> Result:
+        """Returns the result of a function that works on so many characters for a caller. Long work is done beside the event
+        loop, and ends if the awaiting task is cancelled."""
         if characters <= THREAD_CHARACTERS:
             return function(*arguments)
-        return await self._thread.run(function, *arguments)
+        return await self._threads.run(caller, characters, function, *arguments)
 
     async def released(self, catalog: ModelCatalog) -> None:
         """Waits until no request uses a replaced catalog."""
@@ -186,7 +188,7 @@ class Translator:
         legs: list[TranslatedLeg] = []
         for number, leg in enumerate(prepared.route):
             if number > 0:
-                segmented = await self.work(size, segment_passages, passages, leg, request, False)
+                segmented = await self.work(request.client, size, segment_passages, passages, leg, request, False)
             # Alternatives are those of the last leg: every alternative of an earlier leg would need its own second leg.
             last = number == len(prepared.route) - 1
             leg_request = request
@@ -204,8 +206,9 @@ class Translator:
                     for passage, part, within in zip(passages, segmented, sentences, strict=True)
                 ]
             hypotheses, texts = await self.work(
-                size, _translated_passages, passages, segmented, sentences, links, leg_request.options.hypotheses
-            )
+                request.client, size, _translated_passages, passages, segmented, sentences, links,
+                leg_request.options.hypotheses,
+            )  # fmt: skip
             passages = hypotheses[0]
             legs.append(
                 TranslatedLeg(
@@ -261,7 +264,7 @@ class Translator:
             ]
 
         on_sentence = partial(listener.on_sentence, number) if listener else None
-        made = await self.work(len(pairs), contexts)
+        made = await self.work(request.client, len(pairs), contexts)
         sentences = iter(await sentence.translate(made, on_sentence))
         return [list(islice(sentences, len(part.segments))) for part in segmented]
 

@@ -5,6 +5,7 @@ A parameter that would change the translation has its effect or is rejected; doc
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Query
@@ -63,9 +64,8 @@ async def translate(request: Request, parameters: DeeplParameters) -> Response:
         request, caller, parameters.glossaries, parameters.source_lang, parameters.target_lang
     )
     translator, characters = services.translator, sum(map(len, texts))
-    masks = (
-        [await translator.work(characters, mask, text, parameters) for text in texts] if parameters.tag_handling else []
-    )
+    work = partial(translator.work, caller.name, characters)
+    masks = [await work(mask, text, parameters) for text in texts] if parameters.tag_handling else []
     translations = await translator.translate(
         translation_request(
             request,
@@ -86,7 +86,7 @@ async def translate(request: Request, parameters: DeeplParameters) -> Response:
     if masks:
         xml = parameters.tag_handling == "xml"
         pairs = zip(masks, results, strict=True)
-        results = [await translator.work(characters, masked.restore, text, xml) for masked, text in pairs]
+        results = [await work(masked.restore, text, xml) for masked, text in pairs]
     catalog = translator.catalog
     named = catalog.source(parameters.source_lang) if parameters.source_lang else ""
     answers = []

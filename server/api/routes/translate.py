@@ -88,7 +88,7 @@ async def translate(request: Request, parameters: TranslateParameters) -> Respon
         return await stream(services.translator, work, parameters.stream_tokens, finish)
     translations = await services.translator.translate(work)
     sources = services.translator.catalog.sources
-    return await services.translator.work(characters, response, parameters, translations, sources)
+    return await services.translator.work(caller.name, characters, response, parameters, translations, sources)
 
 
 def response(parameters: TranslateParameters, translations: list[Translation], sources: Collection[str]) -> Response:

@@ -1,4 +1,4 @@
-"""Turns to use the reader or the translator, shared between the callers of documents."""
+"""Turns to use something that few can use at the same time, shared between the callers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs Python functions that take long beside the event loop, one at a time, and ends them when nobody waits any more."""
+"""Runs Python functions that take long beside the event loop, few at a time, and ends them when nobody waits any more."""
 
 from __future__ import annotations
 
@@ -8,21 +8,26 @@ import threading
 from collections.abc import Callable
 from typing import TypeVar
 
+from server.fair_slots import FairSlots
+
 Result = TypeVar("Result")
 _RETRY_SECONDS = 0.02
+THREADS = 2
+"""Functions that run at the same time, of two callers."""
 
 
-class WorkThread:
-    """Runs one function at a time in a thread, so that the event loop shares the interpreter with at most one. Belongs to one
-    event loop."""
+class WorkThreads:
+    """Runs one function of a caller at a time in a thread, and at most THREADS in all, so that the event loop shares the
+    interpreter with few. Callers take turns. Belongs to one event loop."""
 
     def __init__(self) -> None:
-        self._free = asyncio.Lock()
+        self._slots = FairSlots(THREADS, 1)
 
-    async def run(self, function: Callable[..., Result], *arguments: object) -> Result:
-        """Returns the result of the function or raises its exception. If the caller is cancelled, the function ends at its
-        next step with SystemExit. It must not hold a lock of Python code for long."""
-        async with self._free:
+    async def run(self, caller: str, size: int, function: Callable[..., Result], *arguments: object) -> Result:
+        """Returns the result of the function or raises its exception. That with the least `size` of a caller is first. If
+        the awaiting task is cancelled, the function ends at its next step with SystemExit: it must not log or take other
+        locks of Python code, which it could leave locked."""
+        async with self._slots.hold(caller, size):
             loop = asyncio.get_running_loop()
             done: asyncio.Future[Result] = loop.create_future()
 
