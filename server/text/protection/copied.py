@@ -14,7 +14,7 @@ from unicodedata import normalize
 
 from model.tokenizer import Encoding
 from server.text.languages import script_of, scripts_of
-from server.text.numbers import find_numbers, is_formula
+from server.text.numbers import is_formula
 from server.text.protection.find import ProtectedSpan, find_protected_spans
 from server.text.protection.patterns import patterns
 from server.text.segmentation import Span
@@ -44,11 +44,6 @@ def copied_spans(text: str) -> Sequence[ProtectedSpan]:
     if DIGIT.search(text):
         found += [ProtectedSpan(*match.span(), "number") for match in MEASURE.finditer(text)]
     return without_overlaps([*found, *_codes(text), *_roman_numerals(text)])
-
-
-def number_spans(text: str) -> list[ProtectedSpan]:
-    """Returns the numbers of a text that are not part of a word."""
-    return [ProtectedSpan(start, end, "number") for start, end in find_numbers(text)]
 
 
 def sign_spans(text: str) -> list[ProtectedSpan]:
@@ -127,7 +122,8 @@ def without_overlaps(spans: Sequence[ProtectedSpan]) -> list[ProtectedSpan]:
 def _codes(text: str) -> list[ProtectedSpan]:
     """Returns the codes of a text. Two in capitals after each other are one: SW1A 1AA."""
     found: list[ProtectedSpan] = []
-    primes = "′″" + ("" if _PATTERNS["quote"].search(text) else "'") + ('"' if text.count('"') % 2 else "")
+    primes = "′″" + ("" if _PATTERNS["quote"].search(text) else "'")
+    primes += '"' if text.count('"') % 2 or not re.search(r'(?<!\d)"', text) else ""
     for token in _PATTERNS["token"].finditer(text):
         for span in _spans_of(token, primes) if MAY_HOLD.search(token[0]) else ():
             last = found[-1] if found else span
@@ -167,11 +163,13 @@ def _spans_of(token: re.Match[str], primes: str) -> Sequence[ProtectedSpan]:
 
 
 def _goes_on(word: str, first: int, last: int, primes: str) -> bool:
-    """Returns whether the code at `first` contains the mark at `last`: a prime, or a bracket that closes one of its own."""
+    """Returns whether the code at `first` contains the mark at `last`: a prime, or a bracket or quote that closes one of its
+    own."""
     opening = _BRACKETS.get(word[last])
     if opening:
         return word.count(opening, first, last) > word.count(word[last], first, last)
-    return word.startswith("()", last) or (word[last] in primes and word[last - 1].isdigit())
+    quotes = word.count('"', first, last) if word[last] == '"' else 0
+    return quotes % 2 > 0 or word.startswith("()", last) or (word[last] in primes and word[last - 1].isdigit())
 
 
 def _raised(start: int, word: str) -> list[ProtectedSpan]:

@@ -21,8 +21,8 @@ CLOSING = ".,;:!?)]}\"'»”’…"
 """Characters after an address that belong to the sentence."""
 NUMBER_SIGN = "#"
 """Stands for the number in the arms of an ICU message."""
-_GLUE = re.compile(r"[^\w\s'\"()\[\]<>{}«»„“”‚‘’]{0,3}")
-"""Signs between placeholders that are one word of the sentence: %d-%d, {0}/{1}."""
+_GLUE = re.compile(r"[^\w\s'\"()\[\]<>{}«»„“”‚‘’]{0,3}| & ")
+"""Signs between placeholders that are one word of the sentence: %d-%d, {0}/{1}, {0} & {1}."""
 _NAMES = ("start_name", "end_name", "helper", "end_helper", "statement", "end_statement", "code_name", "code_end")
 _RUN = re.compile(r"\S*")
 _LETTER = re.compile(r"[^\W_]")
@@ -126,6 +126,7 @@ def _protected(text: str, found: re.Match[str], done: int, messages: MessagePars
         while start > done and not text[start - 1].isspace():
             start -= 1
         end += len(_RUN.match(text, end)[0].rstrip(CLOSING))  # type: ignore[index]
+        end += text.startswith("}", end) and text.count("{", start, end) > text.count("}", start, end)
     name = {"link": "[", "link_target": "[", "strong": found[0]}.get(str(kind), "")
     return ProtectedSpan(start, end, ROLES[str(kind)], name or next(filter(None, found.group(*_NAMES)), "").lower())
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from server.text.protection.copied import WORD, acronym_spans, copied_spans, number_spans, sign_spans
+from server.text.numbers import find_numbers
+from server.text.protection.copied import SIGN, WORD, acronym_spans, copied_spans, sign_spans
 from server.text.protection.find import ProtectedSpan
 from server.text.protection.losses import lost_spans
 from server.translation.catalog import Leg
@@ -31,7 +32,9 @@ def masked_retry(segment: Segment, target: str, leg: Leg) -> Segment | None:
     if not _has_lost(segment, target, names):
         return None
     text = segment.text
-    further = [*copied_spans(text), *names, *sign_spans(text), *number_spans(text)]
+    numbers = [ProtectedSpan(*number, "number") for number in find_numbers(text)]
+    signs = [ProtectedSpan(*sign.span(), "point") for sign in SIGN.finditer(text)]  # also beside a code: § 1.401(k)-1
+    further = [*copied_spans(text), *names, *sign_spans(text), *numbers, *signs]
     return with_spans(segment, further, leg) or with_spans(segment, acronym_spans(text), leg)
 
 
