@@ -10,7 +10,7 @@ from itertools import pairwise
 from server.text.language_id import DetectedLanguage, LanguageDetector
 from server.text.markup.passages import Passage, parse_passages
 from server.text.offsets import edited
-from server.text.protection.copied import byte_fallback_spans, without_overlaps
+from server.text.protection.copied import byte_fallback_spans, copied_spans, without_overlaps
 from server.text.protection.find import NUMBER_SIGN, ProtectedSpan
 from server.text.protection.glossary import TermIndex, TermMatch
 from server.text.protection.mask import Masked, mask_sentence
@@ -22,6 +22,8 @@ from server.translation.types import TranslationRequest
 
 LONGEST_READ = 5_000
 """Characters of a sentence that are encoded at once. A longer one is too long for any model."""
+LONG_CODE = 40
+"""Characters of a code that is masked before its sentence would be cut within it."""
 
 
 @dataclass(slots=True)
@@ -161,6 +163,9 @@ class _Cutter:
             if not leg.model.tokenizer.may_spell(segment.ids):
                 return [segment]
             return [with_spans(segment, byte_fallback_spans(text, leg.source, leg.encode(text)), leg) or segment]
+        long = [span for span in copied_spans(text) if span.end - span.start >= LONG_CODE]
+        if (masked := with_spans(segment, long, leg)) is not None:
+            return self.segments(replace(sentence, spans=masked.spans), limit)
         encoding = leg.encode(text if spans else segment.read)
         # The language tag and the end of sentence have empty offsets. They are part of every segment and reduce its
         # limit.

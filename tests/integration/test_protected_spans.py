@@ -11,7 +11,8 @@ from tests.support.texts.kept_parts import TEXTS
 
 pytestmark = pytest.mark.slow
 STRINGS = json.loads((ROOT / "tests/support/texts/locale_strings.json").read_text(encoding="utf-8"))
-"""Strings in the style of the locale files of well-known projects: style, string, and protected parts in order."""
+"""Strings in the style of the locale files of well-known projects: style, string, and protected parts in order. A measure
+may have the decimal mark of the language: 12,5 MB."""
 
 
 def translate(shipped: LiveServer, texts: list[str], source: str, target: str) -> list[str]:

@@ -224,7 +224,7 @@ def test_details_show_the_flags_of_each_sentence(client):
 
 
 def test_warnings_of_a_route_with_a_pivot_name_the_step(client):
-    fields = {"q": "Eins zwei drei.", "source": "de", "target": "fr", "max_length": 3, "details": True}
+    fields = {"q": "Eins zwei drei", "source": "de", "target": "fr", "max_length": 3, "details": True}
     assert client.post("/translate", json=fields).json()["details"]["warnings"] == [
         "Sentence 1 (de to en): the translation ends before the sentence does.",
         "Sentence 1 (en to fr): the translation ends before the sentence does.",
