@@ -174,7 +174,7 @@ class Admission:
         invited = not invitations or invitations.is_due(key, now)
         excess = self._excess(queue, cost, caller, weight, 1.0 if invited else UNINVITED_SHARE)
         if excess > 0:
-            raise self._overloaded(queue, excess, cost, caller, key, now)
+            raise self._overloaded(queue, excess, cost, key, now)
         if invitations:
             invitations.take_up(key, now)
         wait = queue.wait(caller)
@@ -191,15 +191,12 @@ class Admission:
         if queue.units and not queue.invitations.is_due(key, now):
             excess = self._excess(queue, cost, caller, 1.0, UNINVITED_SHARE if queue.invitations else 1.0)
             if excess > 0:
-                raise self._overloaded(queue, excess, cost, caller, key, now)
+                raise self._overloaded(queue, excess, cost, key, now)
 
-    def _overloaded(
-        self, queue: Queue, excess: float, cost: int, caller: str | None, key: int | None, now: float
-    ) -> Overloaded:
+    def _overloaded(self, queue: Queue, excess: float, cost: int, key: int | None, now: float) -> Overloaded:
         """Returns the error of a request that does not fit. Its reason is the caller where all others would fit."""
-        full = queue.units + cost > UNINVITED_SHARE * self._room(queue)
-        seconds = self._invite(queue, excess, cost, key, now)
-        return Overloaded(self._message, seconds, "queue" if full else "caller")
+        reason = "queue" if queue.units + cost > UNINVITED_SHARE * self._room(queue) else "caller"
+        return Overloaded(self._message, self._invite(queue, excess, cost, key, now), reason)
 
     def _invite(self, queue: Queue, excess: float, cost: int, key: int | None, now: float) -> int:
         """Returns the whole seconds after which a request that does not fit may return, and remembers them by its key."""

@@ -128,8 +128,7 @@ async def announce(services: Services, url: str) -> None:
         fields = {"models": ", ".join(sorted(model.name for model in services.translator.catalog.models))}
         fields |= {"device": status.device, "dtype": status.dtype}
         log.info("ready: open %s in a browser", url, extra=fields)
-    settings = services.settings
-    if settings.data is None and services.state is None and settings.host not in LOOPBACK:
+    if services.state is None and services.settings.data is None and services.settings.host not in LOOPBACK:
         log.warning("%s", OWN_STATE)
 
 
