@@ -66,23 +66,19 @@ class DecodingOptions:
         if self.length_penalty is not None and not 0.0 <= self.length_penalty <= MAX_LENGTH_PENALTY:
             raise ValueError(f"length_penalty must be between 0 and {MAX_LENGTH_PENALTY}, not {self.length_penalty}.")
 
+    @lru_cache(maxsize=256)  # noqa: B019 - options are small, and most requests have the same
     def with_defaults(self, beam_size: int, stated: Generation = _NOTHING_STATED) -> DecodingOptions:
         """Returns the options with what a model states, where they set nothing, and a beam of `beam_size`. A wider n-best
         list widens the beam."""
-        return _with_defaults(self, beam_size, stated)
-
-
-@lru_cache(maxsize=256)
-def _with_defaults(options: DecodingOptions, beam_size: int, stated: Generation) -> DecodingOptions:
-    penalized = stated if options.length_penalty is None and stated.length_penalty is not None else options
-    return dataclasses.replace(
-        options,
-        beam_size=options.beam_size or max(beam_size, options.hypotheses),
-        length_penalty=penalized.length_penalty,
-        normalization=penalized.normalization,
-        early_stopping=options.early_stopping or stated.early_stopping,
-        no_repeat_ngram_size=options.no_repeat_ngram_size or stated.no_repeat_ngram_size,
-    )
+        penalized = stated if self.length_penalty is None and stated.length_penalty is not None else self
+        return dataclasses.replace(
+            self,
+            beam_size=self.beam_size or max(beam_size, self.hypotheses),
+            length_penalty=penalized.length_penalty,
+            normalization=penalized.normalization,
+            early_stopping=self.early_stopping or stated.early_stopping,
+            no_repeat_ngram_size=self.no_repeat_ngram_size or stated.no_repeat_ngram_size,
+        )
 
 
 @dataclass(frozen=True, slots=True)
