@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
+from ssl import SSLError
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
@@ -28,6 +29,7 @@ _BLOCK = 1 << 20
 _GZIP_BYTES = 1 << 16
 """Largest number of bytes that a gzip file is larger than its content."""
 _SECONDS = 30
+_DISCONNECTED = (URLError, HTTPException, TimeoutError, ConnectionError, SSLError)
 _BROKEN = (EOFError, zlib.error, gzip.BadGzipFile)
 
 
@@ -103,7 +105,7 @@ def fetch(file: RemoteFile, folder: Path, name: str, token: str | None = None) -
             before = _size(part)
             try:
                 complete = _continue(file, part, token)
-            except (HTTPException, TimeoutError, ConnectionError):
+            except _DISCONNECTED:
                 if _size(part) <= before:
                     raise
             if not complete and _size(part) <= before:
@@ -127,7 +129,7 @@ def fetch(file: RemoteFile, folder: Path, name: str, token: str | None = None) -
 def _continue(file: RemoteFile, part: Path, token: str | None) -> bool:
     """Appends missing bytes of a file to `part`, and some more where there are too many. Returns whether it is complete."""
     done, most = _size(part), file.most + (_GZIP_BYTES if file.packed else 1)
-    if done >= (most if file.packed else file.most):
+    if part.is_file() and done >= (most if file.packed else file.most):
         return True
     try:
         answer = _open(file.url, token, start=done)
@@ -200,7 +202,7 @@ def _one_sentence(name: str, folder: Path | None = None) -> Iterator[None]:
             why = "its address redirects without end; "
         message = f"{name} could not be downloaded ({error.code}): {why}try again later, {otherwise}."
         raise Refused(message, error.code, code) from None
-    except (URLError, HTTPException, TimeoutError, ConnectionError) as error:
+    except _DISCONNECTED as error:
         cause = getattr(error, "reason", None) or error
         reason = getattr(cause, "strerror", None) or type(cause).__name__
         raise FolderError(f"{name} could not be downloaded ({reason}): check the connection, {otherwise}.") from None

@@ -71,7 +71,7 @@ class _Handler(BaseHTTPRequestHandler):
             return self._send(404, b"{}", {"X-Error-Code": "EntryNotFound"})
         if name == hub.circle:
             return self._send(302, b"", {"Location": self.path})
-        if start >= len(data):
+        if start and start >= len(data):
             return self._send(416, b"", {"Content-Range": f"bytes */{len(data)}"})
         if name == hub.spoiled:
             data = data[:-1] + bytes([data[-1] ^ 1])

@@ -133,6 +133,12 @@ def test_an_interrupted_process_leaves_what_can_be_continued(
         assert [start for name, start in hub.requests if start] != []
 
 
+def test_an_empty_file_is_downloaded(hub: FakeHub, tmp_path: Path) -> None:
+    (hub.path / "README.md").write_bytes(b"")
+    with download(MODEL, tmp_path) as (path, _):
+        assert (path / "README.md").read_bytes() == b""
+
+
 def test_missing_files_and_redirects_without_end_are_named(hub: FakeHub, tmp_path: Path) -> None:
     hub.absent = "vocab.json"
     assert failure(tmp_path).startswith(
