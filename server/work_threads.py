@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
-import threading
+from _thread import get_ident, start_new_thread
 from collections.abc import Callable
+from ctypes import c_ulong, py_object, pythonapi
 from typing import TypeVar
 
 from server.fair_slots import FairSlots
@@ -30,20 +30,26 @@ class WorkThreads:
         async with self._slots.hold(caller, size):
             loop = asyncio.get_running_loop()
             done: asyncio.Future[Result] = loop.create_future()
+            identity: int | None = None  # of the thread, while it catches the exception
 
             def work() -> None:
+                nonlocal identity
                 try:
+                    identity = get_ident()
+                    if done.cancelled():
+                        return
                     finish, value = done.set_result, function(*arguments)
                 except BaseException as error:  # noqa: BLE001  raised in the caller
                     finish, value = done.set_exception, error  # type: ignore[assignment]
+                finally:
+                    identity = None
                 loop.call_soon_threadsafe(lambda: done.cancelled() or finish(value))
 
-            thread = threading.Thread(target=work, daemon=True)
-            thread.start()
+            # `Thread.start` would wait until the system runs the thread.
+            start_new_thread(work, ())
             try:
                 return await done
             finally:
-                while done.cancelled() and thread.is_alive():
-                    identity, ending = ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SystemExit)
-                    ctypes.pythonapi.PyThreadState_SetAsyncExc(identity, ending)
+                while done.cancelled() and identity is not None:
+                    pythonapi.PyThreadState_SetAsyncExc(c_ulong(identity), py_object(SystemExit))
                     await asyncio.sleep(_RETRY_SECONDS)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import _thread
 import asyncio
 import threading
 import time
@@ -64,3 +65,23 @@ async def test_a_caller_waits_for_no_second_function_of_another() -> None:
     assert done == ["long", "short", "longer"]  # the first began before the others came
     last.set()
     await asyncio.gather(*tasks)
+
+
+async def test_a_function_whose_caller_goes_before_it_begins_does_not_run_on() -> None:
+    work, before = WorkThreads(), _thread._count()
+
+    def endless() -> None:
+        while True:
+            time.sleep(0)
+
+    for pause in (0.0, 0.0001, 0.001) * 30:
+        task = asyncio.create_task(work.run("a", 1, endless))
+        await asyncio.sleep(0)
+        await asyncio.sleep(pause)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    async with asyncio.timeout(60):
+        while _thread._count() > before:  # noqa: ASYNC110  threads have no event
+            await asyncio.sleep(0.01)
+    assert await work.run("a", 1, len, "abc") == 3
