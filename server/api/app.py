@@ -73,8 +73,8 @@ def create_app(settings: Settings, services: Services | None = None) -> FastAPI:
     for kind in (AttentiveError, TimeoutError, HTTPException, RequestValidationError):
         app.add_exception_handler(kind, handle)
     # From the innermost to the outermost.
-    route = next(route for route in translate.router.routes if getattr(route, "name", "") == "translate")
-    app.add_middleware(RequestBody, limit=settings.body_bytes, check=EarlyRefusal(services, route))
+    translating = [*translate.router.routes, *deepl.router.routes, *google.router.routes]
+    app.add_middleware(RequestBody, limit=settings.body_bytes, check=EarlyRefusal(services, translating))
     app.add_middleware(
         CORSMiddleware,
         allow_origins=comma_separated(settings.cors_origins),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from starlette.routing import BaseRoute
+from collections.abc import Sequence
+
+from starlette.routing import BaseRoute, Route
 from starlette.types import Scope
 
 from server.access.authentication import network
@@ -17,16 +19,17 @@ ENVELOPE = 40
 
 
 class EarlyRefusal:
-    """Raises Overloaded for a request of `route` that would find no room. It passes requests that may be answered from the
-    result cache, and large ones, which have a room of their own."""
+    """Raises Overloaded for a translation by one of `routes` that would find no room. It passes requests that may be answered
+    from the result cache, and large ones, which have a room of their own."""
 
-    def __init__(self, services: Services, route: BaseRoute) -> None:
-        self._services, self._route = services, route
-        self._path: str = getattr(route, "path", "")
+    def __init__(self, services: Services, routes: Sequence[BaseRoute]) -> None:
+        self._services = services
+        self._routes = {route.path: route for route in routes if isinstance(route, Route) and route.name == "translate"}
 
     def __call__(self, scope: Scope, body: bytes) -> None:
         size = len(body) + len(scope["query_string"])
-        if scope["path"] != self._path or scope["method"] != "POST" or size > DOCUMENT_CHARACTERS:
+        route = self._routes.get(scope["path"])
+        if route is None or scope["method"] != "POST" or size > DOCUMENT_CHARACTERS:
             return
         services = self._services
         client = scope.get("client")
@@ -39,6 +42,6 @@ class EarlyRefusal:
         try:
             services.translator.admission.refuse_early(max(1, size - ENVELOPE) // BYTES_PER_TOKEN, caller, key)
         except Overloaded as error:
-            scope["route"] = self._route  # for log and metrics
+            scope["route"] = route  # for log and metrics
             services.metrics.rejected.labels(error.reason).inc()
             raise

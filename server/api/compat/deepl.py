@@ -22,6 +22,7 @@ from server.api.dependencies import (
     services_of,
     translation_request,
 )
+from server.api.early_refusal import REPEATED
 from server.api.parameters import ParameterRoute
 from server.api.routes.translate import chosen_rows
 from server.api.schemas.deepl import DeeplParameters
@@ -80,6 +81,7 @@ async def translate(request: Request, parameters: DeeplParameters) -> Response:
             glossary=glossary,
             formality=FORMALITY.get(parameters.formality),
             formality_required=parameters.strict or parameters.formality in ("more", "less"),
+            key=request.scope.get(REPEATED),
         )
     )
     results = [translation.text for translation in translations]

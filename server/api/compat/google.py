@@ -18,6 +18,7 @@ from server.api.dependencies import (
     services_of,
     translation_request,
 )
+from server.api.early_refusal import REPEATED
 from server.api.errors import GOOGLE
 from server.api.parameters import ParameterRoute
 from server.api.schemas.base import Code, OptionalCode, OptionalText, Parameters, list_of_one, none_if_blank
@@ -71,6 +72,7 @@ async def translate(request: Request, parameters: GoogleParameters) -> Response:
         target=parameters.target,
         format=parameters.format,
         accepted=reader_languages(request),
+        key=request.scope.get(REPEATED),
     )
     answers = []
     for translation in await services.translator.translate(work):

@@ -28,6 +28,22 @@ def test_a_short_request_is_rejected_whatever_its_body_is(full, content):
     assert 'attentive_requests_rejected_total{reason="queue"} 1.0' in after
 
 
+@pytest.mark.parametrize(
+    ("path", "asked"),
+    [
+        ("/v2/translate", {"text": ["Hello"], "source_lang": "EN", "target_lang": "DE"}),
+        ("/language/translate/v2", {"q": "Hello", "source": "en", "target": "de"}),
+    ],
+)
+def test_the_routes_that_follow_others_reject_and_answer_from_the_cache(serve, path, asked):
+    client = serve(queue_tokens=100)
+    assert client.post(path, json=asked).status_code == 200
+    with client.app.state.services.translator.admission.admit(10_000):
+        assert client.post(path, json=asked).status_code == 200
+        answer = client.post(path, content=b"{", headers={"Content-Type": "application/json"})
+        assert answer.status_code == 429 and int(answer.headers["Retry-After"]) >= 1
+
+
 def test_what_the_cache_may_answer_and_other_routes_are_not_rejected(full):
     assert full.post("/translate", json=ASK).status_code == 200
     assert full.post("/detect", json={"q": "Hello"}).status_code == 200
