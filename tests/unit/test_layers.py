@@ -27,8 +27,8 @@ def test_only_settings_read_the_environment() -> None:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Attribute) and node.attr in {"environ", "getenv"} and isinstance(node.ctx, ast.Load)
     ]
-    # server.process reads no setting: it sets the number of threads of NumPy's library, which has no other interface.
-    assert set(readers) <= {"server/config.py", "server/process.py"}
+    # server/__init__.py reads no setting: it sets the number of threads of NumPy's library, which has no other interface.
+    assert set(readers) <= {"server/config.py", "server/__init__.py"}
 
 
 def test_the_api_process_imports_neither_torch_nor_the_libraries_that_read_documents() -> None:
