@@ -35,13 +35,15 @@ class BeamSearch(Search):
     stops when none is live (Marian's rule).
 
     If the model states a `beam_threshold`, live rows are pruned whose log-probability is more than that below the best
-    live row (relative threshold pruning, Freitag and Al-Onaizan 2017).
+    live row (relative threshold pruning, Freitag and Al-Onaizan 2017), but for an n-best list that is not reranked.
     """
 
     def _begin(self) -> None:
         super()._begin()
         threshold = math.inf if self._beam_threshold is None else self._beam_threshold
-        self._threshold = max(threshold, RERANK_THRESHOLD) if self._options.rerank else threshold
+        if self._options.rerank:
+            threshold = max(threshold, RERANK_THRESHOLD)
+        self._threshold = threshold if self._options.hypotheses == 1 or self._options.rerank else math.inf
         self._live = [_Beam((), (), 0.0)]
         self._finished: list[Hypothesis] = []
 

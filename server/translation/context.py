@@ -123,7 +123,13 @@ class SentenceContext:
             hypotheses = self.request.options.hypotheses if target is None else 1
             given = replace(self.request.options, prefix=prefix, target=target, hypotheses=hypotheses)
             options = self.leg.decoding_options(given)
-        answer = await self.answer(self.leg, segment.ids, options, on_progress)
+        best = options if options.rerank else replace(options, hypotheses=1)
+        answer = await self.answer(self.leg, segment.ids, best, on_progress)
+        if best.hypotheses < options.hypotheses:  # a list is searched further, and may have another best translation
+            wider = await self.answer(self.leg, segment.ids, options, None)
+            first, tokens = answer.hypotheses[0], [each.tokens for each in wider.hypotheses]
+            place = tokens.index(first.tokens) if first.tokens in tokens else len(tokens) - 1
+            answer = replace(answer, hypotheses=(first, *wider.hypotheses[:place], *wider.hypotheses[place + 1 :]))
         return Draft(segment, answer, self.leg.model.tokenizer.decode(answer.hypotheses[0].tokens))
 
     async def answer(

@@ -11,7 +11,7 @@ import pytest
 
 from model.model_folder import Generation
 from model.search.driver import RunningSearch, SearchDriver, search_kind
-from model.search.options import RERANK_THRESHOLD, DecodingOptions
+from model.search.options import RERANK_THRESHOLD, DecodingOptions, Hypothesis
 from model.search.search import normalize
 from tests.support.models.table_search import END, START, Table, complete, search
 
@@ -106,31 +106,33 @@ def test_a_beam_threshold_prunes_improbable_rows(threshold: float) -> None:
     assert steps["pruned"] < steps["whole"]
 
 
-def test_a_beam_threshold_leaves_the_beam_its_n_best_list() -> None:
+def test_an_n_best_list_is_not_pruned() -> None:
     for seed in range(20):
-        several, [one] = [
+        pruned, whole = [
             search(
                 Table(size=6, seed=seed),
                 beam_size=4,
-                hypotheses=n,
+                hypotheses=4,
                 max_length=9,
-                generation=Generation(beam_threshold=0.1),
+                generation=Generation(beam_threshold=threshold),
             )
-            for n in (4, 1)
+            for threshold in (0.1, None)
         ]
-        assert len({complete(hypothesis) for hypothesis in several}) == 4
-        assert several[0] == one
+        assert len({complete(hypothesis) for hypothesis in pruned}) == 4
+        assert pruned == whole
 
 
 def test_a_list_for_reranking_is_pruned_less() -> None:
-    beam = {"beam_size": 4, "hypotheses": 4, "max_length": 9}
+    def found(seed: int, n: int, threshold: float | None, *, rerank: bool) -> tuple[Hypothesis, ...]:
+        generation = Generation(beam_threshold=threshold)
+        table = Table(size=6, seed=seed)
+        return search(table, beam_size=4, hypotheses=n, max_length=9, rerank=rerank, generation=generation)
+
     for seed in range(20):
         for stated, counted in ((0.1, RERANK_THRESHOLD), (3.0, 3.0), (None, None)):
-            found, expected = [
-                search(Table(size=6, seed=seed), **beam, rerank=rerank, generation=Generation(beam_threshold=threshold))
-                for rerank, threshold in ((True, stated), (False, counted))
-            ]
-            assert found == expected
+            ranked = found(seed, 4, stated, rerank=True)
+            assert ranked == found(seed, 4, counted, rerank=True)
+            assert ranked[:1] == found(seed, 1, counted, rerank=False)
 
 
 @pytest.mark.parametrize("beam", [1, 4])
