@@ -16,9 +16,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, NamedTuple
 
+from server.errors import PayloadTooLarge
 from server.text.protection.inflection import dictionary_forms
 from server.text.segmentation import BREAKS, Span
 
+STEPS, LEAST_STEPS = 10, 100_000
+"""Most comparisons of a search for each unit of the text, and those that are always done."""
 Case = Literal["written", "initial", "upper"]
 """How a text writes a term: as the glossary does, with capital letters at the beginning of words, or in capitals."""
 
@@ -94,11 +97,12 @@ class TermIndex:
     ) -> list[TermMatch]:
         """Returns the terms of a text in order, the longest at each place. They do not overlap. A term may contain an
         `excluded` span, and does not overlap one in another way. With `lines` no term contains a line end. Entries that are
-        not exact are found in every inflection of their words in `language`, too."""
+        not exact are found in every inflection of their words in `language`, too. Raises PayloadTooLarge for terms of which so
+        many begin alike that the search would not take linear time."""
         units = _units(text) if self._root.children else []
         lows, highs = [low for low, _ in excluded], [high for _, high in excluded]
         matches: list[TermMatch] = []
-        first = 0
+        first = steps = 0
         while first < len(units):
             start, after, best = units[first][0], first + 1, None
             states: list[_State] = [(self._root, False)]
@@ -114,6 +118,9 @@ class TermIndex:
                 found = [match for state in states if (match := self._match(text, start, end, state))]
                 if found:
                     best, after = found[0], number + 1
+            steps += number - first
+            if steps > LEAST_STEPS + STEPS * len(units):
+                raise PayloadTooLarge("The terms of the glossary overlap too much in this text; send less text.")
             first = after
             matches += [best] if best else []
         return matches

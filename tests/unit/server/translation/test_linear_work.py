@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from server.errors import PayloadTooLarge
 from server.text import segmentation
 from server.text.language_id import LanguageDetector
 from server.text.protection.find import kept_pattern
@@ -99,3 +100,11 @@ def test_a_long_line_has_the_sentences_of_a_short_one() -> None:
 )
 def test_kept_words_are_whole_and_the_longest(kept: tuple[str, ...], text: str, found: list[str]) -> None:
     assert kept_pattern(kept).findall(text) == found
+
+
+def test_terms_that_overlap_too_much_are_refused_in_a_long_text_only() -> None:
+    terms = TermIndex([Entry("a " * 149 + "b", "B"), Entry("a c", "C")])
+    with pytest.raises(PayloadTooLarge, match="overlap"):
+        terms.find("a " * 20_000)
+    assert [match.entry.target for match in terms.find("a " * 500 + "b a c")] == ["B", "C"]
+    assert terms.find("the cat is a cat " * 5_000) == []
