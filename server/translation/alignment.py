@@ -24,8 +24,6 @@ from server.translation.types import Sentence
 
 log = logging.getLogger(__name__)
 WORD = re.compile(r"\w+")
-LOOP_WEIGHTS = 5_000
-"""Longer sentences than those of so much attention, target times source tokens, are linked beside the event loop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +115,7 @@ async def sentence_links(
         if pair is not None and evidence is not None:
             sources = words(read, encoding.pieces, encoding.offsets)
             targets = words(decoding.text, decoding.pieces, decoding.offsets)
-            if soft.size > LOOP_WEIGHTS:
-                linked = sorted(await asyncio.to_thread(pair.links, evidence, soft, sources, targets))
-            else:
-                linked = sorted(pair.links(evidence, soft, sources, targets))
+            linked = sorted(await asyncio.to_thread(pair.links, evidence, soft, sources, targets))
         linked = linked or _links_by_attention(soft, encoding.offsets, decoding.offsets)
     return linked or links_by_position(read, decoding.text)
 
