@@ -123,7 +123,7 @@ class SentenceContext:
             hypotheses = self.request.options.hypotheses if target is None else 1
             given = replace(self.request.options, prefix=prefix, target=target, hypotheses=hypotheses)
             options = self.leg.decoding_options(given)
-        best = options if options.rerank else replace(options, hypotheses=1)
+        best = options if options.rerank or options.hypotheses == 1 else replace(options, hypotheses=1)
         answer = await self.answer(self.leg, segment.ids, best, on_progress)
         if best.hypotheses < options.hypotheses:  # a list is searched further, and may have another best translation
             wider = await self.answer(self.leg, segment.ids, options, None)
