@@ -8,7 +8,6 @@ import socket
 import struct
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
 
 import pytest
 
@@ -72,25 +71,10 @@ def requests_in(server: Server) -> int:
     return services.translator.admission.requests + services.documents._admission.requests
 
 
-SHAPES = (
-    ("/translate", False, b"", b""),
-    ("/translate", True, HEALTH, b""),
-    ("/translate", False, HEALTH, 3 * HEALTH),
-    ("/translate", False, b"", 40 * HEALTH + request("/translate", 200_000, False)[0] + b"{"),
-    ("/translate_file", False, HEALTH, HEALTH),
-)
-"""Path, whether the body is chunked, what the connection has sent before the request, and what it sends after it."""
-
-
-def send(connection: socket.socket, shape: tuple[str, bool, bytes, bytes], size: int, how: str) -> None:
-    path, chunked, before, _ = shape
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    if before:  # kept alive
-        connection.sendall(before)
-        assert connection.recv(65_536).startswith(b"HTTP/1.1 200")
-    for piece in split(*request(path, size, chunked), how):
-        connection.sendall(piece)
-        time.sleep(0.005)
+def leave(connection: socket.socket, reset: bool) -> None:
+    if reset:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.close()
 
 
 @pytest.mark.parametrize("reset", [False, True], ids=["closed", "reset"])
@@ -99,15 +83,24 @@ def send(connection: socket.socket, shape: tuple[str, bool, bytes, bytes], size:
 def test_a_gone_client_frees_its_place(server, size, how, reset):
     url, running_server = server
     host, port = url.removeprefix("http://").split(":")
-    with ExitStack() as stack:
-        connections = [stack.enter_context(socket.create_connection((host, int(port)))) for _ in SHAPES]
-        for connection, shape in zip(connections, SHAPES, strict=True):
-            send(connection, shape, size, how)
-        wait_for(lambda: requests_in(running_server) == len(SHAPES), 20)
-        for connection, (_, _, _, after) in zip(connections, SHAPES, strict=True):
-            connection.sendall(after)
-        time.sleep(0.02)
-        if reset:
-            for connection in connections:
-                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    wait_for(lambda: not requests_in(running_server), SECONDS)
+    for path, chunked, before, after in (
+        ("/translate", False, b"", b""),
+        ("/translate", True, HEALTH, b""),
+        ("/translate", False, HEALTH, 3 * HEALTH),
+        ("/translate", False, b"", 40 * HEALTH + request("/translate", 200_000, False)[0] + b"{"),
+        ("/translate_file", False, HEALTH, HEALTH),
+    ):
+        with socket.create_connection((host, int(port))) as connection:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if before:  # kept alive
+                connection.sendall(before)
+                assert connection.recv(65_536).startswith(b"HTTP/1.1 200")
+            for piece in split(*request(path, size, chunked), how):
+                connection.sendall(piece)
+                time.sleep(0.005)
+            wait_for(lambda: requests_in(running_server), 20)
+            if after:
+                connection.sendall(after)
+                time.sleep(0.02)
+            leave(connection, reset)
+        wait_for(lambda: not requests_in(running_server), SECONDS)
