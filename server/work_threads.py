@@ -1,17 +1,15 @@
-"""Runs Python functions that take long beside the event loop, few at a time, and ends them when nobody waits any more."""
+"""Runs Python functions that take up to a second in threads beside the event loop, few at a time."""
 
 from __future__ import annotations
 
 import asyncio
-from _thread import get_ident, start_new_thread
 from collections.abc import Callable
-from ctypes import c_ulong, py_object, pythonapi
+from contextlib import AsyncExitStack
 from typing import TypeVar
 
 from server.fair_slots import FairSlots
 
 Result = TypeVar("Result")
-_RETRY_SECONDS = 0.02
 THREADS = 2
 """Functions that run at the same time, of two callers."""
 
@@ -25,31 +23,12 @@ class WorkThreads:
 
     async def run(self, caller: str, size: int, function: Callable[..., Result], *arguments: object) -> Result:
         """Returns the result of the function or raises its exception. That with the least `size` of a caller is first. If
-        the awaiting task is cancelled, the function ends at its next step with SystemExit: it must not log or take other
-        locks of Python code, which it could leave locked."""
-        async with self._slots.hold(caller, size):
+        the awaiting task is cancelled, a function that has begun runs to its end and keeps its slot until then: no
+        thread can be ended safely, so a function's time must be bounded."""
+        async with AsyncExitStack() as slot:
+            await slot.enter_async_context(self._slots.hold(caller, size))
             loop = asyncio.get_running_loop()
-            done: asyncio.Future[Result] = loop.create_future()
-            identity: int | None = None  # of the thread, while it catches the exception
-
-            def work() -> None:
-                nonlocal identity
-                try:
-                    identity = get_ident()
-                    if done.cancelled():
-                        return
-                    finish, value = done.set_result, function(*arguments)
-                except BaseException as error:  # noqa: BLE001  raised in the caller
-                    finish, value = done.set_exception, error  # type: ignore[assignment]
-                finally:
-                    identity = None
-                loop.call_soon_threadsafe(lambda: done.cancelled() or finish(value))
-
-            # `Thread.start` would wait until the system runs the thread.
-            start_new_thread(work, ())
-            try:
-                return await done
-            finally:
-                while done.cancelled() and identity is not None:
-                    pythonapi.PyThreadState_SetAsyncExc(c_ulong(identity), py_object(SystemExit))
-                    await asyncio.sleep(_RETRY_SECONDS)
+            running = loop.run_in_executor(None, function, *arguments)
+            held = slot.pop_all()
+            running.add_done_callback(lambda _: loop.create_task(held.aclose()))
+            return await asyncio.shield(running)

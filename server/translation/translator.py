@@ -160,7 +160,7 @@ class Translator:
 
     async def work(self, caller: str, characters: int, function: Callable[..., Result], *arguments: object) -> Result:
         """Returns the result of a function that works on so many characters for a caller. Long work is done beside the event
-        loop, and ends if the awaiting task is cancelled."""
+        loop."""
         if characters <= THREAD_CHARACTERS:
             return function(*arguments)
         return await self._threads.run(caller, characters, function, *arguments)

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-import _thread
 import asyncio
 import threading
 import time
 from collections import Counter
+from contextlib import suppress
 
 import pytest
 
@@ -18,26 +18,26 @@ async def test_it_returns_results_and_raises_exceptions() -> None:
         await work.run("a", 1, divmod, 7, 0)
 
 
-async def test_a_function_ends_when_its_caller_is_cancelled() -> None:
-    work, started, ended = WorkThreads(), threading.Event(), threading.Event()
+async def test_a_function_keeps_its_slot_to_its_end_when_its_caller_is_cancelled() -> None:
+    work, started, may_end, order = WorkThreads(), threading.Event(), threading.Event(), list[str]()
 
-    def endless() -> None:
+    def long() -> None:
         started.set()
-        try:
-            while True:
-                time.sleep(0)
-        finally:
-            ended.set()
+        may_end.wait(60)
+        order.append("first")
 
-    first = asyncio.create_task(work.run("a", 1, endless))
-    waiting = [asyncio.create_task(work.run("a", 1, threading.get_ident)) for _ in range(2)]
+    first = asyncio.create_task(work.run("a", 1, long))
+    waiting = [asyncio.create_task(work.run("a", 1, order.append, name)) for name in ("second", "third")]
     await asyncio.to_thread(started.wait, 60)
-    waiting[0].cancel()  # while it waits
+    waiting[0].cancel()  # before it begins
     first.cancel()
     with pytest.raises(asyncio.CancelledError):
         await first
-    assert ended.is_set()
-    assert await waiting[1] != threading.get_ident()
+    await asyncio.sleep(0.01)
+    assert not waiting[1].done() and not order
+    may_end.set()
+    await waiting[1]
+    assert order == ["first", "third"]
 
 
 async def test_a_caller_has_one_thread_and_all_callers_have_two() -> None:
@@ -67,21 +67,13 @@ async def test_a_caller_waits_for_no_second_function_of_another() -> None:
     await asyncio.gather(*tasks)
 
 
-async def test_a_function_whose_caller_goes_before_it_begins_does_not_run_on() -> None:
-    work, before = WorkThreads(), _thread._count()
-
-    def endless() -> None:
-        while True:
-            time.sleep(0)
-
+async def test_callers_that_go_at_any_moment_leave_no_slot_taken() -> None:
+    work = WorkThreads()
     for pause in (0.0, 0.0001, 0.001) * 30:
-        task = asyncio.create_task(work.run("a", 1, endless))
+        task = asyncio.create_task(work.run("a", 1, time.sleep, 0.0005))
         await asyncio.sleep(0)
         await asyncio.sleep(pause)
         task.cancel()
-        with pytest.raises(asyncio.CancelledError):
+        with suppress(asyncio.CancelledError):
             await task
-    async with asyncio.timeout(60):
-        while _thread._count() > before:  # noqa: ASYNC110  threads have no event
-            await asyncio.sleep(0.01)
     assert await work.run("a", 1, len, "abc") == 3
