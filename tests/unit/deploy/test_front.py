@@ -168,6 +168,7 @@ def test_a_translation_that_a_frozen_server_has_is_repeated(front_variables: dic
             assert client.getresponse().status == 200
 
 
+@pytest.mark.slow  # starts HAProxy
 def test_a_server_that_is_not_ready_gets_no_requests_and_answers_those_it_has(front_variables: dict[str, str]) -> None:
     ready = [200]
     with front_of_a_server(front_variables, ready) as (port, posts), closing(connection_to(port)) as client:

@@ -65,6 +65,7 @@ def is_linear(fragments: Sequence[str], **fields: Any) -> None:
     assert more <= GROWTH * once + 20_000, (fragment, once, more)
 
 
+@pytest.mark.slow
 @settings(max_examples=15, derandomize=True)
 @given(
     st.lists(st.sampled_from(FRAGMENTS), min_size=1, max_size=4),

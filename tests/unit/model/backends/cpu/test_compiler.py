@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.models.cpu_models import needs_cpu_backend
 
-pytestmark = needs_cpu_backend
+pytestmark = [needs_cpu_backend, pytest.mark.slow]  # starts processes
 COMPILER = """#!/bin/sh
 exec 9> "$HOME/compilers"
 echo started >&9
