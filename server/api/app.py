@@ -14,7 +14,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 
-from server.api.compat import deepl, deepl_documents, deepl_glossaries, deepl_languages, google
+from server.api.compat import deepl, deepl_documents, deepl_glossaries, deepl_languages, extensions, google
 from server.api.early_refusal import EarlyRefusal
 from server.api.errors import error_response
 from server.api.middleware.body import RequestBody
@@ -40,6 +40,7 @@ ROUTERS = (
     deepl_glossaries.router,
     deepl_languages.router,
     google.router,
+    extensions.router,
 )
 DESCRIPTION = (
     "Self-hosted translation with a view of the model's attention. The interface is LibreTranslate's with further "
@@ -73,7 +74,7 @@ def create_app(settings: Settings, services: Services | None = None) -> FastAPI:
     for kind in (AttentiveError, TimeoutError, HTTPException, RequestValidationError):
         app.add_exception_handler(kind, handle)
     # From the innermost to the outermost.
-    translating = [*translate.router.routes, *deepl.router.routes, *google.router.routes]
+    translating = [route for module in (translate, deepl, google, extensions) for route in module.router.routes]
     app.add_middleware(RequestBody, limit=settings.body_bytes, check=EarlyRefusal(services, translating))
     app.add_middleware(
         CORSMiddleware,

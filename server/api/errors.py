@@ -44,6 +44,8 @@ GOOGLE_STATUS = {
 ROUTING = {404: "There is nothing at this address.", 405: "This address does not take this method."}
 DEEPL = ("/v2/", "/v3/")
 """Prefixes of the paths of DeepL's interface."""
+DEEPLX = "/deeplx"
+"""Prefix of the paths of DeepLX's interface."""
 NOT_OFFERED = "This server does not have this function of DeepL's interface, or the address is wrong."
 
 MESSAGE_START = re.compile("^((Input|String|List) should|Value error, must)")
@@ -54,6 +56,8 @@ def body_of(path: str, status: int, message: str) -> dict[str, object]:
     """Returns the body of an error: LibreTranslate's, or that of the interface below whose prefix the path is."""
     if path.startswith(DEEPL):
         return {"message": message}
+    if path.startswith(DEEPLX):
+        return {"code": status, "message": message}
     if path.startswith(GOOGLE):
         reason = "backendError" if status >= 500 else "invalid"
         details = [{"message": message, "domain": "global", "reason": reason}]

@@ -26,6 +26,8 @@ ERRORS = {
 WORK = (400, 403, 413, 415, 429, 503, 504)
 """Errors of the routes that use a worker."""
 ANYWHERE = "Parameters may be sent as JSON, as a form or in the query string; the body takes precedence."
+FOREIGN = frozenset({"DeepL", "Google v2", "Extensions"})
+"""Tags of interfaces whose authors describe the answers."""
 SECURITY = {"type": "http", "scheme": "bearer", "description": "API key, or the admin key for `/admin/reload`."}
 Json = dict[str, Any]
 Responses = dict[int | str, Json]
@@ -54,7 +56,7 @@ def document(app: FastAPI) -> Json:
     document["security"] = [{}, {"key": []}]
     for operation in (operation for methods in document["paths"].values() for operation in methods.values()):
         operation["responses"].pop("422", None)  # FastAPI's status of validation errors, which are 400 here
-        if {"DeepL", "Google v2"}.intersection(operation["tags"]):
+        if FOREIGN.intersection(operation["tags"]):
             operation["responses"]["default"] = {"description": "An error, as the followed interface describes it."}
         bodies = operation.get("requestBody", {}).get("content", {})
         if body := bodies.get("application/json"):

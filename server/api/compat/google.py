@@ -10,23 +10,14 @@ from pydantic import BeforeValidator, Field, StrictStr
 from starlette.requests import Request
 from starlette.responses import Response
 
-from server.api.dependencies import (
-    check_texts,
-    enter,
-    json_response,
-    reader_languages,
-    services_of,
-    translation_request,
-)
-from server.api.early_refusal import REPEATED
+from server.api.compat.plain import admit, translated
+from server.api.dependencies import enter, json_response, reader_languages, services_of
 from server.api.errors import GOOGLE
 from server.api.parameters import ParameterRoute
-from server.api.schemas.base import Code, OptionalCode, OptionalText, Parameters, list_of_one, none_if_blank
+from server.api.schemas.base import Code, OptionalCode, OptionalText, Parameters, Texts, none_if_blank
 from server.text.languages import language_name
-from server.translation.catalog import AUTO
 
 router = APIRouter(prefix=GOOGLE, tags=["Google v2"], route_class=ParameterRoute)
-Texts = Annotated[list[StrictStr], BeforeValidator(list_of_one)]
 Model = Annotated[
     Literal["nmt", "base"] | None,
     BeforeValidator(none_if_blank),
@@ -61,21 +52,11 @@ class GoogleLanguagesParameters(Parameters):
 @router.get("", include_in_schema=False)
 @router.post("", summary="Translate texts")
 async def translate(request: Request, parameters: GoogleParameters) -> Response:
-    services = services_of(request)
-    check_texts(tuple(parameters.q), services.settings)
-    caller = await enter(request, sum(map(len, parameters.q)), parameters.key)
-    work = translation_request(
-        request,
-        caller,
-        texts=tuple(parameters.q),
-        source=parameters.source or AUTO,
-        target=parameters.target,
-        format=parameters.format,
-        accepted=reader_languages(request),
-        key=request.scope.get(REPEATED),
-    )
+    caller = await admit(request, parameters.q, parameters.key, "q")
     answers = []
-    for translation in await services.translator.translate(work):
+    for translation in await translated(
+        request, caller, parameters.q, parameters.source, parameters.target, parameters.format
+    ):
         detected = {"detectedSourceLanguage": translation.detected.language} if translation.detected else {}
         answers.append({"translatedText": translation.text} | detected)
     return json_response({"data": {"translations": answers}})
@@ -84,9 +65,8 @@ async def translate(request: Request, parameters: GoogleParameters) -> Response:
 @router.get("/detect", include_in_schema=False)
 @router.post("/detect", summary="Detect languages")
 async def detect(request: Request, parameters: GoogleDetectParameters) -> Response:
+    await admit(request, parameters.q, parameters.key, "q")
     services = services_of(request)
-    check_texts(tuple(parameters.q), services.settings)
-    await enter(request, sum(map(len, parameters.q)), parameters.key)
     candidates = [
         await asyncio.to_thread(services.translator.detector.detect, text, "", reader_languages(request))
         for text in parameters.q

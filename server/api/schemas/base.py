@@ -76,6 +76,7 @@ Key = Annotated[
 ]
 OptionalCode = Annotated[Code | None, BeforeValidator(none_if_blank)]
 OptionalText = Annotated[StrictStr | None, BeforeValidator(none_if_blank)]
+Texts = Annotated[list[StrictStr], BeforeValidator(list_of_one)]
 OptionalInt = Annotated[int | None, BeforeValidator(none_if_blank)]
 OptionalBool = Annotated[bool | None, BeforeValidator(none_if_blank)]
 OptionalFloat = Annotated[Annotated[float, Field(allow_inf_nan=False)] | None, BeforeValidator(none_if_blank)]

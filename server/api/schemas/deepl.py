@@ -11,8 +11,8 @@ from server.api.schemas.base import (
     OptionalBool,
     OptionalCode,
     OptionalText,
+    Texts,
     UploadParameters,
-    list_of_one,
 )
 from server.api.schemas.glossaries import DeeplCredentials
 from server.config import comma_separated
@@ -80,9 +80,7 @@ class TranslationParameters(DeeplCredentials):
 
 
 class DeeplParameters(TranslationParameters):
-    text: Annotated[list[StrictStr], BeforeValidator(list_of_one)] = Field(
-        description="Texts to translate.", examples=[["Hello, world!"]]
-    )
+    text: Texts = Field(description="Texts to translate.", examples=[["Hello, world!"]])
     split_sentences: Annotated[Literal["0", "1", "nonewlines"] | None, BeforeValidator(_text_of)] = Field(
         default=None, description="`0` takes each text as one sentence; `nonewlines` does not split at line ends."
     )
