@@ -1,1 +1,1 @@
-"""Interfaces of other translation services: DeepL and Google."""
+"""Interfaces of other translation services, DeepL and Google, and of browser extensions."""
