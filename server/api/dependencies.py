@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from server.access.authentication import Caller
+from server.api.early_refusal import REPEATED
 from server.api.schemas.glossaries import GlossaryPair
 from server.config import Settings
 from server.errors import InvalidRequest, PayloadTooLarge, TextTooLong
@@ -72,14 +73,21 @@ def storage_of(request: Request, caller: Caller) -> Storage:
 
 
 def translation_request(request: Request, caller: Caller, **fields: Any) -> TranslationRequest:
-    """Returns a request of `caller` with these fields. Unless they say otherwise, it has the options and the time limit of
-    the settings."""
+    """Returns a request of `caller` with these fields, and what its headers say. Unless the fields say otherwise, it has the
+    options and the time limit of the settings."""
     settings = services_of(request).settings
     if "options" not in fields:
         fields["options"] = default_options(settings)
     if "deadline" not in fields:
         fields["deadline"] = deadline(request, settings.timeout_seconds)
-    return TranslationRequest(client=caller.name, weight=caller.weight, storage=storage_of(request, caller), **fields)
+    return TranslationRequest(
+        client=caller.name,
+        weight=caller.weight,
+        storage=storage_of(request, caller),
+        accepted=reader_languages(request),
+        key=request.scope.get(REPEATED),
+        **fields,
+    )
 
 
 def reader_languages(request: Request) -> tuple[str, ...]:

@@ -18,11 +18,9 @@ from server.api.dependencies import (
     enter,
     glossary_terms,
     json_response,
-    reader_languages,
     services_of,
     translation_request,
 )
-from server.api.early_refusal import REPEATED
 from server.api.parameters import ParameterRoute
 from server.api.routes.translate import chosen_rows
 from server.api.schemas.deepl import DeeplParameters
@@ -77,11 +75,9 @@ async def translate(request: Request, parameters: DeeplParameters) -> Response:
             format="html" if parameters.tag_handling else "text",
             split=SPLITS[parameters.split_sentences or ("nonewlines" if parameters.tag_handling else "1")],
             options=default_options(services.settings, rerank=rerank),
-            accepted=reader_languages(request),
             glossary=glossary,
             formality=FORMALITY.get(parameters.formality),
             formality_required=parameters.strict or parameters.formality in ("more", "less"),
-            key=request.scope.get(REPEATED),
         )
     )
     results = [translation.text for translation in translations]

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from starlette.requests import Request
 
 from server.access.authentication import Caller
-from server.api.dependencies import check_texts, enter, reader_languages, services_of, translation_request
-from server.api.early_refusal import REPEATED
+from server.api.dependencies import check_texts, enter, services_of, translation_request
 from server.translation.catalog import AUTO
 from server.translation.types import Format, Translation
 
@@ -30,7 +29,5 @@ async def translated(
         source=source or AUTO,
         target=target,
         format=format,
-        accepted=reader_languages(request),
-        key=request.scope.get(REPEATED),
     )
     return await services_of(request).translator.translate(work)

@@ -17,11 +17,9 @@ from server.api.dependencies import (
     enter,
     inline_or_stored,
     json_response,
-    reader_languages,
     services_of,
     translation_request,
 )
-from server.api.early_refusal import REPEATED
 from server.api.openapi import WORK, content, errors
 from server.api.parameters import ParameterRoute
 from server.api.schemas.translation import TranslateAnswer, TranslateParameters
@@ -74,13 +72,11 @@ async def translate(request: Request, parameters: TranslateParameters) -> Respon
         format=parameters.format,
         options=options,
         deadline=limit,
-        accepted=reader_languages(request),
         do_not_translate=tuple(parameters.do_not_translate),
         glossary=await inline_or_stored(request, caller, parameters.glossary, parameters.source, parameters.target),
         localize_numbers=parameters.localize_numbers,
         on_flag=parameters.on_flag,
         model=parameters.model,
-        key=request.scope.get(REPEATED),
         thorough=parameters.details or parameters.on_flag != "mark",
     )
     if parameters.stream or parameters.stream_tokens:
