@@ -12,6 +12,7 @@
     │   └── UnsupportedMediaType
     ├── RetryLater                the caller may retry after `retry_after` seconds
     │   ├── Overloaded
+    │   │   └── QuotaExceeded     the key has no characters left in this day or month
     │   └── Unavailable           no worker or model is ready
     │       └── StateUnreachable  the state that servers share cannot be reached
     └── TranslationFailed         the worker failed on a valid request
@@ -81,7 +82,7 @@ class UnsupportedMediaType(ClientError):
 
 
 class RetryLater(AttentiveError):
-    """A temporary condition. `retry_after` is in whole seconds, between 1 and LONGEST_RETRY_AFTER."""
+    """A temporary condition. `retry_after` is in whole seconds, between 1 and LONGEST_RETRY_AFTER, except for QuotaExceeded."""
 
     def __init__(self, message: str, retry_after: int = 1) -> None:
         super().__init__(message)
@@ -94,6 +95,14 @@ class Overloaded(RetryLater):
     def __init__(self, message: str, retry_after: int = 1, reason: str = "queue") -> None:
         super().__init__(message, retry_after)
         self.reason = reason
+
+
+class QuotaExceeded(Overloaded):
+    """The key has used the characters of a period. `retry_after` is the time until its end, which may be a month."""
+
+    def __init__(self, message: str, retry_after: int) -> None:
+        super().__init__(message, reason="quota")
+        self.retry_after = retry_after
 
 
 class Unavailable(RetryLater):

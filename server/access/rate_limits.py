@@ -1,4 +1,4 @@
-"""Limits on requests and characters per minute, for each API key or network address."""
+"""Limits on requests and characters per minute for each API key or network address, and the quotas of keys."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class RateLimiter:
     async def count(self, caller: Caller, requests: int = 1, characters: int = 0) -> None:
         """Counts requests and characters of a caller. `requests` 0 adds characters to a request counted before.
 
-        Raises Overloaded where a limit is exceeded, and TextTooLong where `characters` alone exceed the limit.
+        Raises Overloaded where a limit or a quota is exceeded, and TextTooLong where `characters` alone exceed the limit.
         """
         requests_limit, characters_limit = self._limits(caller.key)
         if characters_limit and characters > characters_limit:
@@ -54,7 +54,10 @@ class RateLimiter:
         charges = [("requests", requests_limit, requests), ("characters", characters_limit, characters)]
         if limited := [charge for charge in charges if charge[1] and charge[2]]:
             await self._charge(caller.name, limited)
-        if characters:
+        key = caller.key
+        if characters and key is not None and (key.characters_per_day or key.characters_per_month):
+            await self.usage.spend(key, characters)
+        elif characters:
             self.usage.add(caller.owner, characters)
 
     def _limits(self, key: Key | None) -> tuple[int, int]:

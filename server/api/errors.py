@@ -27,6 +27,7 @@ STATUS: dict[type[errors.AttentiveError], int] = {
     errors.PayloadTooLarge: 413,
     errors.UnsupportedMediaType: 415,
     errors.Overloaded: 429,
+    errors.QuotaExceeded: 429,
     errors.TranslationFailed: 500,
     errors.Unavailable: 503,
     errors.StateUnreachable: 503,
@@ -46,6 +47,8 @@ DEEPL = ("/v2/", "/v3/")
 """Prefixes of the paths of DeepL's interface."""
 DEEPLX = "/deeplx"
 """Prefix of the paths of DeepLX's interface."""
+DEEPL_QUOTA = 456
+"""DeepL's status for a key without characters."""
 NOT_OFFERED = "This server does not have this function of DeepL's interface, or the address is wrong."
 
 MESSAGE_START = re.compile("^((Input|String|List) should|Value error, must)")
@@ -122,4 +125,6 @@ def error_response(path: str, error: Exception) -> Response:
     """Returns the response to a request for `path` that raised `error`."""
     status, message, headers = status_and_message(error)
     message = in_words_of(path, error, message)
+    if isinstance(error, errors.QuotaExceeded) and path.startswith(DEEPL):
+        status = DEEPL_QUOTA
     return Response(orjson.dumps(body_of(path, status, message)), status, headers, "application/json")

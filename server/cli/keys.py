@@ -1,4 +1,4 @@
-"""`attentive keys`: creates, lists and revokes API keys. A running server applies the change at once."""
+"""`attentive keys`: creates, lists, changes and revokes API keys. A running server applies the change at once."""
 
 from __future__ import annotations
 
@@ -7,16 +7,24 @@ import asyncio
 import dataclasses
 import sys
 import time
+from collections.abc import Sequence
+from typing import Any
 
 from server.cli.terminal import add_state_flags, print_json, print_table, state_settings, whole_number
 from server.config import Settings
 from server.errors import NotFound, SettingsError
 from server.store.keys import MAX_WEIGHT, MIN_WEIGHT, Key, Keys
 from server.store.open_store import state_kind, store_of_command
+from server.store.usage import NAME as USAGE
+from server.store.usage import Quota, quotas_of
 
 NAME = "keys"
-HELP = "Create, list and revoke API keys."
-HEADINGS = ("ID", "CREATED", "STATE", "REQUESTS/MIN", "CHARACTERS/MIN", "STORED", "WEIGHT", "NAME")
+HELP = "Create, list, change and revoke API keys."
+HEADINGS = ("ID", "CREATED", "STATE", "REQUESTS/MIN", "CHARACTERS/MIN", "TODAY", "MONTH", "STORED", "WEIGHT", "NAME")
+CHANGED = ("requests_per_minute", "characters_per_minute", "characters_per_day", "characters_per_month", "weight")
+"""Fields of a key that flags set."""
+Quotas = Sequence[tuple[Quota, int]]
+"""Quotas of a key with the characters that are used."""
 KEY_NOT_REQUIRED = (
     "Callers without a key are accepted too, unless the server has --key-required (ATTENTIVE_KEY_REQUIRED=true)."
 )
@@ -26,21 +34,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     create = actions.add_parser("create", help="Create a key and print its secret, which is shown only once.")
     create.add_argument("name", help="Name of the key, such as its owner.")
-    for unit in ("requests", "characters"):
-        create.add_argument(
-            f"--{unit}-per-minute",
-            type=whole_number(0),
-            metavar="N",
-            help=f"Maximum {unit} per minute. 0 is no limit. [default: the limit of the server]",
-        )
-    create.add_argument(
-        "--weight",
-        type=float,
-        default=1.0,
-        metavar="N",
-        help="Share of the server while callers wait for each other: a key of weight 2 gets twice that of a key of weight "
-        f"1. {MIN_WEIGHT:g} to {MAX_WEIGHT:g}. [default: 1]",
-    )
     create.add_argument(
         "--no-store",
         action="store_true",
@@ -49,10 +42,40 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     listing = actions.add_parser("list", help="List the keys without their secrets.")
     listing.add_argument("--json", action="store_true", help="Print JSON instead of a table.")
+    change = actions.add_parser("change", help="Change the limits of a key.")
+    change.add_argument("id", help="Id of the key in the output of `attentive keys list`.")
+    for parser_of_limits in (create, change):
+        add_limits(parser_of_limits)
     revoke = actions.add_parser("revoke", help="Revoke a key.")
     revoke.add_argument("id", help="Id of the key in the output of `attentive keys list`.")
     importing = actions.add_parser("import", help="Copy the keys of the data folder to the Redis of --state.")
-    add_state_flags(create, listing, revoke, importing)
+    add_state_flags(create, listing, change, revoke, importing)
+
+
+def add_limits(parser: argparse.ArgumentParser) -> None:
+    """Adds the flags of CHANGED."""
+    for unit in ("requests", "characters"):
+        parser.add_argument(
+            f"--{unit}-per-minute",
+            type=whole_number(0),
+            metavar="N",
+            help=f"Maximum {unit} per minute. 0 is no limit. [default: the limit of the server]",
+        )
+    for period in ("day", "month"):
+        parser.add_argument(
+            f"--per-{period}",
+            dest=f"characters_per_{period}",
+            type=whole_number(0),
+            metavar="N",
+            help=f"Maximum characters per {period}, which ends at midnight in UTC. 0 is no limit. [default: 0]",
+        )
+    parser.add_argument(
+        "--weight",
+        type=float,
+        metavar="N",
+        help="Share of the server while callers wait for each other: a key of weight 2 gets twice that of a key of weight "
+        f"1. {MIN_WEIGHT:g} to {MAX_WEIGHT:g}. [default: 1]",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -65,15 +88,23 @@ async def run_action(arguments: argparse.Namespace, settings: Settings) -> None:
     for an unknown id, or StateUnreachable without Redis."""
     async with store_of_command(settings, create=arguments.action == "create") as store:
         keys = Keys(store)
+        fields = {name: value for name in CHANGED if (value := getattr(arguments, name, None)) is not None}
         match arguments.action:
             case "create":
-                await create(keys, arguments, settings)
-            case "list" if arguments.json:
-                print_json([described(key) for key in await keys.all()])
+                await create(keys, arguments.name, fields | {"remembered": not arguments.no_store}, settings)
             case "list":
-                print_table(HEADINGS, *map(cells, await keys.all()))
-            case "revoke":
-                if await keys.revoke(arguments.id) is None:
+                used = await store.read_all(USAGE)
+                listed = [
+                    (key, [(quota, int(used.get(quota.record, 0))) for quota in quotas_of(key)])
+                    for key in await keys.all()
+                ]
+                if arguments.json:
+                    print_json([described(*entry) for entry in listed])
+                else:
+                    print_table(HEADINGS, *[cells(*entry) for entry in listed])
+            case "change" | "revoke" as action:
+                done = keys.revoke(arguments.id) if action == "revoke" else keys.change(arguments.id, **fields)
+                if await done is None:
                     raise NotFound(f"There is no valid key with the id {arguments.id}.")
             case _:
                 await import_keys(keys, settings)
@@ -91,32 +122,32 @@ async def import_keys(keys: Keys, settings: Settings) -> None:
     print(f"The {len(copied):,} keys of the data folder are in Redis.", file=sys.stderr)
 
 
-async def create(keys: Keys, arguments: argparse.Namespace, settings: Settings) -> None:
+async def create(keys: Keys, name: str, fields: dict[str, Any], settings: Settings) -> None:
     """Creates a key and prints its secret."""
-    secret, key = await keys.create(
-        arguments.name,
-        requests_per_minute=arguments.requests_per_minute,
-        characters_per_minute=arguments.characters_per_minute,
-        weight=arguments.weight,
-        remembered=not arguments.no_store,
-    )
+    secret, key = await keys.create(name, **fields)
     print(secret)
     print(f"Key {key.id} for {key.name}; the secret above is shown this once.", file=sys.stderr)
     if not settings.key_required:
         print(KEY_NOT_REQUIRED, file=sys.stderr)
 
 
-def described(key: Key) -> dict[str, object]:
-    """Returns the fields of a key without its digest."""
-    return {name: value for name, value in dataclasses.asdict(key).items() if name != "digest"}
+def described(key: Key, quotas: Quotas) -> dict[str, object]:
+    """Returns the fields of a key without its digest, and its quotas."""
+    fields = {name: value for name, value in dataclasses.asdict(key).items() if name != "digest"}
+    spent = [
+        {"period": quota.period, "used": used, "limit": quota.limit, "reset": quota.reset} for quota, used in quotas
+    ]
+    return fields | {"quotas": spent}
 
 
-def cells(key: Key) -> list[str]:
+def cells(key: Key, quotas: Quotas) -> list[str]:
     """Returns the cells of a key in the table."""
     limits = [
         "server's" if value is None else "unlimited" if value == 0 else f"{value:,}"
         for value in (key.requests_per_minute, key.characters_per_minute)
     ]
+    spent = {quota.period: f"{used:,}/{quota.limit:,}" for quota, used in quotas}
+    limits += [spent.get(period, "unlimited") for period in ("day", "month")]
     created = time.strftime("%Y-%m-%d %H:%M", time.localtime(key.created))
     state, stored = "good" if key.revoked is None else "revoked", "yes" if key.remembered else "no"
     name = "".join(character for character in key.name if character.isprintable())

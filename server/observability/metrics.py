@@ -91,7 +91,7 @@ class Metrics:
     def _begin_at_zero(self) -> None:
         """Creates the series of all known labels, so that rates include the first event of each."""
         for counter, labels in (
-            (self.rejected, ("queue", "deadline", "caller", "rate")),
+            (self.rejected, ("queue", "deadline", "caller", "rate", "quota")),
             (self.flagged, FLAGS),
             (self.retried, ("first", "retry")),
             (self.reranked, ("search", "other")),

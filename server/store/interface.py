@@ -81,8 +81,11 @@ class Store(ABC):
         """Stores all changes as one step. Returns False, and stores none, if a table of `versions` has another version."""
 
     @abstractmethod
-    async def increase(self, table: str, amounts: Mapping[str, int]) -> None:
-        """Adds to the records of a table, which are decimal numbers. The table keeps its version."""
+    async def increase(
+        self, table: str, amounts: Mapping[str, int], limits: Mapping[str, int] | None = None
+    ) -> str | None:
+        """Adds to the records of a table, which are decimal numbers, as one step. Where one would be over its limit of
+        `limits`, nothing is added and its id returned. The table keeps its version."""
 
     @abstractmethod
     async def find(self, collection: str, id: str) -> bytes | None:

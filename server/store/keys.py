@@ -15,6 +15,7 @@ import secrets
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from server.errors import SettingsError
 from server.store.interface import Store
@@ -30,10 +31,10 @@ MIN_WEIGHT, MAX_WEIGHT = 0.1, 100.0
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One key. `id` is public; `digest` is the SHA-256 of the secret in hexadecimal. A limit is per minute; None
-    selects the server's limit and 0 no limit. Times are in seconds since the epoch. `weight` multiplies the caller's
-    share of the server; a caller without a key has weight 1. If not `remembered`, the caller's texts are stored neither
-    in the history nor in the result cache. Raises SettingsError for a weight out of range."""
+    """One key. `id` is public; `digest` is the SHA-256 of the secret in hexadecimal. Of a limit per minute None selects the
+    server's limit; 0 is no limit, as is None of a limit per day or month. Times are in seconds since the epoch. `weight`
+    multiplies the caller's share of the server; a caller without a key has weight 1. If not `remembered`, the caller's texts
+    are stored neither in the history nor in the result cache. Raises SettingsError for a weight out of range."""
 
     id: str
     name: str
@@ -44,6 +45,8 @@ class Key:
     revoked: float | None = None
     weight: float = 1.0
     remembered: bool = True
+    characters_per_day: int | None = None
+    characters_per_month: int | None = None
 
     def __post_init__(self) -> None:
         if not MIN_WEIGHT <= self.weight <= MAX_WEIGHT:
@@ -83,22 +86,13 @@ class Keys:
         entries = await self._store.read_all(NAME)
         return sorted(filter(None, map(parse, entries.values())), key=lambda key: (key.created, key.id))
 
-    async def create(
-        self,
-        name: str,
-        requests_per_minute: int | None = None,
-        characters_per_minute: int | None = None,
-        *,
-        weight: float = 1.0,
-        remembered: bool = True,
-    ) -> tuple[str, Key]:
-        """Creates a key and returns its secret, which is not stored, and the key. Raises SettingsError for an empty name,
-        a weight out of range, or beyond LIMIT keys."""
+    async def create(self, name: str, **fields: Any) -> tuple[str, Key]:
+        """Creates a key with these fields and returns its secret, which is not stored, and the key. Raises SettingsError for
+        an empty name, a weight out of range, or beyond LIMIT keys."""
         if not name.strip():
             raise SettingsError("The name of a key must not be empty.")
         secret = PREFIX + secrets.token_urlsafe(32)
-        limits = requests_per_minute, characters_per_minute
-        key = Key(secrets.token_hex(4), name, digest(secret), time.time(), *limits, None, weight, remembered)
+        key = Key(secrets.token_hex(4), name, digest(secret), time.time(), **fields)
         await self.add([key])
         return secret, key
 
@@ -112,16 +106,24 @@ class Keys:
 
     async def revoke(self, id: str) -> Key | None:
         """Revokes a key and returns it, or returns None where no valid key has this id."""
+        return await self.change(id, revoked=time.time())
+
+    async def change(self, id: str, **fields: Any) -> Key | None:
+        """Gives a valid key other values of these fields. Returns as `revoke` does. Raises SettingsError for a weight out of
+        range."""
         key = next((key for key in await self.all() if key.id == id and key.revoked is None), None)
         if key is not None:
-            await self._write({key.digest: dataclasses.replace(key, revoked=time.time())})
+            await self._write({key.digest: dataclasses.replace(key, **fields)})
         return key
 
     async def _write(self, keys: Mapping[str, Key]) -> None:
-        if keys:
-            await self._store.write(
-                {NAME: {digest: json.dumps(dataclasses.asdict(key)).encode() for digest, key in keys.items()}}
-            )
+        """Stores keys without the fields that are None, which earlier versions do not all know."""
+        entries = {
+            digest: json.dumps({name: value for name, value in dataclasses.asdict(key).items() if value is not None})
+            for digest, key in keys.items()
+        }
+        if entries:
+            await self._store.write({NAME: {digest: entry.encode() for digest, entry in entries.items()}})
 
     async def _refresh(self) -> None:
         """Reads all keys if they have changed."""

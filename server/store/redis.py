@@ -61,6 +61,15 @@ return {0, 0}
 """
 """Counts all amounts or none. A window begins with its first amount, by the clock of Redis."""
 
+INCREASE = """
+for i = 1, #ARGV, 3 do
+  local limit = tonumber(ARGV[i + 2])
+  if limit and tonumber(redis.call('HGET', KEYS[1], ARGV[i]) or 0) + ARGV[i + 1] > limit then return ARGV[i] end
+end
+for i = 1, #ARGV, 3 do redis.call('HINCRBY', KEYS[1], ARGV[i], ARGV[i + 1]) end
+"""
+"""Adds to the numbers of a hash, all or none. ARGV: id, amount and limit of each; the limit may be empty."""
+
 
 class RedisStore(RedisConnection):
     """A Store. The last methods are for what only several servers need: limits over all of them, records that are read
@@ -73,6 +82,7 @@ class RedisStore(RedisConnection):
         super().__init__(client)
         self._add = client.register_script(ADD)
         self._charge = client.register_script(CHARGE)
+        self._increase = client.register_script(INCREASE)
 
     async def version(self, table: str) -> str:
         return (await self.execute("GET", version_of(table)) or b"").decode()
@@ -108,16 +118,13 @@ class RedisStore(RedisConnection):
             lambda client: client.transaction(store, *expected, value_from_callable=True), LARGE_SECONDS
         )
 
-    async def increase(self, table: str, amounts: Mapping[str, int]) -> None:
+    async def increase(
+        self, table: str, amounts: Mapping[str, int], limits: Mapping[str, int] | None = None
+    ) -> str | None:
         """If only the answer of Redis was lost, a repetition adds the amounts twice."""
-
-        async def operation(client: Redis) -> None:
-            async with client.pipeline() as pipeline:
-                for id, amount in amounts.items():
-                    pipeline.hincrby(name_of(table), id, amount)
-                await pipeline.execute()
-
-        await self.run(operation, LARGE_SECONDS)
+        values = [value for id, amount in amounts.items() for value in (id, amount, (limits or {}).get(id, ""))]
+        over = await self.run(lambda _: self._increase([name_of(table)], values), LARGE_SECONDS)
+        return over.decode() if over else None
 
     async def find(self, collection: str, id: str, seconds: float | None = None) -> bytes | None:
         """`seconds` is a time limit for large records."""

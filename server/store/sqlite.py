@@ -127,13 +127,18 @@ class SQLiteStore(Store):
         return True
 
     @in_thread
-    def increase(self, table: str, amounts: Mapping[str, int]) -> None:
+    def increase(self, table: str, amounts: Mapping[str, int], limits: Mapping[str, int] | None = None) -> str | None:
         self.database.execute("BEGIN IMMEDIATE")
+        for id, limit in (limits or {}).items():
+            stored = self._value("SELECT value FROM records WHERE name = ? AND id = ?", table, id)
+            if int(stored or 0) + amounts[id] > limit:
+                return id
         self.database.executemany(
             "INSERT INTO records VALUES (?, ?, ?) ON CONFLICT (name, id) "
             "DO UPDATE SET value = CAST(CAST(value AS INTEGER) + ? AS BLOB)",
             [(table, id, b"%d" % amount, amount) for id, amount in amounts.items()],
         )
+        return None
 
     @in_thread
     def find(self, collection: str, id: str) -> bytes | None:

@@ -27,6 +27,7 @@ from server.api.schemas.deepl import DeeplParameters
 from server.api.schemas.glossaries import DeeplCredentials
 from server.errors import InvalidRequest
 from server.services import default_options
+from server.store.usage import quotas_of
 from server.text.address_forms import address_form
 from server.text.segmentation import Split
 from server.translation.catalog import AUTO, ModelCatalog
@@ -111,9 +112,21 @@ def formality_used(parameters: DeeplParameters, result: str, catalog: ModelCatal
     return None if found in (None, requested) else "more" if found == "formal" else "less"
 
 
-@router.get("/usage", summary="Characters sent with this key, or without a key")
+@router.get(
+    "/usage",
+    summary="Characters sent with this key, or without a key; with quotas, those of the one with the fewest left",
+)
 @router.post("/usage", include_in_schema=False)
 async def usage(request: Request, parameters: Annotated[DeeplCredentials, Query()]) -> Response:
     caller = await enter(request, 0, parameters.auth_key)
-    used = await services_of(request).rate_limiter.usage.read(caller.owner)
-    return json_response({"character_count": used, "character_limit": UNLIMITED})
+    counts = services_of(request).rate_limiter.usage
+    quotas = (
+        [(quota.limit - await counts.read(quota.record), quota) for quota in quotas_of(caller.key)]
+        if caller.key
+        else []
+    )
+    if not quotas:
+        return json_response({"character_count": await counts.read(caller.owner), "character_limit": UNLIMITED})
+    left, quota = min(quotas)
+    answer = {"character_count": quota.limit - left, "character_limit": quota.limit, "end_time": quota.reset}
+    return json_response(answer)

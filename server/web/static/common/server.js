@@ -33,6 +33,7 @@ export const query = (values) => {
 export const aborted = (error) => error?.name === "AbortError";
 
 const PAUSE = 3;
+const LONGEST = 3600; // a quota may be used up for a month, and a timer of more than 24 days runs at once
 const PASSING = [429, 502, 503, 504];
 /** Returns the error of an answer: the server's sentence, `status`, `seconds` to wait or null, and whether it is `passing`: the same
  * request may succeed later. */
@@ -68,7 +69,7 @@ export function repeating(work) {
   addEventListener("online", () => timer && go());
   return (error) => {
     stop();
-    if (error?.passing) timer = setTimeout(go, 1000 * (error.seconds || PAUSE * (1 + Math.random())));
+    if (error?.passing) timer = setTimeout(go, 1000 * Math.min(LONGEST, error.seconds || PAUSE * (1 + Math.random())));
   };
 }
 

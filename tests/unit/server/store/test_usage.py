@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from server.errors import StateUnreachable
-from server.store.usage import Usage
+from server.errors import QuotaExceeded, StateUnreachable
+from server.store.keys import Key
+from server.store.usage import Usage, quotas_of
 from tests.support.servers.in_process import wait_for
 
 HELLO = {"q": "Hello", "source": "en", "target": "de"}
@@ -47,3 +48,32 @@ async def test_counts_wait_while_the_store_fails_and_are_written_at_the_stop(any
             patches.setattr(store, "_close", read)
             await store.stop()
         assert counts == [b"6"]
+
+
+async def test_quotas_let_pass_and_count_later_while_the_store_fails(any_store, monkeypatch):
+    async def fail(*_: object) -> None:
+        raise StateUnreachable
+
+    async with any_store() as store:
+        usage, limited = Usage(store), Key("ab", "Ann", "digest", 0.0, characters_per_day=5)
+        [quota] = quotas_of(limited)
+        with monkeypatch.context() as patches:
+            patches.setattr(store, "increase", fail)
+            await usage.spend(limited, 4)
+        assert await usage.read(quota.record) == 4
+        await usage.flush()
+        with pytest.raises(QuotaExceeded):
+            await usage.spend(limited, 2)
+        assert (await usage.read(quota.record), await usage.read("ab")) == (4, 4)
+
+
+async def test_counts_of_earlier_months_are_forgotten(any_store, monkeypatch):
+    async with any_store() as store:
+        usage = Usage(store)
+        limited = Key("ab", "Ann", "digest", 0.0, characters_per_day=5, characters_per_month=5)
+        for day in (0, 1, 35, 70):
+            monkeypatch.setattr("time.time", lambda day=day: 1e9 + 86_400 * day)
+            await usage.spend(limited, 1)
+            await usage.flush()
+        assert set(await store.read_all("usage")) == {"ab", *[quota.record for quota in quotas_of(limited)]}
+        assert await usage.read("ab") == 4
