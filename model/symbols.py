@@ -6,6 +6,7 @@ they are written. A vocabulary may lack them.
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 PLACEHOLDERS: Final = tuple(f"<ph{number}>" for number in range(1, 10))
@@ -26,3 +27,31 @@ SPARE: Final = "<spare>"
 
 SYMBOLS: Final = (*PLACEHOLDERS, OPENING, CLOSING, FORMAL, INFORMAL, SEPARATOR, BACK_TRANSLATED, SPARE)
 """All of them, in the order of their ids."""
+
+# German pronouns of formal address differ from "she" and "they" only by their capital letter. At the beginning of a sentence
+# every word has one, so pronouns there are not counted.
+_FORMAL_GERMAN = r"(?<![.!?:;…\"„“»«›‹'(-])(?<!^)[ ](?:Sie|Ihnen|Ihr(?:e[mnrs]?)?)\b"
+_FORMAL = {
+    "de": re.compile(_FORMAL_GERMAN),
+    "fr": re.compile(r"\b(?:vous|votre|vos)\b", re.IGNORECASE),
+    "es": re.compile(r"\b(?:usted(?:es)?|[uv]ds?\.)", re.IGNORECASE),
+}
+_INFORMAL = {
+    "de": re.compile(r"\b(?:du|dich|dir|dein(?:e[mnrs]?)?|euch|euer|eure[mnrs]?)\b", re.IGNORECASE),
+    "fr": re.compile(r"\b(?:tu|te|toi|ton|ta|tes)\b|\bt['’]", re.IGNORECASE),
+    "es": re.compile(r"\b(?:tú|te|ti|contigo|tus?|tuy[oa]s?|vosotr[oa]s|vuestr[oa]s?)\b", re.IGNORECASE),
+}
+ADDRESS_LANGUAGES: Final = tuple(_FORMAL)
+"""Languages whose form of address is detected."""
+
+
+def form_of_address(text: str, language: str) -> str | None:
+    """Returns FORMAL or INFORMAL by the pronouns of a text (du or Sie, tu or vous, tú or usted). Returns None for languages
+    other than German, French and Spanish, and for texts with pronouns of neither or of both forms."""
+    language = language.partition("-")[0]
+    if language not in _FORMAL:
+        return None
+    formal, informal = (patterns[language].search(text) is not None for patterns in (_FORMAL, _INFORMAL))
+    if formal == informal:
+        return None
+    return FORMAL if formal else INFORMAL

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from model.checkpoint import load_model, save_model
 from model.model_folder import ModelFolder, TokenizerFiles, read_folder
-from model.training.data.formality import LANGUAGES
+from model.symbols import ADDRESS_LANGUAGES
 from model.training.data.shards import Shard
 from model.training.loop.checkpoint import checkpoints
 from model.training.loop.trainer import model_config
@@ -151,7 +151,7 @@ def _formality(recipe: Recipe) -> tuple[str, ...]:
     if not recipe.data.formality and not recipe.data.augment.get("formality"):
         return ()
     targets = {direction[1] for direction in recipe.directions}
-    return tuple([language for language in LANGUAGES if language in targets])
+    return tuple([language for language in ADDRESS_LANGUAGES if language in targets])
 
 
 def _summary(lines: list[dict[str, float]], folder: Path) -> dict[str, object]:

@@ -14,12 +14,10 @@ from model.analysis.attention_alignment import AlignmentChoice
 from model.analysis.confidence import Confidence, DirectionLimits
 from model.model_folder import MAX_BEAM, Generation, Pairs, targets_by_source
 from model.search.options import DecodingOptions
-from model.symbols import FORMAL, INFORMAL
 from model.tokenizer import Encoding, Tokenizer
 from server.errors import InvalidRequest, UnsupportedLanguage
 from server.text.language_id import resolve_language_code
 from server.text.languages import language_name
-from server.translation.types import Formality
 
 log = logging.getLogger(__name__)
 AUTO = "auto"
@@ -188,9 +186,7 @@ class ModelCatalog:
         """Returns the served target language for a caller's code. Raises UnsupportedLanguage."""
         return _served(code, self.languages, "target")
 
-    def route(
-        self, source: str, target: str, formality: Formality | None = None, required: bool = False
-    ) -> tuple[Leg, ...]:
+    def route(self, source: str, target: str, formality: str | None = None, required: bool = False) -> tuple[Leg, ...]:
         """Returns the legs from one language to another, by a caller's codes: none for the same language, one, or two through
         a pivot. The last has the form of address `formality`, if its model knows it.
 
@@ -201,8 +197,7 @@ class ModelCatalog:
         if formality is None or not legs:
             return legs
         if target in legs[-1].model.formality:
-            symbol = FORMAL if formality == "formal" else INFORMAL
-            return (*legs[:-1], dataclasses.replace(legs[-1], symbol=symbol))
+            return (*legs[:-1], dataclasses.replace(legs[-1], symbol=formality))
         if required:
             raise InvalidRequest(NO_FORMALITY)
         return legs

@@ -14,7 +14,6 @@ from server.text.protection.glossary import TermIndex
 from server.text.segmentation import Span, Split
 
 Format = Literal["text", "html"]
-Formality = Literal["formal", "informal"]
 Flag = Literal["truncated", "repetition", "omission", "copied", "wrong_language", "number", "placeholder_restored"]
 FAULTS: frozenset[Flag] = frozenset({"truncated", "repetition", "omission", "copied", "wrong_language", "number"})
 """Flags of a translation that is probably wrong."""
@@ -35,8 +34,8 @@ class TranslationRequest:
     is there; "renew" translates again and replaces it there; with "none" nothing of the request is stored, neither in
     the cache nor in the history. `do_not_translate` holds words that are kept.
     With `localize_numbers` numbers get the separators of the target language. The terms of `glossary` are translated
-    as it says. `formality` is the form of address, if the model knows it; with `formality_required` it is an error if
-    not.
+    as it says. `formality` is the symbol of a form of address (`model.symbols`), if the model knows it; with
+    `formality_required` it is an error if not.
     `on_flag` says what happens to a sentence with one of the FAULTS: it is only marked, it is translated again with a
     wider beam and blocked n-grams, or it is replaced by its source. With `thorough` every sentence is checked for
     omissions and gets its confidence. `model` is the name of the only model that is used.
@@ -58,7 +57,7 @@ class TranslationRequest:
     do_not_translate: tuple[str, ...] = ()
     localize_numbers: bool = False
     glossary: TermIndex | None = None
-    formality: Formality | None = None
+    formality: str | None = None
     formality_required: bool = False
     on_flag: OnFlag = "mark"
     thorough: bool = False

@@ -15,8 +15,7 @@ import numpy as np
 import sentencepiece
 from numpy.typing import NDArray
 
-from model.symbols import BACK_TRANSLATED
-from model.training.data.formality import form_of_address
+from model.symbols import BACK_TRANSLATED, form_of_address
 from model.training.data.placeholders import mask_shared_spans
 from model.training.data.shards import Shard
 from model.training.recipe import Recipe

@@ -12,6 +12,7 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from model.symbols import FORMAL, INFORMAL, form_of_address
 from server.api.compat.xml_tags import mask
 from server.api.dependencies import (
     check_texts,
@@ -28,21 +29,14 @@ from server.api.schemas.glossaries import DeeplCredentials
 from server.errors import InvalidRequest
 from server.services import default_options
 from server.store.usage import quotas_of
-from server.text.address_forms import address_form
 from server.text.segmentation import Split
 from server.translation.catalog import AUTO, ModelCatalog
-from server.translation.types import Formality
 
 router = APIRouter(prefix="/v2", tags=["DeepL"], route_class=ParameterRoute)
 
 UNLIMITED = 10**12
 """Character limit that DeepL reports for accounts without a limit."""
-FORMALITY: dict[str | None, Formality] = {
-    "more": "formal",
-    "prefer_more": "formal",
-    "less": "informal",
-    "prefer_less": "informal",
-}
+FORMALITY = {"more": FORMAL, "prefer_more": FORMAL, "less": INFORMAL, "prefer_less": INFORMAL}
 RERANK = {"quality_optimized": True, "prefer_quality_optimized": True, "latency_optimized": False}
 SPLITS: dict[str, Split] = {"0": "none", "1": "all", "nonewlines": "punctuation"}
 
@@ -77,7 +71,7 @@ async def translate(request: Request, parameters: DeeplParameters) -> Response:
             split=SPLITS[parameters.split_sentences or ("nonewlines" if parameters.tag_handling else "1")],
             options=default_options(services.settings, rerank=rerank),
             glossary=glossary,
-            formality=FORMALITY.get(parameters.formality),
+            formality=FORMALITY.get(parameters.formality or ""),
             formality_required=parameters.strict or parameters.formality in ("more", "less"),
         )
     )
@@ -103,13 +97,13 @@ async def translate(request: Request, parameters: DeeplParameters) -> Response:
 
 def formality_used(parameters: DeeplParameters, result: str, catalog: ModelCatalog) -> str | None:
     """Returns the form of address of a translation if it is not the requested one: "default" where the model knows none."""
-    if (requested := FORMALITY.get(parameters.formality)) is None:
+    if (requested := FORMALITY.get(parameters.formality or "")) is None:
         return None
     target = catalog.target(parameters.target_lang)
     if not catalog.knows_formality(target):
         return "default"
-    found = address_form(result, target)
-    return None if found in (None, requested) else "more" if found == "formal" else "less"
+    found = form_of_address(result, target)
+    return None if found in (None, requested) else "more" if found == FORMAL else "less"
 
 
 @router.get(

@@ -54,7 +54,7 @@ async def send(request: Request, parameters: Annotated[DocumentParameters, File(
             target=parameters.target_lang,
             deadline=deadline(request, services.settings.file_timeout_seconds),
             glossary=glossary,
-            formality=FORMALITY.get(parameters.formality),
+            formality=FORMALITY.get(parameters.formality or ""),
             formality_required=parameters.formality in ("more", "less"),
         )
         if parameters.source_lang:  # rejects an unsupported pair now instead of in the status

@@ -5,12 +5,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from model.symbols import FORMAL, INFORMAL
+from model.symbols import form_of_address
 from server.errors import InvalidRequest
-from server.text.address_forms import address_form
 from server.translation.context import Draft, SentenceContext
 
-FORMS = {FORMAL: "formal", INFORMAL: "informal"}
 BEAM = 8
 MARGIN = 0.5
 """A hypothesis whose score is further below that of the best is dropped: it has the form, but says something else."""
@@ -19,8 +17,7 @@ MARGIN = 0.5
 async def apply(context: SentenceContext, draft: Draft) -> Draft:
     """Returns the draft, or one with the form of address that the leg's symbol requests."""
     leg, options = context.leg, context.request.options
-    requested = FORMS[leg.symbol]
-    if address_form(draft.text, leg.target) in (None, requested):
+    if form_of_address(draft.text, leg.target) in (None, leg.symbol):
         return draft
     wider = leg.decoding_options(replace(options, beam_size=BEAM, hypotheses=BEAM, rerank=False))
     try:
@@ -30,7 +27,7 @@ async def apply(context: SentenceContext, draft: Draft) -> Draft:
     lowest = answer.hypotheses[0].score - MARGIN
     for best in [each for each in answer.hypotheses if each.score >= lowest]:
         text = leg.model.tokenizer.decode(best.tokens)
-        if address_form(text, leg.target) == requested:
+        if form_of_address(text, leg.target) == leg.symbol:
             others = [each for each in draft.answer.hypotheses if each.tokens != best.tokens]
             hypotheses = (best, *others)[: options.hypotheses]
             return Draft(draft.segment, replace(answer, hypotheses=hypotheses), text)

@@ -31,7 +31,7 @@ OTHER = {
     "do_not_translate": ("Tag",),
     "localize_numbers": True,
     "glossary": TermIndex([Entry("Tag", "day")]),
-    "formality": "formal",
+    "formality": "<formal>",
     "formality_required": True,
     "on_flag": "retry",
     "thorough": True,

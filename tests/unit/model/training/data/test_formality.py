@@ -7,9 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from model.symbols import FORMAL, INFORMAL, SYMBOLS
+from model.symbols import FORMAL, INFORMAL, SYMBOLS, form_of_address
 from model.training.data.augment import Augmenter, kind_number
-from model.training.data.formality import form_of_address
 from tests.support.models.tiny_training import small_vocabulary
 
 
@@ -31,6 +30,12 @@ from tests.support.models.tiny_training import small_vocabulary
         ("es", "¿Puede usted ayudarme?", FORMAL),
         ("es", "¿Tú vienes?", INFORMAL),
         ("es", "Su perro está aquí.", None),
+        ("de-AT", "Haben Sie deinen Hund?", None),
+        ("de-AT", "Wie geht es Ihnen?", FORMAL),
+        ("de", "Sie schläft. Ihre Katze auch.", None),
+        ("fr", "Je t’aime.", INFORMAL),
+        ("fr", "Où allez-vous ?", FORMAL),
+        ("es", "¿Tienes tu llave?", INFORMAL),
         ("en", "Can you help me?", None),
     ],
 )

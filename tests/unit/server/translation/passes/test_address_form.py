@@ -33,12 +33,12 @@ class Listed(FakeEngine):
 @pytest.mark.parametrize(
     ("formality", "found", "expected", "searches"),
     [
-        ("informal", (FORMAL, NONE, INFORMAL), INFORMAL, 2),
-        ("formal", (INFORMAL, FORMAL), FORMAL, 2),
-        ("formal", (FORMAL, INFORMAL), FORMAL, 1),
-        ("informal", (NONE, INFORMAL), NONE, 1),  # addresses nobody
-        ("informal", (FORMAL, NONE), FORMAL, 2),
-        ("informal", (FORMAL, NONE, NONE + "x", INFORMAL), FORMAL, 2),  # too unlikely
+        ("<informal>", (FORMAL, NONE, INFORMAL), INFORMAL, 2),
+        ("<formal>", (INFORMAL, FORMAL), FORMAL, 2),
+        ("<formal>", (FORMAL, INFORMAL), FORMAL, 1),
+        ("<informal>", (NONE, INFORMAL), NONE, 1),  # addresses nobody
+        ("<informal>", (FORMAL, NONE), FORMAL, 2),
+        ("<informal>", (FORMAL, NONE, NONE + "x", INFORMAL), FORMAL, 2),  # too unlikely
         (None, (FORMAL, INFORMAL), FORMAL, 1),
     ],
 )
