@@ -44,6 +44,12 @@ async def enter(request: Request, characters: int = 0, api_key: str | None = Non
     return caller
 
 
+async def admit(request: Request, texts: Sequence[str], api_key: str | None, name: str = "q") -> Caller:
+    """Checks the texts of the parameter `name`, and enters. Raises AttentiveError."""
+    check_texts(tuple(texts), services_of(request).settings, name=name)
+    return await enter(request, sum(map(len, texts)), api_key)
+
+
 def deadline(request: Request, limit: float, field: float | None = None) -> float:
     """Returns the time limit of a request on the monotonic clock, in seconds.
 

@@ -10,12 +10,12 @@ from pydantic import BeforeValidator, Field, StrictStr
 from starlette.requests import Request
 from starlette.responses import Response
 
-from server.api.compat.plain import admit, translated
-from server.api.dependencies import enter, json_response, reader_languages, services_of
+from server.api.dependencies import admit, enter, json_response, reader_languages, services_of, translation_request
 from server.api.errors import GOOGLE
 from server.api.parameters import ParameterRoute
 from server.api.schemas.base import Code, OptionalCode, OptionalText, Parameters, Texts, none_if_blank
 from server.text.languages import language_name
+from server.translation.catalog import AUTO
 
 router = APIRouter(prefix=GOOGLE, tags=["Google v2"], route_class=ParameterRoute)
 Model = Annotated[
@@ -52,11 +52,13 @@ class GoogleLanguagesParameters(Parameters):
 @router.get("", include_in_schema=False)
 @router.post("", summary="Translate texts")
 async def translate(request: Request, parameters: GoogleParameters) -> Response:
-    caller = await admit(request, parameters.q, parameters.key, "q")
+    caller = await admit(request, parameters.q, parameters.key)
+    source, texts = parameters.source or AUTO, tuple(parameters.q)
+    work = translation_request(
+        request, caller, texts=texts, source=source, target=parameters.target, format=parameters.format
+    )
     answers = []
-    for translation in await translated(
-        request, caller, parameters.q, parameters.source, parameters.target, parameters.format
-    ):
+    for translation in await services_of(request).translator.translate(work):
         detected = {"detectedSourceLanguage": translation.detected.language} if translation.detected else {}
         answers.append({"translatedText": translation.text} | detected)
     return json_response({"data": {"translations": answers}})
@@ -65,7 +67,7 @@ async def translate(request: Request, parameters: GoogleParameters) -> Response:
 @router.get("/detect", include_in_schema=False)
 @router.post("/detect", summary="Detect languages")
 async def detect(request: Request, parameters: GoogleDetectParameters) -> Response:
-    await admit(request, parameters.q, parameters.key, "q")
+    await admit(request, parameters.q, parameters.key)
     services = services_of(request)
     candidates = [
         await asyncio.to_thread(services.translator.detector.detect, text, "", reader_languages(request))

@@ -10,7 +10,7 @@ from pydantic import Field, StrictStr
 from starlette.requests import Request
 from starlette.responses import Response
 
-from server.api.dependencies import check_texts, enter, json_response, reader_languages, services_of
+from server.api.dependencies import admit, json_response, reader_languages, services_of
 from server.api.openapi import WORK, errors
 from server.api.parameters import ParameterRoute
 from server.api.schemas.base import Answer, ErrorAnswer, Key, Parameters
@@ -63,10 +63,9 @@ def models_of(catalog: ModelCatalog, source: str) -> dict[str, str]:
 async def detect(request: Request, parameters: DetectParameters) -> Response:
     """The answer lists the candidates, the most probable first. Where the text may be in a language that is not served, the first
     one is the likeliest served language, with a confidence below 50."""
-    services = services_of(request)
-    check_texts((parameters.q,), services.settings)
-    await enter(request, len(parameters.q), parameters.api_key)
-    guesses = await asyncio.to_thread(services.translator.detector.detect, parameters.q, "", reader_languages(request))
+    await admit(request, [parameters.q], parameters.api_key)
+    detector = services_of(request).translator.detector
+    guesses = await asyncio.to_thread(detector.detect, parameters.q, "", reader_languages(request))
     return json_response([{"confidence": guess.confidence, "language": guess.language} for guess in guesses])
 
 

@@ -60,8 +60,8 @@ def test_deeplx(client):
 @pytest.mark.parametrize("path", REQUESTS)
 def test_an_error_is_a_sentence_where_the_extension_looks_for_it(client, path):
     field = "destination" if path == "/hcfy" else "to" if path == "/kiss" else "target_lang"
-    text = "text_list" if path == "/imme" else "text"
-    for body, words in (({field: ["xx"] if path == "/hcfy" else "xx"}, "xx is not"), ({text: ""}, text)):
+    text = next(name for name in REQUESTS[path] if name.startswith("text"))
+    for body, words in (({field: ["xx"] if path == "/hcfy" else "xx"}, "xx is not"), ({text: ""}, "missing text")):
         answer = client.post(path, json=REQUESTS[path] | body)
         error = answer.json()
         assert answer.status_code == 400
