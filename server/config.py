@@ -12,6 +12,7 @@ import contextlib
 import dataclasses
 import difflib
 import os
+import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -57,6 +58,10 @@ class Settings:
         "",
         "Address of the server for its clients, such as https://translate.example.org, for the addresses of translated files. "
         "Without it they have the address that the client has connected to.",
+    )
+    root_path: str = setting(
+        "",
+        "Prefix of the server's addresses behind a proxy, such as /translator. The proxy may remove it from requests or keep it.",
     )
     weights: Path = setting(default_weights(), "Folder with one sub-folder per model, or a single model folder.")
     prefer: str = setting(
@@ -200,6 +205,10 @@ class Settings:
         check_bounds(self, flag_and_variable)
         if self.public_url and not self.public_url.startswith(("http://", "https://")):
             raise SettingsError(f"{flag_and_variable('public_url')} must begin with http:// or https://.")
+        if self.root_path and not re.fullmatch(r"(/[\w.~-]+)+", self.root_path, re.ASCII):
+            raise SettingsError(
+                f"{flag_and_variable('root_path')} must look like /translator, without a slash at the end."
+            )
         if self.data is not None and self.data.exists() and not self.data.is_dir():
             raise SettingsError(f"{flag_and_variable('data')} must be a folder, and {str(self.data)!r} is a file.")
 

@@ -19,6 +19,7 @@ from server.api.early_refusal import EarlyRefusal
 from server.api.errors import error_response
 from server.api.middleware.body import RequestBody
 from server.api.middleware.request_log import RequestLog
+from server.api.middleware.root_path import RootPath
 from server.api.openapi import document
 from server.api.routes import analysis, attention, files, languages, operation, pages, translate
 from server.config import Settings, comma_separated
@@ -67,7 +68,7 @@ def create_app(settings: Settings, services: Services | None = None) -> FastAPI:
     async def handle(request: Request, error: Exception) -> Response:
         if isinstance(error, Overloaded):
             services.metrics.rejected.labels(error.reason).inc()
-        return error_response(request.url.path, error)
+        return error_response(request.scope, error)
 
     app = new_app(lifespan)
     app.state.services = services
@@ -85,6 +86,8 @@ def create_app(settings: Settings, services: Services | None = None) -> FastAPI:
         max_age=86_400,
     )
     app.add_middleware(RequestLog, metrics=services.metrics)
+    if settings.root_path:
+        app.add_middleware(RootPath, prefix=settings.root_path)
     if settings.otlp_endpoint:
         app.user_middleware.insert(0, tracing(settings.otlp_endpoint))
     return app

@@ -8,6 +8,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import Scope
 
 from server.access.authentication import network
+from server.api.errors import path_of
 from server.errors import Overloaded
 from server.services import Services
 from server.translation.translator import BYTES_PER_TOKEN, DOCUMENT_CHARACTERS
@@ -28,7 +29,7 @@ class EarlyRefusal:
 
     def __call__(self, scope: Scope, body: bytes) -> None:
         size = len(body) + len(scope["query_string"])
-        route = self._routes.get(scope["path"])
+        route = self._routes.get(path_of(scope))
         if route is None or scope["method"] != "POST" or size > DOCUMENT_CHARACTERS:
             return
         services = self._services

@@ -12,6 +12,7 @@ import orjson
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.types import Scope
 
 from server import errors
 
@@ -121,8 +122,15 @@ def validation_message(problems: Sequence[Any]) -> str:
     return f"Invalid request: {name} {' or '.join(dict.fromkeys(texts))}."
 
 
-def error_response(path: str, error: Exception) -> Response:
-    """Returns the response to a request for `path` that raised `error`."""
+def path_of(scope: Scope) -> str:
+    """Returns the path of a request without the prefix of --root-path."""
+    path: str = scope["path"]
+    return path.removeprefix(scope.get("root_path", ""))
+
+
+def error_response(scope: Scope, error: Exception) -> Response:
+    """Returns the response to a request that raised `error`."""
+    path = path_of(scope)
     status, message, headers = status_and_message(error)
     message = in_words_of(path, error, message)
     if isinstance(error, errors.QuotaExceeded) and path.startswith(DEEPL):

@@ -15,9 +15,9 @@ from server.web.assets import PAGE_POLICY, asset, source_hash
 
 _TEXTS = "translator/texts.js"
 _SENTENCES = "explorer/sentences.json"
-_STYLE = re.compile(r'<link rel="stylesheet" href="/static/([^"]+)">')
-_SCRIPT = re.compile(r'<script src="/static/([^"]+)"></script>')
-_MODULE = re.compile(r'<script type="module" src="/static/([^"]+)"></script>')
+_STYLE = re.compile(r'<link rel="stylesheet" href="static/([^"]+)">')
+_SCRIPT = re.compile(r'<script src="static/([^"]+)"></script>')
+_MODULE = re.compile(r'<script type="module" src="static/([^"]+)"></script>')
 _IMPORT = re.compile(r'^import .* from "([^"]+)";$', re.MULTILINE)
 _MARK = re.compile(r"\{(\w+)\}")
 _VISIBLE = re.compile(r"""(>|(?:aria-label|title|placeholder|content)=")([^<>"{}]*[^<>"{}\s])""")
@@ -86,5 +86,5 @@ def _template(module: str, script: str) -> str:
         names = [normpath(join(dirname(file), name)) for name in _IMPORT.findall(asset(file))]
         waiting += [name for name in names if name not in imported]
         imported |= dict.fromkeys(names)
-    links = [f'<link rel="modulepreload" href="/static/{name}">' for name in imported if name != module]
+    links = [f'<link rel="modulepreload" href="static/{name}">' for name in imported if name != module]
     return "\n".join(['<template id="modules">', *links, script, "</template>"])

@@ -55,7 +55,7 @@ class RequestBody:
             more = message.get("more_body", False)
             too_large = len(body) > self.limit
         if too_large:
-            await self._refuse(scope["path"], more, receive, send)
+            await self._refuse(scope, more, receive, send)
         elif body and (encoding := headers.get(b"content-encoding", b"identity").lower()) != b"identity":
             raise UnsupportedMediaType(COMPRESSED.format(printable(encoding)))
         else:
@@ -64,10 +64,10 @@ class RequestBody:
                 self.check(scope, whole)
             await self._run(scope, whole, receive, send)
 
-    async def _refuse(self, path: str, more: bool, receive: Receive, send: Send) -> None:
+    async def _refuse(self, scope: Scope, more: bool, receive: Receive, send: Send) -> None:
         """Answers with 413, discards the rest of the body if there is `more`, and closes the connection."""
         error = PayloadTooLarge(f"The body is over the limit of {self.limit:,} bytes.")
-        response = error_response(path, error)
+        response = error_response(scope, error)
         response.headers["Connection"] = "close"
         await send({"type": "http.response.start", "status": response.status_code, "headers": response.raw_headers})
         await send({"type": "http.response.body", "body": response.body, "more_body": True})

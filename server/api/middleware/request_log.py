@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from server.api.errors import error_response
+from server.api.errors import error_response, path_of
 from server.observability.logging import request_id
 from server.observability.metrics import Metrics
 
@@ -51,7 +51,7 @@ class RequestLog:
             nonlocal status, closed
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = with_fixed(message["headers"], identity, scope["path"])
+                message["headers"] = with_fixed(message["headers"], identity, path_of(scope))
             elif not closed and not message.get("more_body", False):
                 closed = True  # before the last message, so that a client with the whole response finds it counted
                 self._close(handled, method, status, began)
@@ -62,9 +62,9 @@ class RequestLog:
                 await self.app(handled, receive, send_observed)
             except Exception as error:
                 if status != CLIENT_CLOSED:  # the response has begun and can only be aborted
-                    error_response(scope["path"], error)
+                    error_response(scope, error)
                     raise
-                await error_response(scope["path"], error)(scope, receive, send_observed)
+                await error_response(scope, error)(scope, receive, send_observed)
         finally:
             if not closed:
                 self._close(handled, method, status, began)

@@ -33,6 +33,7 @@ async def root(request: Request) -> Response:
     if prefers_html(request):
         return html_page(request, "translator/index.html")
     links = {"explorer": "/attention", "documentation": "/docs", "openapi": "/openapi.json", "languages": "/languages"}
+    links = {name: request.scope["root_path"] + path for name, path in links.items()}
     return json_response({"name": "Attentive", "version": server_version(), **links}, headers={"Vary": "Accept"})
 
 

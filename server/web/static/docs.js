@@ -2,7 +2,7 @@
 "use strict";
 
 SwaggerUIBundle({
-  url: "/openapi.json",
+  url: "openapi.json",
   dom_id: "#swagger-ui",
   deepLinking: true,
   docExpansion: "list",

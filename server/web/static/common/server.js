@@ -1,5 +1,5 @@
-// Requests to the server. A server that requires an API key gets the key that the user typed in once; it is kept in
-// localStorage.
+// Requests to the server, at addresses relative to the page, as a proxy may serve it under a prefix. A server that requires an
+// API key gets the key that the user typed in once; it is kept in localStorage.
 import { el } from "./dom.js";
 
 /** Sentences of this module, which a page may replace by those of its language. */
@@ -81,7 +81,7 @@ export async function ask(path, { body, signal, progress } = {}) {
   let response, answer;
   try {
     const type = body ? { "Content-Type": "application/json" } : {};
-    response = await fetch(path, {
+    response = await fetch(`.${path}`, {
       method: body ? "POST" : "GET",
       signal,
       headers: withKey({ Accept: "application/json", ...type }),
@@ -126,7 +126,7 @@ function parsed(text) {
 
 /** Fetches a file of the server and saves it under the name. */
 export async function download(path, file) {
-  const response = await fetch(path, { headers: withKey({}) });
+  const response = await fetch(`.${path}`, { headers: withKey({}) });
   if (!response.ok) throw failure(response.status, parsed(await response.text()));
   save(await response.blob(), file);
 }

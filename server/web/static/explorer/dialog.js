@@ -6,7 +6,7 @@ import { $ } from "./state.js";
 const quoted = (text) => "'" + text.replaceAll("'", "'\\''") + "'";
 /** Shows the curl command of a request. */
 export function commandDialog(method, path, body) {
-  const url = new URL(path, location.href).href;
+  const url = new URL(`.${path}`, location.href).href;
   const command =
     method === "GET"
       ? `curl -H 'Accept: application/json' ${quoted(url)}`

@@ -412,7 +412,7 @@ async function named() {
   history.replaceState(
     null,
     "",
-    "/attention#" + query({ q: found.source.text, source: found.language.source, target: found.language.target }),
+    "attention#" + query({ q: found.source.text, source: found.language.source, target: found.language.target }),
   );
 }
 state.repeat = repeating(() => guard(state.done ? () => open(state.current) : translate)());

@@ -116,7 +116,7 @@ function send(file, { source, target, glossary }, signal, report) {
   form.append("target", target);
   if (glossary) form.append("glossary", typeof glossary === "string" ? glossary : JSON.stringify(glossary));
   return new Promise((resolve, reject) => {
-    request.open("POST", "/translate_file");
+    request.open("POST", "./translate_file");
     for (const [name, value] of Object.entries(withKey({ Accept: "application/json" })))
       request.setRequestHeader(name, value);
     request.responseType = "json";

@@ -285,7 +285,7 @@ function useInterface(language) {
 }
 async function begin() {
   // Links from the time when the explorer was at this address.
-  if (/[#&](tab|kind|view)=/.test(location.hash)) return location.replace("/attention" + location.hash);
+  if (/[#&](tab|kind|view)=/.test(location.hash)) return location.replace("attention" + location.hash);
   buttons();
   pointing();
   addEventListener(

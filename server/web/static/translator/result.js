@@ -61,7 +61,7 @@ export function show(done, answer) {
   $("warning").hidden = !$("warning").textContent;
   $("status").textContent = answer.translatedText.slice(0, 400);
   $("inside").href =
-    "/attention#" +
+    "attention#" +
     query({ q: done.text.slice(0, 5000), source: answer.detectedLanguage?.language || done.from, target: done.to });
   choose(items.find((item) => !item.copied) || null, false);
   outdated(false);

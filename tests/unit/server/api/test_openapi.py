@@ -104,6 +104,6 @@ def test_the_page_loads_only_files_of_this_server(client):
     assert "unsafe" not in PAGE_POLICY and "http" not in PAGE_POLICY
     assert not re.search(r"<script(?![^>]* src=)|<style|style=", page.text)
     links = re.findall(r'(?:src|href)="([^"]+)"', page.text)
-    assert "/static/swagger-ui-bundle.js" in links
+    assert "static/swagger-ui-bundle.js" in links
     for link in links:
-        assert link.startswith("/") and client.get(link).status_code == 200, link
+        assert client.get(f"/{link}").status_code == 200, link

@@ -37,13 +37,13 @@ export async function figures(host, direction) {
       el("h3", {}, say("Figure {0}: {1}", number, title)),
       el("p", {}, found),
       picture,
-      el("pre", { tabindex: "0" }, `curl '${location.origin}${path}' -o figure${number}.svg`),
+      el("pre", { tabindex: "0" }, `curl '${new URL(`.${path}`, location.href)}' -o figure${number}.svg`),
     );
   });
   host.replaceChildren(...drawn);
 }
 async function show(picture, path) {
-  const answer = await fetch(path, { headers: withKey({}) });
+  const answer = await fetch(`.${path}`, { headers: withKey({}) });
   if (!answer.ok) return;
   picture.src = URL.createObjectURL(await answer.blob());
   picture.onload = () => URL.revokeObjectURL(picture.src);
