@@ -171,3 +171,13 @@ def test_the_images_have_the_versions_of_the_constraints_with_hashes() -> None:
     assert wanted - set(run.stdout.splitlines()) == {item for item in wanted if item.startswith("torch>")}
     assert pins("\n".join(wanted)).keys() - pins(texts["server"]).keys() == {"torch"}
     assert "torch" in pins(texts["gpu"]) and pins(texts["tools"]).keys() >= {"ctranslate2", "sacrebleu"}
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
+def test_the_unit_of_systemd_is_valid_and_confined(tmp_path):
+    unit = tmp_path / "attentive.service"
+    text = (ROOT / "deploy/systemd/attentive.service").read_text(encoding="utf-8")
+    unit.write_text(text.replace("/opt/attentive/bin/attentive serve", sys.executable), encoding="utf-8")
+    for arguments in (["verify"], ["security", "--offline=yes", "--threshold=20"]):  # of 100
+        run = subprocess.run(["systemd-analyze", *arguments, unit], capture_output=True, text=True, check=False)
+        assert (run.returncode, run.stderr) == (0, ""), run.stdout[-300:]
