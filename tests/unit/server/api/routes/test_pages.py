@@ -39,7 +39,7 @@ def loaded(client, files):
 @pytest.mark.parametrize("path", ["/", "/attention"])
 def test_the_pages_are_small_and_load_only_files_of_this_server(client, path):
     page = client.get(path, headers=BROWSER).text
-    files = loaded(client, re.findall(r'(?:src|href)="(/static/[^"]+)"', page))
+    files = loaded(client, re.findall(r'(?:src|href)="(static/[^"]+)"', page))
     sizes = [len(gzip.compress(client.get(file).content)) for file in files]
     assert len(page) + sum(sizes) < 100_000
     assert len(files) >= 5
@@ -56,10 +56,10 @@ def test_a_page_is_painted_after_one_request(client, path):
     policy = answer.headers["content-security-policy"]
     first = re.sub(r"<template.*?</template>", "", answer.text, flags=re.DOTALL)
     assert re.findall(r"<(?:link|script|img|iframe|object|video|audio)\b[^>]*>", first) == [
-        '<link rel="icon" href="/static/icon.svg" type="image/svg+xml">',  # loaded after the page
+        '<link rel="icon" href="static/icon.svg" type="image/svg+xml">',  # loaded after the page
         "<script>",
         "<script>",
-        '<img src="/static/icon.svg" alt="" width="26" height="26">',
+        '<img src="static/icon.svg" alt="" width="26" height="26">',
     ]
     assert not re.search(r"@import|url\(", first) and not re.search(r"\s(?:style|on\w+)=", first)
     for kind in ("style", "script"):
@@ -72,7 +72,7 @@ def test_a_page_is_painted_after_one_request(client, path):
 def test_a_page_names_every_module_so_that_they_load_at_once(client, path):
     page = client.get(path, headers=BROWSER).text
     template = re.findall(r"<template.*?</template>", page, re.DOTALL)[0]
-    named = re.findall(r'(?:src|href)="(/static/[^"]+)"', template)
+    named = re.findall(r'(?:src|href)="(static/[^"]+)"', template)
     assert loaded(client, named) == set(named) and len(named) == len(set(named)) >= 11
 
 
