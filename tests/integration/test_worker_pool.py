@@ -324,6 +324,15 @@ async def test_a_model_that_cannot_be_loaded_gives_an_error_and_the_others_serve
         assert made.workers.status().ready
 
 
+async def test_the_next_start_of_each_device_is_told_how_often_a_load_ended_it() -> None:
+    """Each of three devices ends at its first load; together they do not use up the attempts of the model."""
+    async with crew(None, threads=3) as made:
+        while sum(worker.up for worker in made.workers.status().workers) < 3:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        assert (await made.workers.load("m", Path("crash-0"))).error is None
+        assert made.workers.status().restarts == 3
+
+
 async def test_unloading_waits_for_accepted_jobs() -> None:
     async with crew(SLOW) as made:
         texts = sources(30)

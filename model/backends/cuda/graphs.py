@@ -23,6 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from model.backends.cuda.device_check import check_device
 from model.backends.cuda.fused_step import FusedStep, SlotKernels
 from model.backends.cuda.static_cache import StaticCache
 from model.backends.torch.backend import TorchBackend
@@ -187,7 +188,7 @@ class GraphedBackend(TorchBackend):
         except Exception as error:  # noqa: BLE001  a capture may raise anything
             self._uncaptured.add(shape)
             log.warning("steps of shape %s are not captured: %s: %s", shape, type(error).__name__, str(error)[:200])
-            torch.cuda.synchronize(self.device)
+            check_device(self.device)
 
     def _capture(self, shape: _Shape) -> None:
         """Captures a step as a graph. All slots are inactive meanwhile, so no length changes."""

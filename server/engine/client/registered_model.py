@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
-from server.engine.ipc.messages import ModelLoaded
+from server.engine.ipc.messages import LoadModel, ModelLoaded
 
-_MAX_LOAD_FAILURES = 3
+_MAX_ENDS = 3
 """Ends of workers that were loading a model, after which it is not loaded again."""
 
 
@@ -20,7 +20,8 @@ class RegisteredModel:
     folder: str
     outcome: asyncio.Future[ModelLoaded] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     error: str | None = None
-    load_failures: int = 0
+    ends: int = 0
+    """How often workers ended while they loaded it; once for those of several GPUs that made the same attempt."""
     unloading: bool = False
 
     def resolve(self, error: str | None = None, seconds: float = 0.0) -> None:
@@ -33,8 +34,8 @@ class RegisteredModel:
         self.error = error
         self.resolve(error)
 
-    def record_exit(self) -> None:
-        """A worker ended while it loaded the model."""
-        self.load_failures += 1
-        if self.load_failures >= _MAX_LOAD_FAILURES:
+    def record_exit(self, load: LoadModel) -> None:
+        """A worker ended before it answered `load`."""
+        self.ends = max(self.ends, load.ends + 1)
+        if self.ends >= _MAX_ENDS:
             self.fail("The model worker died while it loaded this model.")

@@ -19,6 +19,7 @@ from server.engine.client.worker_supervisor import COMMAND, WorkerEvent, WorkerE
 from server.engine.ipc.messages import (
     AttentionResult,
     Failed,
+    LoadModel,
     ModelLoaded,
     Progress,
     StepStats,
@@ -133,7 +134,7 @@ class WorkerPool:
             return
         for model in self._models.values():
             if model.name not in worker.loaded and model.error is None:
-                worker.load(model.name, model.folder)
+                worker.load(LoadModel(model.name, model.folder, model.ends))
                 return
 
     def _end_loads(self, error: str) -> None:
@@ -216,15 +217,15 @@ class WorkerPool:
         elif loaded.error is not None:
             model.fail(loaded.error)
         elif all(model.name in other.loaded for other in self._workers if other.ready is not None):
-            model.load_failures = 0
+            model.ends = 0
             model.resolve(seconds=loaded.seconds)
         self._jobs.dispatch_backlog()
         self._load_next(worker)
 
     def _on_exit(self, worker: WorkerSupervisor, ended: WorkerExit) -> None:
         """Sends the jobs of an ended worker again, and counts its exit against the model that it was loading."""
-        if ended.loading in self._models:
-            self._models[ended.loading].record_exit()
+        if ended.loading is not None and (model := self._models.get(ended.loading.model)):
+            model.record_exit(ended.loading)
         self._jobs.on_exit(ended)
         if self._jobs.broken:
             self._end_loads(NO_DEVICE if worker.no_device else NO_WORKER)

@@ -43,11 +43,11 @@ _log = logging.getLogger("attentive.worker")
 @dataclass(frozen=True, slots=True)
 class WorkerExit:
     """A worker process ended. `running` are the jobs it was computing, `pending` all jobs it had not answered, as they
-    were sent. `loading` is the model it was loading."""
+    were sent. `loading` is the load that it had not answered."""
 
     running: tuple[Job, ...]
     pending: tuple[Job, ...]
-    loading: str | None
+    loading: LoadModel | None
 
 
 WorkerEvent = FromWorker | WorkerExit
@@ -68,8 +68,8 @@ class WorkerSupervisor:
         self.ready: WorkerReady | None = None
         self.loaded: set[str] = set()
         """The models that this process serves."""
-        self.loading: str | None = None
-        """The model that it loads now."""
+        self.loading: LoadModel | None = None
+        """The load that it has not answered."""
         self.pending: dict[int, Job] = {}
         """Jobs that were sent and are not answered, by id."""
         self.no_device = False
@@ -125,11 +125,11 @@ class WorkerSupervisor:
             self.pending[message.id] = message
         self._process.send(message)
 
-    def load(self, model: str, folder: str) -> None:
+    def load(self, load: LoadModel) -> None:
         """Loads a model; one at a time, so that a crash during a load has one cause."""
-        self.loading = model
+        self.loading = load
         self._waited = 0.0
-        self.send(LoadModel(model, folder))
+        self.send(load)
 
     def unload(self, model: str) -> None:
         """Unloads a model after its last job."""

@@ -21,10 +21,12 @@ FailureKind = Literal["invalid", "cancelled", "unknown_model", "unavailable", "o
 
 @dataclass(frozen=True, slots=True)
 class LoadModel:
-    """Load the model folder `folder` under the name `model`. Jobs that were accepted before finish on the old model."""
+    """Load the model folder `folder` under the name `model`. Jobs that were accepted before finish on the old model.
+    `ends` is how many processes ended while they loaded it: a GPU skips as many of its ways to decode, fastest first."""
 
     model: str
     folder: str
+    ends: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from model.model_folder import FolderError, ModelFolder, read_folder
 from model.search.driver import check_trial_sentence
 from server.engine.ipc.messages import ModelLoaded
 from server.engine.ipc.options import WorkerOptions
-from server.engine.worker.device_config import DeviceConfig
+from server.engine.worker.device_config import DeviceConfig, failure_kind
 
 NO_TORCH = "This installation has no PyTorch, which would run the model."
 
@@ -37,26 +37,28 @@ class LoadedModel:
     seconds: float
 
 
-def open_model(path: str, device: DeviceConfig, options: WorkerOptions) -> LoadedModel:
-    """Loads a model folder on the fastest backend, compiling it if necessary. Decodes a trial sentence, so that lazy
-    initialization does not delay the first request. Raises FolderError, also where a score is not finite: large weights
-    overflow."""
+def open_model(path: str, device: DeviceConfig, options: WorkerOptions, ends: int = 0) -> LoadedModel:
+    """Loads a model folder on the fastest backend, compiling it if necessary; see LoadModel for `ends`. Decodes a trial
+    sentence, so that lazy initialization does not delay the first request. Raises FolderError, also where a score is not
+    finite: large weights overflow."""
     started = time.monotonic()
     folder = read_folder(Path(path))
-    backend, engine, reason = _open(folder, device, options)
+    backend, engine, reason = _open(folder, device, options, ends)
     check_trial_sentence(backend, folder.model)
     return LoadedModel(folder, backend, engine, reason, time.monotonic() - started)
 
 
 def try_to_open(
-    model: str, folder: str, device: DeviceConfig, options: WorkerOptions
+    model: str, folder: str, device: DeviceConfig, options: WorkerOptions, ends: int = 0
 ) -> tuple[ModelLoaded, LoadedModel | None]:
-    """Returns the answer to a LoadModel, and the model where there is no error."""
+    """Returns the answer to a LoadModel, and the model where there is no error. Raises an error that broke the device."""
     try:
-        loaded = open_model(folder, device, options)
+        loaded = open_model(folder, device, options, ends)
     except FolderError as reason:
         error = str(reason).replace(folder, Path(folder).name)  # callers see it, and paths are the server's
-    except Exception as reason:  # noqa: BLE001  every load is answered, whatever it raises
+    except Exception as reason:  # every load is answered, whatever it raises
+        if failure_kind(reason, device) is None:
+            raise
         traceback.print_exc()
         error = f"The model could not be loaded: {type(reason).__name__}."
     else:
@@ -65,13 +67,13 @@ def try_to_open(
 
 
 def _open(
-    folder: ModelFolder, device: DeviceConfig, options: WorkerOptions
+    folder: ModelFolder, device: DeviceConfig, options: WorkerOptions, ends: int
 ) -> tuple[InspectableBackend, str, str | None]:
     """Returns a backend, its name, and the reason why a faster one is not used."""
     if device.cuda:
         from server.engine.worker.torch_loader import open_on_gpu  # find_device has imported torch
 
-        return open_on_gpu(folder, device)
+        return open_on_gpu(folder, device, ends)
     reason = cpu_backend_refusal(device, options)
     if reason is None:
         try:

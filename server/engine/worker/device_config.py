@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from model.backends.cpu.isa import CpuBackendUnavailable, Isa, available
+from server.engine.ipc.messages import FailureKind
 from server.engine.ipc.options import NO_DEVICE, WorkerOptions
 
 CPU_SLOTS, GPU_SLOTS = 64, 256
@@ -54,6 +55,26 @@ def find_device(options: WorkerOptions, index: int) -> DeviceConfig:
             raise NoDevice(NO_DEVICE)
     dtype = _cpu_dtype(options.isa) if options.dtype == "auto" else options.dtype
     return DeviceConfig("cpu", 1, dtype, threads, options.slots or CPU_SLOTS)
+
+
+def failure_kind(error: Exception, device: DeviceConfig) -> FailureKind | None:
+    """Returns the kind of a failure of a load or a step; None where the device is broken and the process has to be
+    restarted."""
+    name, text = type(error).__name__, str(error)
+    memory = isinstance(error, MemoryError) or name == "OutOfMemoryError" or "out of memory" in text
+    if device.cuda:
+        import torch
+
+        from model.backends.cuda.device_check import check_device
+
+        try:
+            check_device(device.device)
+        except Exception:  # noqa: BLE001  torch has several kinds of errors for it
+            return None
+        if memory or "ALLOC_FAILED" in text:  # the jobs that failed run again one by one
+            torch.cuda.empty_cache()
+            return "out_of_memory"
+    return "out_of_memory" if memory else "internal"
 
 
 def available_cores(cgroup: Path = Path("/sys/fs/cgroup")) -> int:

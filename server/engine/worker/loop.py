@@ -77,8 +77,8 @@ class WorkerLoop:
                 self._accept(message)
             case Cancel(id=id):
                 self._answer(Failed(id, "cancelled", "The request was cancelled."))
-            case LoadModel(model=model, folder=folder):
-                self._runner.load(model, folder)
+            case LoadModel(model=model, folder=folder, ends=ends):
+                self._runner.load(model, folder, ends)
             case UnloadModel(model=model):
                 for id in self._scheduler.jobs_of(model):
                     self._answer(_unknown_model(id, model))

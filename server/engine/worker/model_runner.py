@@ -18,7 +18,7 @@ from server.engine.ipc.messages import (
 )
 from server.engine.ipc.options import WorkerOptions
 from server.engine.worker.backend_loader import LoadedModel, try_to_open
-from server.engine.worker.device_config import find_device
+from server.engine.worker.device_config import failure_kind, find_device
 from server.engine.worker.sequence import AttentionRequest, Sequence
 
 
@@ -49,16 +49,17 @@ class ModelRunner:
         """Returns the device and how it computes, as sent to the API process."""
         return self._ready
 
-    def load(self, model: str, folder: str) -> None:
+    def load(self, model: str, folder: str, ends: int = 0) -> None:
         """Starts to load a model; `loaded` returns the outcome later."""
-        self._loads.append(self._loader.submit(try_to_open, model, folder, self._device, self._options))
+        self._loads.append(self._loader.submit(try_to_open, model, folder, self._device, self._options, ends))
 
     def loading(self) -> bool:
         """Returns whether `loaded` may return something soon."""
         return bool(self._loads)
 
     def loaded(self) -> list[ModelLoaded]:
-        """Returns the loads that ended since the last call. Jobs of those without error can run."""
+        """Returns the loads that ended since the last call. Jobs of those without error can run. Raises the error of a load
+        that broke the device."""
         answers = []
         while self._loads and self._loads[0].done():
             answer, loaded = self._loads.pop(0).result()
@@ -157,17 +158,8 @@ class ModelRunner:
         return AttentionResult(job.id, maps, None if job.words is None else pair_evidence(backend, *job.words))
 
     def failure_kind(self, error: Exception) -> FailureKind | None:
-        """Returns the kind of failure; None where the device is broken and the process has to be restarted."""
-        name, text = type(error).__name__, str(error)
-        if isinstance(error, MemoryError) or name == "OutOfMemoryError" or "out of memory" in text:
-            if self._device.cuda:  # the jobs that failed run again one by one
-                import torch
-
-                torch.cuda.empty_cache()
-            return "out_of_memory"
-        if self._device.cuda and (name == "AcceleratorError" or "CUDA" in text or "cuDNN" in text):
-            return None
-        return "internal"
+        """See device_config.failure_kind."""
+        return failure_kind(error, self._device)
 
     def _describe(self) -> WorkerReady:
         device = self._device

@@ -6,6 +6,7 @@ import sys
 
 import torch
 
+from model.backends.cuda.device_check import check_device
 from model.backends.cuda.fused_step import SlotKernels
 from model.backends.cuda.graphs import GraphedBackend
 from model.backends.cuda.self_check import disagreement
@@ -21,26 +22,28 @@ def open_on_cpu(folder: ModelFolder, device: DeviceConfig) -> TorchBackend:
     return TorchBackend(_load_transformer(folder, device), device.slots)
 
 
-def open_on_gpu(folder: ModelFolder, device: DeviceConfig) -> tuple[TorchBackend, str, str | None]:
+def open_on_gpu(folder: ModelFolder, device: DeviceConfig, ends: int = 0) -> tuple[TorchBackend, str, str | None]:
     """Loads a model on a GPU: its backend, the name of it, and the reason why a faster one is not used. Raises
     FolderError."""
     torch.cuda.set_device(device.device)  # each thread has its own current device
-    return gpu_backend(_load_transformer(folder, device), device.slots)
+    return gpu_backend(_load_transformer(folder, device), device.slots, ends)
 
 
-def gpu_backend(transformer: Transformer, slots: int) -> tuple[TorchBackend, str, str | None]:
-    """Returns a backend with CUDA graphs if they can be captured and compute the same as eager steps; else eager
-    steps."""
+def gpu_backend(transformer: Transformer, slots: int, ends: int = 0) -> tuple[TorchBackend, str, str | None]:
+    """Returns a backend with CUDA graphs if they can be captured and compute the same as eager steps; else eager steps.
+    Skips the first `ends` ways to decode. Raises an error that broke the device."""
     if transformer.config.recurrence != "none":
         return TorchBackend(transformer, slots), "eager", "Models with a recurrence decode without CUDA graphs."
     torch.backends.cuda.enable_cudnn_sdp(False)  # it makes a new plan for every shape, and batches have many shapes
-    reason: str | None = None
-    for kernels in _kernels():
+    reason = "The worker ended while it loaded the model with CUDA graphs." if ends else None
+    for kernels in _kernels()[ends:]:
         try:
             backend = GraphedBackend(transformer, slots, capture=True, kernels=kernels)
             reason = disagreement(backend)
         except Exception as error:  # noqa: BLE001  a kernel compiler may raise anything; eager steps need none
             reason = f"CUDA graphs cannot be used here: {type(error).__name__}: {str(error)[:200]}"
+            if (device := next(transformer.parameters()).device).type == "cuda":
+                check_device(device)
         if reason is None:
             return backend, "cuda-graphs", None
         sys.stderr.write(f"{reason}\n")

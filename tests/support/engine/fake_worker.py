@@ -40,7 +40,7 @@ def expected(source: tuple[int, ...], shift: int = 1) -> tuple[int, ...]:
 
 class FakeRunner:
     """A ModelRunner with one token per step. A folder name says how the model behaves: its shift, its step time in ms,
-    or how it fails: "absent", "crash" while it is loaded, "dying" at the first job. There are as many devices as threads
+    or how it fails: "absent", "crash" while it is loaded ("crash-0": the first time), "dying" at the first job. There are as many devices as threads
     of the options."""
 
     def __init__(self, options: WorkerOptions, index: int) -> None:
@@ -58,12 +58,13 @@ class FakeRunner:
     def ready(self) -> WorkerReady:
         return WorkerReady(f"cpu:{self._index}", "float32", "fake", device_count=max(1, self._options.threads))
 
-    def load(self, model: str, folder: str) -> None:
+    def load(self, model: str, folder: str, ends: int) -> None:
         name = Path(folder).name
-        if name == "crash":
+        if name == "crash" or name == f"crash-{ends}":
             os.kill(os.getpid(), signal.SIGSEGV)
         error = "There is no such folder." if name == "absent" else None
         self._dying, name = name == "dying", "1" if name == "dying" else name
+        name = "1" if name == "crash-0" else name
         shift, _, milliseconds = name.partition("-") if error is None else ("0", "", "")
         self._models[model] = (int(shift), float(milliseconds or 0) / 1000)
         self._loads.append(ModelLoaded(model, error=error))

@@ -14,6 +14,7 @@ import pytest
 import torch
 from torch.nn import functional
 
+from model.backends.cuda import graphs
 from model.backends.cuda.fused_step import SlotKernels
 from model.backends.cuda.graphs import CAPTURE_AFTER, GraphedBackend
 from model.backends.cuda.self_check import disagreement
@@ -209,7 +210,7 @@ def test_a_shape_that_cannot_be_captured_is_computed_and_said_once(caplog, monke
         def _capture(self, shape: tuple[int, int]) -> None:
             raise RuntimeError("operation not permitted when stream is capturing")
 
-    monkeypatch.setattr(torch.cuda, "synchronize", lambda device: None)
+    monkeypatch.setattr(graphs, "check_device", lambda device: None)
     model = transformer()
     plain, fixed = TorchBackend(model, 2), Uncapturable(model, 2, capture=True)
     for backend in (plain, fixed):
@@ -223,7 +224,7 @@ def test_a_shape_that_cannot_be_captured_is_computed_and_said_once(caplog, monke
 def test_a_capture_that_breaks_the_device_is_an_error(monkeypatch) -> None:
     backend = GraphedBackend(transformer(), 2, capture=True)
     monkeypatch.setattr(backend, "_capture", Mock(side_effect=RuntimeError("capture")))
-    monkeypatch.setattr(torch.cuda, "synchronize", Mock(side_effect=RuntimeError("CUDA error: illegal memory access")))
+    monkeypatch.setattr(graphs, "check_device", Mock(side_effect=RuntimeError("CUDA error: illegal memory access")))
     backend.prefill([[5, 6, 3]], [0])
     with pytest.raises(RuntimeError, match="illegal memory access"):
         for _ in range(CAPTURE_AFTER):

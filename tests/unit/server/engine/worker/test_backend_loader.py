@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ import torch
 from model.backends.cpu import isa as processor
 from model.backends.cpu.build import build
 from model.backends.cpu.isa import CpuBackendUnavailable, Isa
+from model.backends.cuda import device_check
 from model.backends.torch.backend import TorchBackend
 from model.checkpoint import load_model, save_model
 from model.config import ModelConfig
@@ -25,8 +27,8 @@ from model.transformer import Transformer
 from server.engine.ipc.messages import WorkerReady
 from server.engine.ipc.options import WorkerOptions
 from server.engine.worker import backend_loader, device_config, model_runner, torch_loader
-from server.engine.worker.backend_loader import cpu_backend_refusal, open_model
-from server.engine.worker.device_config import DeviceConfig, available_cores, find_device
+from server.engine.worker.backend_loader import cpu_backend_refusal, open_model, try_to_open
+from server.engine.worker.device_config import DeviceConfig, available_cores, failure_kind, find_device
 from server.engine.worker.model_runner import ModelRunner
 from server.engine.worker.torch_loader import gpu_backend
 from tests.support.models.folders import new_folder
@@ -143,12 +145,50 @@ def test_a_gpu_that_cannot_capture_graphs_falls_back_to_eager_steps(capsys: pyte
     assert reason in capsys.readouterr().err
 
 
+FAKE_GPU = DeviceConfig("cuda:1", count=2, dtype="float32", threads=1, slots=4)
+ILLEGAL = RuntimeError("CUDA error: an illegal memory access was encountered")
+
+
+@pytest.mark.parametrize(
+    ("error", "broken", "kind"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory."), None, "out_of_memory"),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling cublasCreate"), None, "out_of_memory"),
+        (RuntimeError("CUDA error: no kernel image is available for execution"), None, "internal"),
+        (ILLEGAL, ILLEGAL, None),
+        (ValueError("device-side assert"), torch.AcceleratorError("CUDA error: device-side assert triggered"), None),
+        (torch.OutOfMemoryError("CUDA out of memory."), ILLEGAL, None),
+    ],
+)
+def test_one_test_of_failures_serves_loads_and_steps(
+    error: Exception, broken: Exception | None, kind: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(device_check, "check_device", Mock(side_effect=broken))
+    assert failure_kind(error, FAKE_GPU) == kind
+    monkeypatch.setattr(backend_loader, "open_model", Mock(side_effect=error))
+    if kind is None:
+        with pytest.raises(type(error)):
+            try_to_open("tiny", str(tmp_path), FAKE_GPU, OPTIONS)
+    else:
+        assert try_to_open("tiny", str(tmp_path), FAKE_GPU, OPTIONS)[0].error
+
+
+def test_kernels_that_ended_the_process_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[object] = []
+    monkeypatch.setattr(torch_loader, "_kernels", lambda: ["fused", None])
+    monkeypatch.setattr(torch_loader, "GraphedBackend", lambda *args, kernels, **_: tried.append(kernels) or Mock())
+    monkeypatch.setattr(torch_loader, "disagreement", lambda backend: None)
+    engines = [gpu_backend(Transformer(CONFIG), 4, ends)[1:] for ends in range(3)]
+    assert tried == ["fused", None]
+    assert [engine for engine, _ in engines] == ["cuda-graphs", "cuda-graphs", "eager"]
+    assert "ended while it loaded" in str(engines[2][1])
+
+
 def test_the_threads_of_a_worker_use_its_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = save(tmp_path / "tiny")
-    second = DeviceConfig("cuda:1", count=2, dtype="float32", threads=1, slots=4)
     chosen: list[tuple[int, str]] = []
     monkeypatch.setattr(torch.cuda, "set_device", lambda name: chosen.append((threading.get_ident(), name)))
-    monkeypatch.setattr(model_runner, "find_device", lambda options, index: second)
+    monkeypatch.setattr(model_runner, "find_device", lambda options, index: FAKE_GPU)
     monkeypatch.setattr(torch_loader, "_load_transformer", lambda folder, device: load_model(folder))
     runner = ModelRunner(OPTIONS, 1)
     runner.load("tiny", str(folder.path))
