@@ -10,11 +10,12 @@ from torch.nn import functional
 
 
 def attention_weights(query: Tensor, key: Tensor, bias: Tensor | None) -> Tensor:
-    """softmax(Q K^T / sqrt(D) + bias), equation 1 without V: query (B, H, T, D), key (B, H, S, D) -> (B, H, T, S)."""
+    """softmax(Q K^T / sqrt(D) + bias), equation 1 without V: query (B, H, T, D), key (B, H, S, D) -> (B, H, T, S), in float32
+    like those of fused kernels."""
     scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])  # (B, H, T, S)
     if bias is not None:
         scores = scores + bias
-    return torch.softmax(scores, dim=-1, dtype=torch.float32).to(query.dtype)
+    return torch.softmax(scores, dim=-1, dtype=torch.float32)
 
 
 class MultiHeadAttention(nn.Module):
@@ -55,11 +56,12 @@ class MultiHeadAttention(nn.Module):
     ) -> Tensor:
         """query (B, H, T, D), key and value (B, H, S, D) -> (B, T, d_model), fused unless the weights are recorded."""
         # On a CPU the backward pass of the fused kernel takes ten times as long as that of these products.
-        if self.recorded is not None or (self.training and query.device.type == "cpu"):
-            weights = attention_weights(query, key, bias)
-            if self.recorded is not None:
-                self.recorded.append(weights)
-            return self.merge(weights @ value, gate)
+        if self.recorded is not None:
+            weights = attention_weights(query.float(), key.float(), bias)
+            self.recorded.append(weights)
+            return self.merge((weights @ value.float()).to(value.dtype), gate)
+        if self.training and query.device.type == "cpu":
+            return self.merge(attention_weights(query, key, bias).to(query.dtype) @ value, gate)
         context = functional.scaled_dot_product_attention(query, key, value, attn_mask=bias)  # (B, H, T, D)
         return self.merge(context, gate)
 

@@ -108,3 +108,9 @@ def test_head_vectors_reproduce_the_attention_weights(head: tuple[str, int, int]
     weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
     weights /= weights.sum(axis=-1, keepdims=True)
     np.testing.assert_allclose(weights, getattr(maps, kind)[layer, number], atol=1e-5)
+
+
+def test_maps_of_a_model_in_half_precision_are_float32() -> None:
+    maps = attention_maps(build().bfloat16(), SOURCE, (12, 9, 31, 7))
+    for weights in (maps.cross, maps.encoder, maps.decoder):
+        assert weights.sum(-1) == pytest.approx(1.0, abs=1e-6)
