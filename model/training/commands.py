@@ -6,18 +6,21 @@ import dataclasses
 import shutil
 import signal
 import threading
+from datetime import timedelta
 from pathlib import Path
 
-import torch
 from torch import distributed
 
 from model.training.cooldown import cooling, copy_trunk
 from model.training.data.shards import shard_file, tokenise
 from model.training.data.vocabulary import train_vocabulary
-from model.training.loop.hardware import rank_and_world_size
+from model.training.loop.hardware import rank_and_world_size, training_device
 from model.training.loop.trainer import Trainer
 from model.training.recipe import Recipe, RecipeError
 from model.training.shortlist import build_shortlist
+
+_WAIT = timedelta(hours=12)
+"""How long ranks wait for each other: rank 0 prepares the data and validates alone."""
 
 
 def prepare(recipe: Recipe, folder: Path) -> None:
@@ -47,8 +50,10 @@ def train(recipe: Recipe, folder: Path, *, cooldown: tuple[Path, float] | None =
     fit together.
     """
     rank, count = rank_and_world_size()
+    device = training_device()  # chosen before NCCL starts, which otherwise takes the first GPU in every rank
+    gpu = device if device.type == "cuda" else None
     if count > 1:
-        distributed.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+        distributed.init_process_group("nccl" if gpu else "gloo", timeout=_WAIT, device_id=gpu)
     if rank == 0:
         if cooldown is not None:
             copy_trunk(cooldown[0], folder)

@@ -45,15 +45,23 @@ def training_device() -> torch.device:
 
 
 def has_bfloat16_products(device: torch.device) -> bool:
-    """Returns whether the device has bfloat16 multiplication in hardware. Other CPUs emulate it, many times slower."""
-    return device.type != "cpu" or torch.cpu._is_avx512_bf16_supported()
+    """Returns whether the device has bfloat16 multiplication in hardware: GPUs from compute capability 8.0. Other devices
+    emulate it, many times slower."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_capability(device) >= (8, 0)
+    return torch.cpu._is_avx512_bf16_supported()
 
 
 def autocast(device: torch.device) -> AbstractContextManager[Any]:
-    """Returns a context for bfloat16 matrix products, or for float32 on devices without bfloat16 hardware."""
+    """Returns a context for bfloat16 matrix products; without that hardware for float16 on a GPU, for float32 on a CPU."""
     if has_bfloat16_products(device):
         return torch.autocast(device.type, torch.bfloat16)
-    return nullcontext()
+    return nullcontext() if device.type == "cpu" else torch.autocast(device.type, torch.float16)
+
+
+def gradient_scaler(device: torch.device) -> torch.amp.GradScaler:
+    """Returns the scaler of the loss, without which small gradients are 0 in float16. In other formats it does nothing."""
+    return torch.amp.GradScaler(device.type, enabled=device.type != "cpu" and not has_bfloat16_products(device))
 
 
 def compile_layers(model: Transformer, backend: str = "inductor") -> LabelLoss:

@@ -28,6 +28,7 @@ from model.training.loop.checkpoint import Progress, checkpoints, start_from
 from model.training.loop.hardware import (
     autocast,
     compile_layers,
+    gradient_scaler,
     rank_and_world_size,
     training_device,
 )
@@ -69,6 +70,7 @@ class Trainer:
         self.rank, self.ranks = rank_and_world_size()
         self.device = training_device()
         self._gpu = self.device.type == "cuda"
+        self._scaler = gradient_scaler(self.device)
         torch.manual_seed(recipe.train.seed)
         processor = sentencepiece.SentencePieceProcessor(model_file=str(folder / "tokenizer.model"))
         self.config = model_config(recipe, processor)
@@ -82,7 +84,7 @@ class Trainer:
         self._validator = Validator(recipe, folder, self.model, tokenizer, ids)
         self.progress = checkpoint.load(folder, self.model, self.optimizers, self.device) or Progress()
         self._label_loss: LabelLoss = compile_layers(self.model) if self._gpu else label_loss
-        self._rate, self._stopping = 0.0, False
+        self._rate, self._stop_requested, self._stopping = 0.0, False, False
         self._window = _Window()
 
     def _build_model(self) -> Transformer:
@@ -105,11 +107,14 @@ class Trainer:
         saved = validated = before = progress.seconds
         began = time.monotonic()
         self.model.train()
+        # Ranks exchange their clocks, and a GPU is waited for, only where the log is written too.
+        clock_steps = _LOG_STEPS if self._gpu or self.ranks > 1 else 1
         bar = tqdm(total=1.0, initial=self._budget_used(), disable=self.rank > 0, mininterval=5.0, bar_format=_BAR)
         with bar, closing(_ahead(self._stream(), _GPU_PREFETCH if self._gpu else _CPU_PREFETCH)) as stream:
             while self._budget_used() < 1.0 and not self._stopping:
                 self._step(stream)
-                progress.seconds = self._synchronised(before + time.monotonic() - began)
+                if progress.step % clock_steps == 0:
+                    progress.seconds = self._synchronised(before, began)
                 if progress.step % _LOG_STEPS == 0:
                     bar.set_postfix_str(self._log_window(), refresh=False)
                 bar.update(min(1.0, self._budget_used()) - bar.n)
@@ -124,8 +129,10 @@ class Trainer:
             self.validate()
 
     def stop(self) -> None:
-        """Makes `run` return after the current step with a checkpoint. A later run resumes the schedule there."""
-        self._stopping = True
+        """Makes `run` return soon with a checkpoint: after the current step, or where ranks exchange their clocks. A later run
+        resumes the schedule there."""
+        self._stop_requested = True
+        self._stopping = self.ranks == 1
 
     def save(self) -> None:
         """Writes a checkpoint."""
@@ -155,15 +162,18 @@ class Trainer:
         smoothing, hidden_ends = recipe.label_smoothing, recipe.hidden_ends
         with autocast(self.device):
             loss = batch_loss(self.model, batch.to(self.device), smoothing, self._label_loss, hidden_ends=hidden_ends)
-        loss.backward()  # type: ignore[no-untyped-call]
+        self._scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
         self._window.loss = self._window.loss + loss.detach() * batch.tokens
         self._window.tokens += batch.tokens
         progress.tokens += batch.tokens * self.ranks
         average_gradients(self.model.parameters(), self.ranks)
+        for optimizer in self.optimizers:
+            self._scaler.unscale_(optimizer)
         nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         for optimizer in self.optimizers:
-            optimizer.step()
+            self._scaler.step(optimizer)
             optimizer.zero_grad()
+        self._scaler.update()
         progress.step += 1
         if self._clip is not None and progress.step % _LOGIT_STEPS == 0:
             self._clip_logits(self._clip, batch)
@@ -177,11 +187,15 @@ class Trainer:
                 if ".query." in name or ".key." in name:
                     distributed.broadcast(parameter.data, 0)
 
-    def _synchronised(self, seconds: float) -> float:
-        """Returns rank 0's `seconds` and takes over its stop flag, so that all ranks use the same budget and stop together."""
+    def _synchronised(self, before: float, began: float) -> float:
+        """Waits for the device. Returns rank 0's seconds of training, `before` those of earlier runs, and takes over its stop
+        flag, so that all ranks use the same budget and stop together."""
+        if self._gpu:
+            torch.cuda.current_stream(self.device).synchronize()
+        seconds = before + time.monotonic() - began
         if self.ranks == 1:
             return seconds
-        shared = torch.tensor([seconds, float(self._stopping)], dtype=torch.float64, device=self.device)
+        shared = torch.tensor([seconds, float(self._stop_requested)], dtype=torch.float64, device=self.device)
         distributed.broadcast(shared, 0)
         seconds, stopping = shared.tolist()
         self._stopping = stopping > 0.0
