@@ -11,6 +11,11 @@ _GROWTH = 32
 """Storage grows by multiples of this number of positions: rarely, and with little unused memory."""
 
 
+def to_device(tensor: Tensor, device: torch.device) -> Tensor:
+    """Returns a host tensor on `device`. A copy to a GPU is asynchronous, from page-locked memory."""
+    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
+
+
 class KVCache:
     """Storage for `slots` sequences.
 
@@ -45,7 +50,7 @@ class KVCache:
         for slot, length in zip(slots, source_lengths, strict=True):
             self.lengths[slot], self.source_lengths[slot] = 0, length
         if self._recurrent:
-            self.states[:, torch.tensor(slots, device=self._device)] = 0
+            self.states.index_fill_(1, to_device(torch.tensor(slots), self._device), 0)
 
     def write_cross(self, layer: int, slots: list[int], keys: Tensor, values: Tensor) -> None:
         """Writes the cross-attention keys and values (B, H, S, D) of new sources."""
@@ -115,10 +120,16 @@ class KVCache:
         moves = [(t, o) for t, o in zip(targets, origins, strict=True) if t != o]
         if not moves:
             return
+        self._move(moves)
+        held = [(self.lengths[origin], self.source_lengths[origin]) for _, origin in moves]
+        for (target, _), (length, sources) in zip(moves, held, strict=True):
+            self.lengths[target], self.source_lengths[target] = length, sources
+
+    def _move(self, moves: list[tuple[int, int]]) -> None:
+        """Copies the storage of sequences: (target, origin) of each."""
         live = max(self.lengths[origin] for _, origin in moves)
         source = max(self.source_lengths[origin] for _, origin in moves)
-        to = torch.tensor([target for target, _ in moves], device=self._device)
-        of = torch.tensor([origin for _, origin in moves], device=self._device)
+        to, of = to_device(torch.tensor(moves), self._device).T
         if self._recurrent:
             self.states[:, to] = self.states[:, of]
         else:
@@ -126,13 +137,13 @@ class KVCache:
                 tensor[:, to, :, :live] = tensor[:, of, :, :live]
         changed = [(t, o) for t, o in moves if self.source_lengths[t] != self.source_lengths[o] or self.lengths[t] == 0]
         if changed:
-            to = torch.tensor([target for target, _ in changed], device=self._device)
-            of = torch.tensor([origin for _, origin in changed], device=self._device)
+            to, of = to_device(torch.tensor(changed), self._device).T
             for tensor in (self.cross_keys, self.cross_values):
                 tensor[:, to, :, :source] = tensor[:, of, :, :source]
-        held = [(self.lengths[origin], self.source_lengths[origin]) for _, origin in moves]
-        for (target, _), (length, sources) in zip(moves, held, strict=True):
-            self.lengths[target], self.source_lengths[target] = length, sources
+
+    def tensors(self) -> list[Tensor]:
+        """Returns the storage."""
+        return [self.self_keys, self.self_values, self.cross_keys, self.cross_values, self.states]
 
     def free(self, slots: list[int]) -> None:
         """Frees the sequences in `slots`. The storage is reused."""

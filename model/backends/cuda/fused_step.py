@@ -1,4 +1,4 @@
-"""The decode step of a Transformer in few kernels. CUDA graphs capture it if Triton is available."""
+"""The decode step of a Transformer in few kernels, which CUDA graphs capture."""
 
 from __future__ import annotations
 
@@ -12,26 +12,28 @@ from torch.nn import functional
 
 from model.backends.cuda.static_cache import StaticCache
 from model.layers import DecoderLayer
-from model.transformer import Transformer
+from model.transformer import HeadGates, Transformer
 
-AttendSelf = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
-Attend = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+Attend = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 AddNorm = Callable[[Tensor, Tensor, Tensor, Tensor, float], tuple[Tensor, Tensor]]
-Choose = Callable[[Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]
+Choose = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+_ALIGNED = 64
+"""The projection has a multiple of this number of rows: matrix products of other sizes run without tensor cores."""
 
 
 @dataclass(frozen=True, slots=True)
 class SlotKernels:
-    """The kernels of a step beside matrix products; kernels.py documents each."""
+    """The kernels of a step beside matrix products; kernels.py documents each. `name` says whose they are."""
 
-    attend_self: AttendSelf
+    name: str
+    attend_self: Attend
     attend: Attend
     add_norm: AddNorm
     choose: Choose
 
 
 class FusedStep:
-    """A step of the first R slots of `cache`.
+    """A step of all R slots of `cache`.
 
     Queries, keys and values come from one product, a residual sum and its norm from one kernel, and attention reads
     only each row's own positions.
@@ -39,12 +41,13 @@ class FusedStep:
 
     def __init__(self, transformer: Transformer, cache: StaticCache, kernels: SlotKernels) -> None:
         config = transformer.config
-        self._transformer, self._cache, self._kernels = transformer, cache, kernels
+        self._transformer, self._cache, self.kernels = transformer, cache, kernels
         self._layers = [cast(DecoderLayer, layer) for layer in transformer.decoder]
         self._pre = config.norm == "pre"
         self._relu = config.activation == "relu"
         with torch.no_grad():
-            self._joined = [_joined(layer.self_attention) for layer in self._layers]
+            self._joined = [() if layer.recurrence else _joined(layer.self_attention) for layer in self._layers]
+            self._projection, self._output_bias = _padded_projection(transformer)
         norms = [
             residual.norm
             for layer in self._layers
@@ -54,34 +57,34 @@ class FusedStep:
         self._norms = [*norms[1:], transformer.decoder_norm] if self._pre else norms
         self._first = norms[0]
 
-    def logits(self, tokens: Tensor) -> Tensor:
+    def logits(self, tokens: Tensor, gates: HeadGates | None = None) -> Tensor:
         """tokens (R,) -> logits (R, V). The lengths of active rows grow by one."""
-        cache, kernels = self._cache, self._kernels
-        rows = len(tokens)
-        x = self._transformer.embed_step(tokens, cache.live[:rows])  # (R, d_model)
+        cache, kernels = self._cache, self.kernels
+        x = self._transformer.embed_step(tokens, cache.live)  # (R, d_model)
         entered = self._first(x) if self._pre else x
         norms = iter(self._norms)
-        for index, (layer, (weight, bias)) in enumerate(zip(self._layers, self._joined, strict=True)):
-            qkv = functional.linear(entered, weight, bias)  # (R, 3 d_model)
-            context = kernels.attend_self(
-                qkv, cache.self_keys[index, :rows], cache.self_values[index, :rows], cache.live
-            )
-            x, entered = self._residual(x, layer.self_attention.output(context), next(norms))
+        for index, (layer, joined) in enumerate(zip(self._layers, self._joined, strict=True)):
+            if layer.recurrence is not None:
+                output = layer.recurrence.step(entered[:, None], cache, index)[:, 0]
+            else:
+                qkv = functional.linear(entered, *joined)  # (R, 3 d_model)
+                keys, values = cache.self_keys[index], cache.self_values[index]
+                context = kernels.attend_self(qkv, keys, values, cache.live, cache.places)
+                output = layer.self_attention.output(_gated(context, gates, "decoder", index))
+            x, entered = self._residual(x, output, next(norms))
             query = layer.cross_attention.query(entered)
-            keys, values = cache.cross_keys[index, :rows], cache.cross_values[index, :rows]
-            context = kernels.attend(query, keys, values, cache.sources)
-            x, entered = self._residual(x, layer.cross_attention.output(context), next(norms))
+            keys, values = cache.cross_keys[index], cache.cross_values[index]
+            context = kernels.attend(query, keys, values, cache.sources, cache.origins[:, None])
+            output = layer.cross_attention.output(_gated(context, gates, "cross", index))
+            x, entered = self._residual(x, output, next(norms))
             x, entered = self._residual(x, self._feed_forward(layer, entered), next(norms))
         cache.close_step()
-        return self._transformer.logits(entered)
-
-    def choose(self, logits: Tensor, forced: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Selects the next tokens: see kernels.choose."""
-        return self._kernels.choose(logits, forced)
+        vocabulary = self._transformer.config.vocab_size
+        return functional.linear(entered, self._projection, self._output_bias)[:, :vocabulary]
 
     def _residual(self, x: Tensor, output: Tensor, norm: nn.LayerNorm) -> tuple[Tensor, Tensor]:
         """Returns the residual stream and the input of the next sublayer."""
-        total, normed = self._kernels.add_norm(x, output, norm.weight, norm.bias, norm.eps)
+        total, normed = self.kernels.add_norm(x, output, norm.weight, norm.bias, norm.eps)
         return (total, normed) if self._pre else (normed, normed)
 
     def _feed_forward(self, layer: DecoderLayer, x: Tensor) -> Tensor:
@@ -94,7 +97,26 @@ class FusedStep:
         return output
 
 
+def _gated(context: Tensor, gates: HeadGates | None, kind: str, layer: int) -> Tensor:
+    """Scales the output of each head of a layer: context (R, H D)."""
+    if gates is None:
+        return context
+    gate: Tensor = getattr(gates, kind)[:, layer]  # (R, H)
+    return (context.view(*gate.shape, -1) * gate[:, :, None]).flatten(1)  # (R, H, D) -> (R, H D)
+
+
 def _joined(attention: nn.Module) -> tuple[Tensor, Tensor]:
     """Concatenates query, key and value: weight (3 d_model, d_model), bias (3 d_model,)."""
     parts = [cast(nn.Linear, getattr(attention, name)) for name in ("query", "key", "value")]
     return torch.cat([part.weight for part in parts]), torch.cat([part.bias for part in parts])
+
+
+def _padded_projection(transformer: Transformer) -> tuple[Tensor, Tensor | None]:
+    """Returns the weight and the bias of the output projection with rows of zeros up to a multiple of _ALIGNED. The model's
+    own weight becomes a view of it."""
+    config = transformer.config
+    parameter = transformer.embedding.weight if config.tied_embeddings else transformer.projection.weight
+    padding = -config.vocab_size % _ALIGNED
+    padded = functional.pad(parameter, (0, 0, 0, padding))
+    parameter.data = padded[: config.vocab_size]
+    return padded, functional.pad(transformer.output_bias, (0, padding)) if config.output_bias else None

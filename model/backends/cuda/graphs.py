@@ -3,20 +3,20 @@
 - A step always computes all R slots, also inactive ones. Products of other shapes may sum in another order; with one
   shape a row's result does not depend on the other rows.
 - Lengths are on the device and mask unused positions, so one graph serves all mixtures of lengths. With the Triton
-  kernels (`fused`) each row reads only its own positions. Without them a step reads the first P positions of all rows,
-  P the smallest bucket that is large enough.
+  kernels each row reads only its own positions.
 - Next tokens are selected on the device. Several greedy steps run without returning to the host.
 
-A graph is captured at the third use of its shape and replayed from then on. Without capture (on a CPU) the same steps run
-operation by operation.
+A graph is captured at the third use of its number of candidates and replayed from then on. Without capture (on a CPU) the
+same steps run operation by operation.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,16 +25,17 @@ from torch import Tensor
 
 from model.backends.cuda.device_check import check_device
 from model.backends.cuda.fused_step import FusedStep, SlotKernels
-from model.backends.cuda.static_cache import StaticCache
+from model.backends.cuda.static_cache import FIRST_ROOM, StaticCache
+from model.backends.cuda.torch_kernels import KERNELS
 from model.backends.torch.backend import TorchBackend
 from model.backends.torch.inputs import pad_ids
+from model.kv_cache import to_device
 from model.search.backend_interface import MaskedHeads, StepOutput
 from model.transformer import HeadGates, Transformer
 
 log = logging.getLogger(__name__)
 CAPTURE_AFTER = 3
-"""Uses of a shape before it is captured: a capture costs as much as many steps."""
-_MIN_POSITIONS = 32
+"""Uses of a number of candidates before it is captured: a capture costs as much as many steps."""
 _MIN_ENCODED = 2048
 """Smallest number of padded tokens of a batch that is encoded on a GPU."""
 _CANDIDATES = (1, 8, 16, 64)
@@ -45,15 +46,9 @@ _streams: dict[torch.device, torch.cuda.Stream] = {}
 """The stream of all captures of a device. PyTorch hands out the same 32 streams in turn: a new one for each capture may be
 one that copies or encodes."""
 
-_Shape = tuple[int, int]
-"""Of a step of all slots: positions, and candidates of each row."""
-_StepTokens = tuple[Tensor, Tensor, Tensor]
-"""Of a step on the device: ids and log-probabilities (R, C), log-probabilities of the forced tokens (R,)."""
-
 
 class GraphedBackend(TorchBackend):
-    """A TorchBackend with steps of fixed shape: replayed from CUDA graphs if `capture`, computed with `kernels` if
-    given.
+    """A TorchBackend with steps of fixed shape, replayed from CUDA graphs if `capture`.
 
     `captured` counts the steps that were replayed.
     """
@@ -61,23 +56,34 @@ class GraphedBackend(TorchBackend):
     cache: StaticCache
 
     def __init__(
-        self, transformer: Transformer, slots: int, *, capture: bool, kernels: SlotKernels | None = None
+        self,
+        transformer: Transformer,
+        slots: int,
+        *,
+        capture: bool,
+        kernels: SlotKernels = KERNELS,
+        room: int = FIRST_ROOM,
     ) -> None:
         super().__init__(transformer, slots)
         parameter = next(transformer.parameters())
-        self.cache = StaticCache(transformer.config, slots, parameter.dtype, self.device)
+        self.cache = StaticCache(transformer.config, slots, parameter.dtype, self.device, room)
         self.end = transformer.config.eos_id
         self.captured = 0
-        self._fused = None if kernels is None else FusedStep(self.transformer, self.cache, kernels)
+        self._fused = FusedStep(self.transformer, self.cache, kernels)
         self._captures = capture
-        self._graphs: dict[_Shape, tuple[torch.cuda.CUDAGraph, _StepTokens]] = {}
-        self._uses: Counter[_Shape] = Counter()
-        self._uncaptured: set[_Shape] = set()
-        """Shapes whose capture failed."""
+        self._graphs: dict[int, tuple[torch.cuda.CUDAGraph, Tensor]] = {}
+        """By the number of candidates of each row."""
+        self._uses: Counter[int] = Counter()
+        self._uncaptured: set[int] = set()
+        """Those whose capture failed."""
         self._pool: Any = None
         """The memory pool that all graphs share: they never run at the same time."""
-        self._tokens, self._forced = torch.zeros(2, slots, dtype=torch.long, device=self.device)
+        self._inputs = torch.zeros(3, slots, dtype=torch.long, device=self.device)
+        self._tokens, self._forced, self.cache.active = self._inputs
         self._staging = torch.zeros(3, slots, dtype=torch.long, pin_memory=self.device.type == "cuda")
+        self._forbidden: tuple[int, ...] = ()
+        self._barred = torch.zeros(transformer.config.vocab_size, device=self.device)
+        """-inf for the tokens that a greedy step does not choose."""
 
     @torch.inference_mode()
     def prefill(
@@ -100,21 +106,19 @@ class GraphedBackend(TorchBackend):
 
     def step(self, slots: Sequence[int], tokens: Sequence[int], candidates: int, forced: Sequence[int]) -> StepOutput:
         """Advances each row by its token. Returns the `candidates` most probable next tokens of each row."""
+        self._forbid(())
         return self._run(slots, tokens, candidates, forced, 1)[0]
 
     def multi_step(
         self, slots: Sequence[int], tokens: Sequence[int], steps: int, forbidden: Sequence[int] = ()
     ) -> list[StepOutput]:
-        """Runs `steps` greedy steps, each row reading its own last token. Where tokens are `forbidden`, the host selects
-        them after every step."""
-        free = [-1] * len(slots)
-        if not forbidden:
-            return self._run(slots, tokens, 1, free, steps)
-        outputs: list[StepOutput] = []
-        for _ in range(steps):
-            outputs.append(self.step(slots, tokens, 1 + len(forbidden), free))
-            tokens = [next(token for token in row if token not in forbidden) for row in outputs[-1].ids.tolist()]
-        return outputs
+        """Runs `steps` greedy steps without `forbidden` tokens, each row reading its own last token."""
+        self._forbid(tuple(forbidden))
+        return self._run(slots, tokens, 1, [-1] * len(slots), steps)
+
+    @property
+    def details(self) -> Mapping[str, str]:
+        return {"kernels": self._fused.kernels.name}
 
     # -- parts ---------------------------------------------------------------------------------------------------------
 
@@ -126,84 +130,78 @@ class GraphedBackend(TorchBackend):
         longest = max(max(self.cache.lengths[slot] for slot in slots) + steps, max(self.cache.lengths) + 1)
         longest = max(longest, *(self.cache.source_lengths[slot] for slot in slots))
         self._room(longest)
-        positions = _MIN_POSITIONS
-        while positions < longest:
-            positions *= 2
-        vocabulary = self.transformer.config.vocab_size
-        shape = (
-            min(positions, self.cache.room) if self._fused is None else self.cache.room,
-            min(vocabulary, next((c for c in _CANDIDATES if c >= candidates), candidates)),
-        )
+        width = next((c for c in _CANDIDATES if c >= candidates), candidates)
+        width = min(width, self.transformer.config.vocab_size)
         gates = self._gates(range(self.slots))
-        self.cache.view(shape[0])
-        self._uses[shape] += gates is None
-        known = shape in self._graphs or shape in self._uncaptured
-        if gates is None and self._captures and not known and self._uses[shape] >= CAPTURE_AFTER:
-            self._try_to_capture(shape)
+        self._uses[width] += gates is None
+        known = width in self._graphs or width in self._uncaptured
+        if gates is None and self._captures and not known and self._uses[width] >= CAPTURE_AFTER:
+            self._try_to_capture(width)
         self._send(slots, tokens, forced)
-        results = [self._once(shape, gates) for _ in range(steps)]
+        results = torch.stack([self._once(width, gates) for _ in range(steps)])  # (steps, R, 2 C + 1)
         for slot in slots:
             self.cache.lengths[slot] += steps
-        ids, scores, wanted = (torch.stack(parts).cpu().numpy()[:, list(slots)] for parts in zip(*results, strict=True))
-        ids, scores = ids[:, :, :candidates], scores[:, :, :candidates]
+        found = results.cpu().numpy()[:, list(slots)]
+        ids = found[:, :, :candidates].astype(np.int64)
+        scores, wanted = found[:, :, width : width + candidates].astype(np.float32), found[:, :, -1]
         for row, token in enumerate(forced):
             if token >= 0:
                 ids[0, row], scores[0, row] = np.roll(ids[0, row], 1), np.roll(scores[0, row], 1)
                 ids[0, row, 0], scores[0, row, 0] = token, wanted[0, row]
         return [StepOutput(*step) for step in zip(ids, scores, strict=True)]
 
-    def _once(self, shape: _Shape, gates: HeadGates | None) -> _StepTokens:
-        if gates is not None or shape not in self._graphs:
-            return self._compute(shape, gates)
+    def _once(self, candidates: int, gates: HeadGates | None) -> Tensor:
+        if gates is not None or candidates not in self._graphs:
+            return self._compute(candidates, gates)
         self.captured += 1
-        graph, (ids, scores, forced) = self._graphs[shape]
+        graph, result = self._graphs[candidates]
         graph.replay()
-        return ids.clone(), scores.clone(), forced.clone()  # the next replay overwrites them
+        return result.clone()  # the next replay overwrites it
 
-    def _compute(self, shape: _Shape, gates: HeadGates | None) -> _StepTokens:
-        """Computes one step. No shape depends on the data, and nothing is copied to the host."""
-        tokens, candidates = self._tokens, shape[1]
-        if self._fused is None or gates is not None:
-            logits = self.transformer.decode_step(tokens, self.cache, [], gates)  # (R, V)
-        else:
-            logits = self._fused.logits(tokens)
-            if candidates == 1:
-                ids, best, wanted = self._fused.choose(logits, self._forced)
-                tokens.copy_(ids)
-                return ids[:, None], best[:, None], wanted
-        scores = torch.log_softmax(logits.float(), dim=-1)
+    def _compute(self, candidates: int, gates: HeadGates | None) -> Tensor:
+        """Computes one step. No shape depends on the data, and nothing is copied to the host. Returns (R, 2 C + 1): the ids of
+        C candidates, their log-probabilities, and that of the forced token, in float64, which holds both exactly."""
+        logits = self._fused.logits(self._tokens, gates)  # (R, V)
         if candidates == 1:
-            best, ids = scores.max(dim=-1, keepdim=True)
-        else:
-            best, ids = scores.topk(candidates, dim=-1)
-        tokens.copy_(ids[:, 0])
-        return ids, best, scores.gather(1, self._forced[:, None])[:, 0]
+            return self._fused.kernels.choose(logits, self._forced, self._barred, self._tokens)
+        scores = torch.log_softmax(logits.float(), dim=-1)
+        best, ids = scores.topk(candidates, dim=-1)
+        return torch.cat([part.double() for part in (ids, best, scores.gather(1, self._forced[:, None]))], dim=1)
 
-    def _try_to_capture(self, shape: _Shape) -> None:
-        """Captures a step. A shape whose capture fails is computed operation by operation from then on. Raises the error of
+    def _forbid(self, tokens: tuple[int, ...]) -> None:
+        """Sets the tokens that greedy steps do not choose from now on."""
+        if tokens != self._forbidden:
+            self._forbidden = tokens
+            self._barred.zero_()
+            self._barred.index_fill_(0, to_device(torch.tensor(tokens, dtype=torch.long), self.device), -math.inf)
+
+    def _try_to_capture(self, candidates: int) -> None:
+        """Captures a step. One whose capture fails is computed operation by operation from then on. Raises the error of
         a device that is broken."""
         try:
             with _CAPTURE:
-                self._capture(shape)
+                self._capture(candidates)
         except Exception as error:  # noqa: BLE001  a capture may raise anything
-            self._uncaptured.add(shape)
-            log.warning("steps of shape %s are not captured: %s: %s", shape, type(error).__name__, str(error)[:200])
+            self._uncaptured.add(candidates)
+            log.warning(
+                "steps with %s candidates are not captured: %s: %s", candidates, type(error).__name__, str(error)[:200]
+            )
             check_device(self.device)
 
-    def _capture(self, shape: _Shape) -> None:
+    def _capture(self, candidates: int) -> None:
         """Captures a step as a graph. All slots are inactive meanwhile, so no length changes."""
         self.cache.active.zero_()
         stream = _streams.setdefault(self.device, torch.cuda.Stream(self.device))  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream(self.device))
         with torch.cuda.stream(stream):
             for _ in range(_WARM_UP):
-                self._compute(shape, None)
+                self._compute(candidates, None)
         torch.cuda.current_stream(self.device).wait_stream(stream)
         self._pool = self._pool or torch.cuda.graph_pool_handle()
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=self._pool, stream=stream, capture_error_mode="thread_local"):
-            result = self._compute(shape, None)
-        self._graphs[shape] = graph, result
+            result = self._compute(candidates, None)
+        self._graphs[candidates] = graph, result
 
     def _send(self, slots: Sequence[int], tokens: Sequence[int], forced: Sequence[int]) -> None:
         """Copies tokens, forced tokens and active slots to the device. The previous copy has ended: its step was
@@ -213,10 +211,7 @@ class GraphedBackend(TorchBackend):
         self._staging[0, index] = torch.tensor(tokens)
         self._staging[1, index] = torch.tensor(forced).clamp(min=0)
         self._staging[2, index] = 1
-        sent = self._staging.to(self.device, non_blocking=True)
-        self._tokens.copy_(sent[0])
-        self._forced.copy_(sent[1])
-        self.cache.active.copy_(sent[2])
+        self._inputs.copy_(self._staging, non_blocking=True)
 
     def _room(self, positions: int) -> None:
         """Makes room for `positions`. Before the cache moves, all graphs are discarded, which frees memory: they hold

@@ -7,6 +7,7 @@ would take most of a step. All compute in float32 and round once, to the type of
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import torch
 import triton
@@ -14,7 +15,9 @@ import triton.language as tl
 from torch import Tensor
 
 from model.backends.cuda.fused_step import SlotKernels
+from model.backends.cuda.triton_driver import link_compiled_driver
 
+link_compiled_driver(Path(triton.knobs.cache.dir))
 _BLOCK = 32
 """Positions read per iteration."""
 _VOCABULARY_BLOCK = 4096
@@ -22,8 +25,8 @@ _VOCABULARY_BLOCK = 4096
 
 @triton.jit  # type: ignore[untyped-decorator, unused-ignore]
 def _attend(  # type: ignore[no-untyped-def]
-    query, key, value, keys, values, lengths, output, scale, q_row, new_row, k_row, k_head, k_time, o_row,
-    width: tl.constexpr, block: tl.constexpr, padded: tl.constexpr, writes: tl.constexpr,
+    query, key, value, keys, values, lengths, places, output, scale, q_row, new_row, k_row, k_head, k_time, p_row, p_time,
+    o_row, width: tl.constexpr, block: tl.constexpr, padded: tl.constexpr, writes: tl.constexpr,
 ):  # fmt: skip
     row, head = tl.program_id(0).to(tl.int64), tl.program_id(1).to(tl.int64)
     length = tl.load(lengths + row).to(tl.int32)
@@ -34,8 +37,8 @@ def _attend(  # type: ignore[no-untyped-def]
     maximum = -float("inf")
     denominator = 0.0
     accumulated = tl.zeros([padded], dtype=tl.float32)
-    cell = row * k_row + head * k_head
     if writes:
+        cell = row * k_row + head * k_head
         # The position of this step is stored for later steps and read from registers.
         own_key = tl.load(key + row * new_row + here, mask=inside, other=0.0)
         own_value = tl.load(value + row * new_row + here, mask=inside, other=0.0)
@@ -48,7 +51,8 @@ def _attend(  # type: ignore[no-untyped-def]
         time = start + tl.arange(0, block)
         valid = time < length
         mask = valid[:, None] & inside[None, :]
-        at = cell + time[:, None] * k_time + feature[None, :]
+        slot = tl.load(places + row * p_row + time * p_time, mask=valid, other=0)
+        at = slot[:, None] * k_row + head * k_head + time[:, None] * k_time + feature[None, :]
         scores = tl.sum(tl.load(keys + at, mask=mask, other=0.0).to(tl.float32) * q[None, :], axis=1)
         scores = tl.where(valid, scores, -float("inf"))
         new_maximum = tl.maximum(maximum, tl.max(scores, axis=0))
@@ -82,50 +86,58 @@ def _add_norm(  # type: ignore[no-untyped-def]
 
 @triton.jit  # type: ignore[untyped-decorator, unused-ignore]
 def _choose(  # type: ignore[no-untyped-def]
-    logits, forced, ids, best, wanted, vocabulary, block: tl.constexpr
+    logits, forced, barred, tokens, chosen, l_row, vocabulary, block: tl.constexpr
 ):
     row = tl.program_id(0).to(tl.int64)
-    at = logits + row * vocabulary
+    at = logits + row * l_row
     lane = tl.arange(0, block)
     top = tl.full([block], -float("inf"), dtype=tl.float32)
     total = tl.zeros([block], dtype=tl.float32)
+    allowed = tl.full([block], -float("inf"), dtype=tl.float32)  # the highest score of a token that is not barred
     found = tl.zeros([block], dtype=tl.int32)
     for start in range(0, vocabulary, block):
         token = start + lane
-        score = tl.load(at + token, mask=token < vocabulary, other=-float("inf")).to(tl.float32)
+        inside = token < vocabulary
+        score = tl.load(at + token, mask=inside, other=-float("inf")).to(tl.float32)
+        free = score + tl.load(barred + token, mask=inside, other=0.0)
         higher = tl.maximum(top, score)
         # The total of a lane without a finite score yet is zero.
         kept = tl.where(top == -float("inf"), 0.0, tl.exp(top - higher))
         total = total * kept + tl.where(score == -float("inf"), 0.0, tl.exp(score - higher))
-        found = tl.where(score > top, token, found)
+        found = tl.where(free > allowed, token, found)
+        allowed = tl.maximum(allowed, free)
         top = higher
     highest = tl.max(top, axis=0)
     seen = tl.where(top == -float("inf"), 0.0, tl.exp(top - highest))
     mass = highest + tl.log(tl.sum(total * seen, axis=0))
     # Ties: the lowest id, in every batch.
-    first = tl.min(tl.where(top == highest, found, vocabulary), axis=0)
-    tl.store(ids + row, first.to(tl.int64))
-    tl.store(best + row, highest - mass)
+    best = tl.max(allowed, axis=0)
+    first = tl.min(tl.where(allowed == best, found, vocabulary), axis=0)
+    tl.store(tokens + row, first.to(tl.int64))
+    tl.store(chosen + 3 * row, first.to(tl.float64))
+    tl.store(chosen + 3 * row + 1, (best - mass).to(tl.float64))
     asked = tl.load(forced + row)
-    tl.store(wanted + row, tl.load(at + asked).to(tl.float32) - mass)
+    tl.store(chosen + 3 * row + 2, (tl.load(at + asked).to(tl.float32) - mass).to(tl.float64))
 
 
-def attend_self(qkv: Tensor, keys: Tensor, values: Tensor, lengths: Tensor) -> Tensor:
+def attend_self(qkv: Tensor, keys: Tensor, values: Tensor, lengths: Tensor, places: Tensor) -> Tensor:
     """Self-attention of one step: qkv (R, 3 H D), keys and values (R, H, T, D) -> (R, H D).
 
-    Appends the key and value of this step to the `lengths[r]` positions of each row r.
+    Appends the key and value of this step to the `lengths[r]` positions of each row r, which are stored in the rows
+    places[r] (T,) of keys and values.
     """
     rows, heads, _, width = keys.shape
     query, key, value = qkv[:, : heads * width], qkv[:, heads * width : 2 * heads * width], qkv[:, 2 * heads * width :]
-    return _launch(query, key, value, keys, values, lengths, (rows, heads, width), writes=True)
+    return _launch(query, key, value, keys, values, lengths, places, (rows, heads, width), writes=True)
 
 
-def attend_slots(query: Tensor, keys: Tensor, values: Tensor, lengths: Tensor) -> Tensor:
+def attend(query: Tensor, keys: Tensor, values: Tensor, lengths: Tensor, places: Tensor) -> Tensor:
     """softmax(Q K^T / sqrt(D)) V over each row's first `lengths` positions, at least 1: query (R, H D), keys and values
-    (R, H, T, D) -> (R, H D). Reads no position beyond a row's length. The softmax is computed in one pass with a
-    running maximum (Milakov and Gimelshein 2018)."""
+    (R, H, T, D) -> (R, H D). They are stored in the rows places[r] (T,), or (1,) for all positions. Reads no
+    position beyond a row's length. The softmax is computed in one pass with a running maximum (Milakov and Gimelshein
+    2018)."""
     rows, heads, _, width = keys.shape
-    return _launch(query, query, query, keys, values, lengths, (rows, heads, width), writes=False)
+    return _launch(query, query, query, keys, values, lengths, places, (rows, heads, width), writes=False)
 
 
 def add_norm(x: Tensor, added: Tensor, weight: Tensor, bias: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
@@ -138,15 +150,15 @@ def add_norm(x: Tensor, added: Tensor, weight: Tensor, bias: Tensor, epsilon: fl
     return total, normed
 
 
-def choose(logits: Tensor, forced: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def choose(logits: Tensor, forced: Tensor, barred: Tensor, tokens: Tensor) -> Tensor:
     """Returns the most probable token of each row of logits (R, V), its log-probability, and that of the token
-    `forced`, (R,) each. Reads the logits once."""
+    `forced` (R,): (R, 3). Writes the tokens to `tokens` (R,) too. Reads the logits once. `barred` (V,) is 0, or -inf for
+    tokens that are not chosen."""
     rows, vocabulary = logits.shape
-    ids = torch.empty(rows, dtype=torch.long, device=logits.device)
-    best, wanted = torch.empty(2, rows, dtype=torch.float32, device=logits.device)
+    chosen = torch.empty(rows, 3, dtype=torch.float64, device=logits.device)
     block = min(_VOCABULARY_BLOCK, triton.next_power_of_2(vocabulary))
-    _choose[(rows,)](logits, forced, ids, best, wanted, vocabulary, block=block, num_warps=8)
-    return ids, best, wanted
+    _choose[(rows,)](logits, forced, barred, tokens, chosen, logits.stride(0), vocabulary, block=block, num_warps=8)
+    return chosen
 
 
 def _launch(
@@ -156,6 +168,7 @@ def _launch(
     keys: Tensor,
     values: Tensor,
     lengths: Tensor,
+    places: Tensor,
     shape: tuple[int, int, int],
     *,
     writes: bool,
@@ -165,11 +178,11 @@ def _launch(
         raise ValueError("Keys and values must be laid out alike.")
     output = torch.empty(rows, heads * width, dtype=query.dtype, device=query.device)
     _attend[(rows, heads)](
-        query, key, value, keys, values, lengths, output, 1.0 / math.sqrt(width), query.stride(0), key.stride(0),
-        *keys.stride()[:3], output.stride(0), width=width, block=_BLOCK, padded=triton.next_power_of_2(width),
-        writes=writes, num_warps=2,
+        query, key, value, keys, values, lengths, places, output, 1.0 / math.sqrt(width), query.stride(0), key.stride(0),
+        *keys.stride()[:3], places.stride(0), places.stride(1) * (places.shape[1] > 1), output.stride(0), width=width,
+        block=_BLOCK, padded=triton.next_power_of_2(width), writes=writes, num_warps=2,
     )  # fmt: skip
     return output
 
 
-KERNELS = SlotKernels(attend_self, attend_slots, add_norm, choose)
+KERNELS = SlotKernels("triton", attend_self, attend, add_norm, choose)

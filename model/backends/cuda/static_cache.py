@@ -5,31 +5,42 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from model.backends.torch.inputs import to_device
 from model.config import ModelConfig
-from model.kv_cache import KVCache
+from model.kv_cache import KVCache, to_device
 
-_FIRST_ROOM = 128
+FIRST_ROOM = 128
 
 
 class StaticCache(KVCache):
     """A KVCache with fixed storage and with lengths on the device.
 
-    `view(positions)` sets how much of it the next step uses. Inactive slots write to their next position, which is
-    overwritten before it is read; their lengths do not change.
+    `room` is how many positions it has at first. A step (FusedStep) has all slots. Inactive ones write to their next
+    position, which is overwritten before it is read; their lengths and recurrent states do not change.
+
+    A beam search copies no keys and values: `places` (slots, room) has the slot that stores each position of a row,
+    `origins` (slots,) the slot of its source. A row writes to its own slot, at a position that no row of its beam has yet,
+    so what the others read stays.
     """
 
-    def __init__(self, config: ModelConfig, slots: int, dtype: torch.dtype, device: torch.device) -> None:
+    def __init__(
+        self,
+        config: ModelConfig,
+        slots: int,
+        dtype: torch.dtype,
+        device: torch.device,
+        room: int = FIRST_ROOM,
+    ) -> None:
         super().__init__(config, slots, dtype, device)
         self.room = 0
         self._longest = config.max_length
-        self.ensure(min(_FIRST_ROOM, config.max_length))
-        self.live = torch.zeros(slots, dtype=torch.long, device=device)  # lengths on the device
-        self.sources = torch.ones(slots, dtype=torch.long, device=device)  # at least 1: a softmax over nothing is NaN
+        self._every = torch.arange(slots, device=device)
+        self.places = torch.zeros(slots, 0, dtype=torch.long, device=device)
+        self.ensure(min(room, config.max_length))
+        # Lengths, source lengths (at least 1: a softmax over nothing is NaN) and slots of the sources.
+        self._rows_on_device = torch.stack([torch.zeros_like(self._every), torch.ones_like(self._every), self._every])
+        self.live, self.sources, self.origins = self._rows_on_device
         self.active = torch.zeros(slots, dtype=torch.long, device=device)  # 1 for the active slots of a step
         self._newcomers = torch.zeros(0, dtype=torch.long, device=device)
-        self._every = torch.arange(slots, device=device)
-        self._seen = 0
 
     def ensure(self, positions: int) -> None:
         """Makes room for `positions`. Where the storage moves, earlier graphs are invalid. Where memory is short, an error
@@ -37,15 +48,14 @@ class StaticCache(KVCache):
         if positions <= self.room:
             return
         room = min(self._longest, max(positions, 2 * self.room))
-        held = self.self_keys, self.self_values, self.cross_keys, self.cross_values
-        self.self_keys, self.self_values, self.cross_keys, self.cross_values = [
-            self._moved(tensor, room) for tensor in held
-        ]
+        held = {"cross_keys": self.cross_keys, "cross_values": self.cross_values}
+        if not self._recurrent:
+            held |= {"self_keys": self.self_keys, "self_values": self.self_values}
+        moved = {name: self._moved(tensor, room) for name, tensor in held.items()}
+        moved["places"] = torch.cat([self.places, self._every[:, None].expand(-1, room - self.room)], dim=1)
+        for name, tensor in moved.items():
+            setattr(self, name, tensor)
         self.room = room
-
-    def view(self, positions: int) -> None:
-        """Sets the number of positions that the next step uses."""
-        self._seen = positions
 
     def write_cross(self, layer: int, slots: list[int], keys: Tensor, values: Tensor) -> None:
         """Writes the cross-attention keys and values (B, H, S, D) of new sources. Ignores rows beyond `slots`
@@ -59,43 +69,40 @@ class StaticCache(KVCache):
         super().begin(slots, source_lengths)
         self._mirror(slots)
 
-    def open_step(self, rows: list[int]) -> None:
-        """Does nothing: a step has all slots."""
+    def read_state(self, layer: int) -> Tensor:
+        states: Tensor = self.states[layer]
+        return states
 
-    def step_positions(self) -> Tensor:
-        return self.live
-
-    def step_masks(self) -> tuple[Tensor, Tensor]:
-        time = torch.arange(self._seen, device=self._device)[None, :]
-        return time <= self.live[:, None], time < self.sources[:, None]
-
-    def write_self(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        self.self_keys[layer, self._every, :, self.live] = key.to(self._dtype)
-        self.self_values[layer, self._every, :, self.live] = value.to(self._dtype)
-        return self.self_keys[layer, :, :, : self._seen], self.self_values[layer, :, :, : self._seen]
-
-    def read_cross(self, layer: int) -> tuple[Tensor, Tensor]:
-        return self.cross_keys[layer, :, :, : self._seen], self.cross_values[layer, :, :, : self._seen]
+    def write_state(self, layer: int, state: Tensor) -> None:
+        active = (self.active > 0)[:, None]
+        self.states[layer] = torch.where(active, state.to(self._dtype), self.states[layer])
 
     def close_step(self) -> None:
         """Adds one to the device lengths of the active slots. The backend updates the host lengths."""
         self.live += self.active
 
-    def reorder(self, targets: list[int], origins: list[int]) -> None:
-        super().reorder(targets, origins)
-        self._mirror(targets)
-
     def free(self, slots: list[int]) -> None:
         super().free(slots)
         self._mirror(slots)
 
+    def _move(self, moves: list[tuple[int, int]]) -> None:
+        to, of = to_device(torch.tensor(moves), self._device).T
+        written = torch.arange(self.room, device=self._device)[None, :] < self.live[of][:, None]
+        self.places[to] = torch.where(written, self.places[of], to[:, None])
+        if self._recurrent:
+            self.states[:, to] = self.states[:, of]
+        self._rows_on_device[:, to] = self._rows_on_device[:, of]
+
+    @torch.inference_mode()
     def _mirror(self, slots: list[int]) -> None:
-        """Copies the lengths of `slots` to the device, without waiting for the copy."""
+        """Copies the lengths of `slots` to the device, without waiting for the copy. They read what they stored."""
         if not slots:
             return
-        held = [slots, [self.lengths[slot] for slot in slots], [max(1, self.source_lengths[slot]) for slot in slots]]
+        lengths = [self.lengths[slot] for slot in slots]
+        held = [slots, lengths, [max(1, self.source_lengths[slot]) for slot in slots], slots]
         sent = to_device(torch.tensor(held), self._device)
-        self.live[sent[0]], self.sources[sent[0]] = sent[1], sent[2]
+        self._rows_on_device[:, sent[0]] = sent[1:]
+        self.places[sent[0]] = sent[0][:, None]
 
     def _moved(self, tensor: Tensor, room: int) -> Tensor:
         moved = self._allocate(room)

@@ -62,8 +62,14 @@ class TorchBackend:
 
     @property
     def details(self) -> Mapping[str, str]:
-        """Empty: device and dtype are reported by the caller."""
-        return {}
+        """Whose kernels compute on a GPU; device and dtype are reported by the caller."""
+        return {"kernels": "torch"} if self.device.type == "cuda" else {}
+
+    @property
+    def gpu_bytes(self) -> int:
+        """Memory of weights and cache on a GPU."""
+        tensors = [*self.transformer.parameters(), *self.cache.tensors()]
+        return sum(tensor.nbytes for tensor in tensors if tensor.device.type != "cpu")
 
     def attention_maps(
         self, source: Sequence[int], target: Sequence[int], masked_heads: HeadMask = (), vectors_of: Head | None = None

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from model.analysis.types import check_head
+from model.kv_cache import to_device
 from model.search.backend_interface import MaskedHeads
 from model.transformer import HeadGates, Transformer
 
@@ -20,11 +21,6 @@ def pad_ids(rows: Sequence[Sequence[int]], pad: int, device: torch.device) -> tu
     ids = to_device(torch.tensor([[*row, *[pad] * (width - len(row))] for row in rows]), device)
     lengths = to_device(torch.tensor([len(row) for row in rows]), device)
     return ids, torch.arange(width, device=device)[None, :] < lengths[:, None]
-
-
-def to_device(tensor: Tensor, device: torch.device) -> Tensor:
-    """Returns a host tensor on `device`. A copy to a GPU is asynchronous, from page-locked memory."""
-    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
 
 
 def to_array(tensor: Tensor) -> NDArray[np.float32]:

@@ -1,4 +1,4 @@
-"""Compares the kernels with torch: tests/gpu/test_cuda.py runs it on a GPU. By hand, TRITON_INTERPRET=1 runs it without one."""
+"""Compares the kernels with torch: tests/gpu/test_cuda.py runs it on a GPU, `make kernels` in Triton's interpreter."""
 
 from __future__ import annotations
 
@@ -27,19 +27,26 @@ def check_attention(device: str, dtype: torch.dtype, tolerance: float) -> None:
     for rows, heads, width, room in ((5, 2, 16, 70), (4, 1, 48, 33)):
         keys, values = torch.randn(2, rows + 2, heads, room + 9, width, device=device, dtype=dtype)
         keys, values = keys[:rows, :, :room], values[:rows, :, :room]
-        lengths = torch.randint(1, room, (rows + 3,), device=device)
+        lengths = torch.randint(9, room, (rows + 3,), device=device)
         qkv = torch.randn(rows, 3 * heads * width, device=device, dtype=dtype)
         query = qkv[:, : heads * width]
         mask = torch.arange(room, device=device) < lengths[:rows, None]
 
-        check_close(KERNELS.attend(query, keys, values, lengths), attention(query, keys, values, mask), tolerance)
-        found = KERNELS.attend_self(qkv, keys, values, lengths)
         every = torch.arange(rows, device=device)
+        origins = torch.randint(0, rows, (rows + 1,), device=device)
+        found = KERNELS.attend(query, keys, values, lengths, origins)
+        check_close(found, attention(query, keys[origins[:rows]], values[origins[:rows]], mask), tolerance)
+        places = torch.arange(rows + 1, device=device)[:, None].repeat(1, room)
+        common = int(lengths[:rows].min())  # beyond it a row may be writing
+        places[:, :common] = torch.randint(0, rows, (rows + 1, common), device=device)
+        found = KERNELS.attend_self(qkv, keys, values, lengths, places)
         stored = keys[every, :, lengths[:rows]], values[every, :, lengths[:rows]]
         for side, written in enumerate(stored, 1):
             new = qkv[:, side * heads * width : (side + 1) * heads * width].view(rows, heads, width)
             assert torch.equal(written, new)
-        mask = torch.arange(room, device=device) <= lengths[:rows, None]
+        time = torch.arange(room, device=device)
+        mask = time <= lengths[:rows, None]
+        keys, values = (side[places[:rows], :, time].transpose(1, 2) for side in (keys, values))
         check_close(found, attention(query, keys, values, mask), tolerance)
 
 
@@ -55,16 +62,19 @@ def check_norm(device: str, dtype: torch.dtype, tolerance: float) -> None:
 
 def check_choice(device: str, dtype: torch.dtype) -> None:
     for rows, vocabulary in ((6, 97), (3, 9001)):
-        logits = 3 * torch.randn(rows, vocabulary, device=device, dtype=dtype)
+        logits = 3 * torch.randn(rows, vocabulary + 31, device=device, dtype=dtype)[:, :vocabulary]
         logits[0, 17] = logits[0, 80] = 30.0  # the lower id of equal logits is chosen
         logits[1, : vocabulary // 2] = -float("inf")
         forced = torch.randint(vocabulary // 2, vocabulary, (rows,), device=device)
         scores = torch.log_softmax(logits.float(), dim=-1)
-        ids, best, wanted = KERNELS.choose(logits, forced)
-        assert ids[0] == 17
-        check_close(scores.gather(1, ids[:, None])[:, 0], scores.max(dim=-1).values, 0.0)
-        check_close(best, scores.max(dim=-1).values, 1e-4)
-        check_close(wanted, scores.gather(1, forced[:, None])[:, 0], 1e-4)
+        barred, tokens = torch.zeros(vocabulary, device=device), torch.zeros_like(forced)
+        for first in (17, 80):
+            chosen = KERNELS.choose(logits, forced, barred, tokens)
+            assert torch.equal(chosen[:, 0].long(), tokens) and tokens[0] == first
+            check_close(scores.gather(1, tokens[:, None])[:, 0], (scores + barred).max(dim=-1).values, 0.0)
+            check_close(chosen[:, 1], (scores + barred).max(dim=-1).values, 1e-4)
+            check_close(chosen[:, 2], scores.gather(1, forced[:, None])[:, 0], 1e-4)
+            barred[17] = -float("inf")
 
 
 def check_close(found: torch.Tensor, expected: torch.Tensor, tolerance: float) -> None:

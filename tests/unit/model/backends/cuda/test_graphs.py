@@ -12,10 +12,8 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 import torch
-from torch.nn import functional
 
 from model.backends.cuda import graphs
-from model.backends.cuda.fused_step import SlotKernels
 from model.backends.cuda.graphs import CAPTURE_AFTER, GraphedBackend
 from model.backends.cuda.self_check import disagreement
 from model.backends.cuda.static_cache import StaticCache
@@ -31,7 +29,7 @@ pytestmark = pytest.mark.numeric
 
 SHAPES = [
     *("the paper's", "pre-norm", "swish, half-and-half, bias, zero start", "gelu, learned, unscaled"),
-    "untied",
+    *("recurrence", "untied"),
 ]
 
 
@@ -78,58 +76,10 @@ def test_multi_step_equals_single_steps() -> None:
     assert one.cache.lengths == many.cache.lengths
 
 
-def attend(query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-    """Computes the attend kernel with torch. The next three functions replace the other kernels."""
-    rows, heads, room, width = keys.shape
-    mask = (torch.arange(room) < lengths[:rows, None])[:, None, None]
-    query = query.view(rows, heads, 1, width)
-    return functional.scaled_dot_product_attention(query, keys, values, attn_mask=mask).reshape(rows, heads * width)
-
-
-def attend_self(qkv: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-    rows, heads, _, width = keys.shape
-    query, key, value = qkv.split(heads * width, dim=1)
-    every = torch.arange(rows)
-    keys[every, :, lengths[:rows]] = key.reshape(rows, heads, width)
-    values[every, :, lengths[:rows]] = value.reshape(rows, heads, width)
-    return attend(query, keys, values, lengths + 1)
-
-
-def add_norm(
-    x: torch.Tensor, added: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, epsilon: float
-) -> tuple[torch.Tensor, torch.Tensor]:
-    return x + added, functional.layer_norm(x + added, x.shape[1:], weight, bias, epsilon)
-
-
-def choose(logits: torch.Tensor, forced: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    scores = torch.log_softmax(logits.float(), dim=-1)
-    best, ids = scores.max(dim=-1)
-    return ids, best, scores.gather(1, forced[:, None])[:, 0]
-
-
-KERNELS = SlotKernels(attend_self, attend, add_norm, choose)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("shape", SHAPES[:4])
-@pytest.mark.parametrize("beam", [1, 3])
-def test_fused_steps_give_the_same_translations(shape: str, beam: int) -> None:
-    model = transformer(shape)
-    options = DecodingOptions(beam_size=beam, max_length=40)
-    plain, fused = (
-        translate(backend, sources(9), options, start=2, end=3, max_length=150)
-        for backend in (TorchBackend(model, 6), GraphedBackend(model, 6, capture=False, kernels=KERNELS))
-    )
-    for one, other in zip(plain, fused, strict=True):
-        assert one[0].tokens == other[0].tokens
-        assert one[0].token_scores == pytest.approx(other[0].token_scores, abs=1e-4)
-
-
-@pytest.mark.parametrize("kernels", [None, KERNELS])
 @pytest.mark.parametrize("candidates", [1, 2])
-def test_forced_tokens_and_masked_heads(kernels: SlotKernels | None, candidates: int) -> None:
+def test_forced_tokens_and_masked_heads(candidates: int) -> None:
     model = transformer()
-    plain, fixed = TorchBackend(model, 4), GraphedBackend(model, 4, capture=False, kernels=kernels)
+    plain, fixed = TorchBackend(model, 4), GraphedBackend(model, 4, capture=False)
     for backend in (plain, fixed):
         backend.prefill([[5, 6, 3], [8, 3]], [3, 1], [(), (("cross", 1, 0),)])
     for step in range(5):
@@ -139,10 +89,9 @@ def test_forced_tokens_and_masked_heads(kernels: SlotKernels | None, candidates:
         assert left.scores == pytest.approx(right.scores, abs=1e-4)
 
 
-@pytest.mark.parametrize("kernels", [None, KERNELS])
-def test_a_row_that_pauses_at_the_end_of_its_storage_continues(kernels: SlotKernels | None) -> None:
+def test_a_row_that_pauses_at_the_end_of_its_storage_continues() -> None:
     model = transformer()
-    plain, fixed = TorchBackend(model, 2), GraphedBackend(model, 2, capture=False, kernels=kernels)
+    plain, fixed = TorchBackend(model, 2), GraphedBackend(model, 2, capture=False)
     for backend in (plain, fixed):
         backend.prefill([[5, 6, 3], [8, 3]], [0, 1])
     room = fixed.cache.room
@@ -158,7 +107,50 @@ def test_the_self_check_finds_numbers_that_are_not_finite() -> None:
             output = super().step(*arguments)
             return StepOutput(output.ids, output.scores * np.nan)
 
-    assert disagreement(Broken(transformer(), 4, capture=False)) == "Replayed steps differ from plain ones by nan."
+    assert (
+        disagreement(Broken(transformer(), 4, capture=False))
+        == "Replayed steps differ from float32 by nan, plain ones by 0."
+    )
+
+
+@pytest.mark.parametrize(("shift", "found"), [(0.0, False), (0.1, True)])
+def test_the_self_check_compares_with_the_error_of_half_precision(shift: float, found: bool) -> None:
+    class Shifted(GraphedBackend):
+        def step(self, *arguments: Any) -> StepOutput:
+            self.captured += 1
+            output = super().step(*arguments)
+            return StepOutput(output.ids, output.scores + np.float32(shift))
+
+    assert (disagreement(Shifted(transformer().bfloat16(), 4, capture=False)) is not None) == found
+
+
+@pytest.mark.parametrize("shape", ["the paper's", "swish, half-and-half, bias, zero start", "untied"])
+def test_the_projection_is_padded_without_a_second_copy(shape: str) -> None:
+    model = transformer(shape)
+    expected = model.logits(torch.ones(2, 32))
+    backend = GraphedBackend(model, 2, capture=False)
+    logits = backend._fused.logits(torch.tensor([5, 6]))
+    assert logits.shape == (2, 97) and logits.stride(0) == 128
+    assert torch.equal(model.logits(torch.ones(2, 32)), expected)
+    weight = model.embedding.weight if model.config.tied_embeddings else model.projection.weight
+    assert weight.untyped_storage().nbytes() == 128 * 32 * 4
+
+
+def test_forbidden_tokens_are_left_out_on_the_device() -> None:
+    one, many = (GraphedBackend(transformer(), 2, capture=False) for _ in range(2))
+    for backend in (one, many):
+        backend.prefill(sources(2), [0, 1])
+    likely = tuple(int(token) for token in one.step([0], [2], 2, [-1]).ids[0])
+    one.free([0])
+    one.prefill(sources(1), [0])
+    tokens = [2, 2]
+    for output in many.multi_step([0, 1], tokens, 3, likely):
+        single = one.step([0, 1], tokens, 3, [-1, -1])
+        columns = [next(c for c in range(3) if row[c] not in likely) for row in single.ids.tolist()]
+        tokens = [int(row[column]) for row, column in zip(single.ids, columns, strict=True)]
+        assert output.ids[:, 0].tolist() == tokens
+        assert output.scores[:, 0] == pytest.approx(single.scores[[0, 1], columns], abs=1e-5)
+    assert int(many.step([0], [2], 1, [-1]).ids[0, 0]) >= 0
 
 
 def test_without_capture_nothing_is_replayed() -> None:
@@ -180,10 +172,10 @@ class Scarce(StaticCache):
 
 
 @pytest.mark.parametrize("left", range(4))
-def test_a_cache_that_cannot_grow_stays_as_it_was(left: int) -> None:
+def test_a_cache_that_cannot_grow_stays_as_it_was(left: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(graphs, "StaticCache", Scarce)
     model = transformer()
     plain, fixed = TorchBackend(model, 2), GraphedBackend(model, 2, capture=False)
-    fixed.cache = Scarce(model.config, 2, torch.float32, torch.device("cpu"))
     for backend in (plain, fixed):
         backend.prefill([[5, 6, 3]], [0])
     room = fixed.cache.room
@@ -207,7 +199,7 @@ def test_the_storage_of_plain_steps_grows_whole_or_not_at_all() -> None:
 
 def test_a_shape_that_cannot_be_captured_is_computed_and_said_once(caplog, monkeypatch) -> None:
     class Uncapturable(GraphedBackend):
-        def _capture(self, shape: tuple[int, int]) -> None:
+        def _capture(self, candidates: int) -> None:
             raise RuntimeError("operation not permitted when stream is capturing")
 
     monkeypatch.setattr(graphs, "check_device", lambda device: None)
