@@ -117,9 +117,18 @@ COPY --from=code /attentive/code /attentive/code
 RUN python sbom.py contents
 CMD ["models"]
 
+# Triton compiles its driver at the first use, for which the image has no compiler (model/backends/cuda/triton_driver.py). It is
+# linked with an empty library in place of NVIDIA's, which only machines with a GPU have; therefore loading it fails here.
+FROM dependencies-torch-cuda AS triton-driver
+RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*
+RUN mkdir /stub && gcc -shared -x c /dev/null -o /stub/libcuda.so.1 \
+    && { TRITON_LIBCUDA_PATH=/stub TRITON_CACHE_DIR=/driver python -c "from triton.backends.nvidia.driver import CudaUtils; CudaUtils()" \
+    2>/dev/null || test -f /driver/*/cuda_utils*.so; }
+
 FROM runtime AS server-gpu
 COPY --from=dependencies-torch-cuda /attentive/venv /attentive/venv
 COPY --from=code /attentive/code /attentive/code
+COPY --from=triton-driver /driver /attentive/code/model/backends/cuda/compiled_driver
 RUN python sbom.py contents
 
 FROM runtime AS server

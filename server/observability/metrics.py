@@ -154,9 +154,15 @@ class StateCollector(Collector):
         )
         for model in status.models:
             models.add_metric((model, status.dtype, status.device), 1.0)
+        engine = GaugeMetricFamily(
+            "attentive_engine_info",
+            "How the first worker decodes, and whose kernels a GPU runs.",
+            labels=("engine", "kernels"),
+        )
+        engine.add_metric((status.engine, status.details.get("kernels", "")), 1.0)
         restarts = CounterMetricFamily("attentive_worker_restarts", "Workers that were started again.")
         restarts.add_metric((), status.restarts)
-        yield from (up, models, restarts)
+        yield from (up, models, engine, restarts)
         used, total = sum(r.slots_used for r in status.reports), sum(r.slots_total for r in status.reports)
         for name, help, value in (
             ("attentive_requests_running", "Sentences being decoded.", sum(r.running for r in status.reports)),

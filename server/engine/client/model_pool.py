@@ -40,11 +40,17 @@ class _State:
     users: int = 0
     used: float = 0.0
 
+    @property
+    def bytes(self) -> int:
+        """The size of the weight files, or what the model takes on a GPU."""
+        return (self.loading.result().bytes if self.loading.done() else 0) or self.model.bytes
+
 
 class ModelPool:
     """Loads and unloads models on the workers of one pool; belongs to its event loop.
 
-    `limit` bounds the models in memory by the size of their weight files in bytes (0: no bound). Models that are in use
+    `limit` bounds the models in memory by the size of their weight files in bytes, or by what they take on a GPU (0: no
+    bound). Models that are in use
     at the same time may exceed it: a request waits for a load, never for another request.
     """
 
@@ -56,7 +62,7 @@ class ModelPool:
     @property
     def bytes(self) -> int:
         """Size of the models that are loaded or being loaded."""
-        return sum(state.model.bytes for state in self._states.values())
+        return sum(state.bytes for state in self._states.values())
 
     @asynccontextmanager
     async def holding(self, model: EngineModel) -> AsyncIterator[None]:

@@ -218,7 +218,7 @@ class WorkerPool:
             model.fail(loaded.error)
         elif all(model.name in other.loaded for other in self._workers if other.ready is not None):
             model.ends = 0
-            model.resolve(seconds=loaded.seconds)
+            model.resolve(seconds=loaded.seconds, bytes=loaded.bytes)
         self._jobs.dispatch_backlog()
         self._load_next(worker)
 

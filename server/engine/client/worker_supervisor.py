@@ -198,7 +198,8 @@ class WorkerSupervisor:
         reason = message.details.get("reason")
         before = (self.ready.engine, self.ready.details.get("reason")) if self.ready else None
         if message.engine and before != (message.engine, reason):
-            suffix = f": {reason}" if reason else ""
+            kernels = message.details.get("kernels")
+            suffix = (f", kernels: {kernels}" if kernels else "") + (f": {reason}" if reason else "")
             level = logging.WARNING if reason else logging.INFO  # a slower engine than the processor's
             _log.log(level, "worker %d decodes with the %s engine%s", self.index, message.engine, suffix)
         if self.ready is None:

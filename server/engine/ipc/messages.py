@@ -107,6 +107,8 @@ class ModelLoaded:
     seconds: float = 0.0
     error: str | None = None
     """One sentence where the folder could not be loaded; an old model of this name is still served."""
+    bytes: int = 0
+    """Memory of a GPU that it takes, weights and cache; 0 on a CPU."""
 
 
 @dataclass(slots=True, unsafe_hash=True)

@@ -14,6 +14,8 @@ from server.engine.ipc.options import NO_DEVICE, WorkerOptions
 CPU_SLOTS, GPU_SLOTS = 64, 256
 _GPU_FILES = ("/dev/nvidiactl", "/dev/dxg")
 """One of these exists wherever the NVIDIA driver is installed (Linux, WSL)."""
+_HAS_BFLOAT16 = (8, 0)
+"""Compute capability from which bfloat16 products are in hardware (Ampere); older GPUs have float16."""
 
 
 class NoDevice(RuntimeError):
@@ -23,13 +25,14 @@ class NoDevice(RuntimeError):
 @dataclass(frozen=True, slots=True)
 class DeviceConfig:
     """`device` is torch's name of the device, `count` the number of devices of its kind. `slots` is the number of rows
-    that one model decodes at once."""
+    that one model decodes at once. `reason` says why a GPU that is there is not used."""
 
     device: str
     count: int
     dtype: str
     threads: int
     slots: int
+    reason: str | None = None
 
     @property
     def cuda(self) -> bool:
@@ -40,21 +43,40 @@ def find_device(options: WorkerOptions, index: int) -> DeviceConfig:
     """Returns the device of worker `index`. Raises NoDevice."""
     threads = options.threads or available_cores()
     dtype: str
+    reason = None
     if options.device == "cuda" or (options.device == "auto" and any(Path(file).exists() for file in _GPU_FILES)):
         try:
             import torch
+
+            refusal = _gpu_refusal(index)
         except ModuleNotFoundError:  # an installation for CPUs
-            count = 0
-        else:
-            count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-        if count:
-            dtype = "bfloat16" if options.dtype in ("auto", "int8") else options.dtype
-            slots = options.slots or GPU_SLOTS
-            return DeviceConfig(f"cuda:{index}", count, dtype, threads, slots)
+            refusal = ""
+        if refusal is None:
+            half = "bfloat16" if torch.cuda.get_device_capability(index) >= _HAS_BFLOAT16 else "float16"
+            dtype = half if options.dtype in ("auto", "int8") else options.dtype
+            return DeviceConfig(f"cuda:{index}", torch.cuda.device_count(), dtype, threads, options.slots or GPU_SLOTS)
         if options.device == "cuda":
-            raise NoDevice(NO_DEVICE)
+            raise NoDevice(f"{NO_DEVICE} {refusal}".strip())
+        reason = f"The GPU is not used: {refusal}" if refusal else None
     dtype = _cpu_dtype(options.isa) if options.dtype == "auto" else options.dtype
-    return DeviceConfig("cpu", 1, dtype, threads, options.slots or CPU_SLOTS)
+    return DeviceConfig("cpu", 1, dtype, threads, options.slots or CPU_SLOTS, reason)
+
+
+def _gpu_refusal(index: int) -> str | None:
+    """Returns why torch cannot compute on GPU `index`, None if it can."""
+    import torch
+
+    if not torch.cuda.is_available():
+        try:
+            torch.cuda.init()  # type: ignore[no-untyped-call]
+        except (AssertionError, RuntimeError) as error:  # it names a driver that is too old
+            return str(error).partition(" Please")[0]
+        return "torch finds none."
+    built = [int(name[3:]) for name in torch.cuda.get_arch_list() if name[:3] == "sm_" and name[3:].isdigit()]
+    major, minor = torch.cuda.get_device_capability(index)
+    if built and 10 * major + minor < min(built):
+        return f"It has compute capability {major}.{minor}, and this PyTorch needs {min(built) / 10}."
+    return None
 
 
 def failure_kind(error: Exception, device: DeviceConfig) -> FailureKind | None:

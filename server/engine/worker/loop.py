@@ -33,6 +33,7 @@ from server.engine.ipc.transport import Pipes
 from server.engine.worker.model_runner import ModelRunner
 from server.engine.worker.scheduler import Scheduler, SchedulerOutput
 from server.engine.worker.sequence import AttentionRequest, Sequence
+from server.engine.worker.stopwatch import Stopwatch
 
 _REPORT_SECONDS = 0.1
 """Statistics and progress are sent at most this often while there is work."""
@@ -48,6 +49,8 @@ class WorkerLoop:
         self._runner = runner
         self._scheduler = Scheduler(options.max_batch_tokens)
         self._stats = StepStats()
+        self._prefills: list[tuple[list[Sequence], Stopwatch]] = []
+        """Prefills whose time is not known yet."""
         self._outbox: list[FromWorker] = []
         self._reported = time.monotonic()
         self._ready: WorkerReady | None = None
@@ -107,7 +110,7 @@ class WorkerLoop:
         """Opens queues for models that finished loading."""
         for answer in self._runner.loaded():
             if answer.error is None:
-                self._scheduler.open(answer.model, self._runner.slots)
+                self._scheduler.open(answer.model, self._runner.slots(answer.model))
             self._outbox.append(answer)
         ready = self._runner.ready()
         if ready != self._ready:
@@ -156,24 +159,37 @@ class WorkerLoop:
             self._guard([output.attention], partial(self._attend, output.attention))
 
     def _prefill(self, model: str, admitted: list[Sequence]) -> None:
-        started = time.monotonic()
+        watch = Stopwatch(self._runner.cuda)
         self._runner.prefill(model, admitted)
-        ended = time.monotonic()
+        watch.stop()
         for sequence in admitted:
-            sequence.admitted, sequence.encoded = started, ended
+            sequence.admitted = watch.started
+        self._prefills.append((admitted, watch))
+        self._record_prefills()
         lengths = [sequence.length for sequence in admitted]
         self._stats.prefill_sequences += len(lengths)
         self._stats.prefill_tokens += sum(lengths)
         self._stats.prefill_padded_tokens += len(lengths) * max(lengths)
-        self._scheduler.record_prefill(admitted, ended - started)
+
+    def _record_prefills(self) -> float:
+        """Records the prefills that have ended. Returns their seconds."""
+        total = 0.0
+        while self._prefills and (seconds := self._prefills[0][1].seconds()) is not None:
+            admitted, watch = self._prefills.pop(0)
+            for sequence in admitted:
+                sequence.encoded = watch.started + seconds
+            self._scheduler.record_prefill(admitted, seconds)
+            total += seconds
+        return total
 
     def _step(self, model: str, running: list[Sequence]) -> None:
         started = time.monotonic()
         steps = self._runner.step(model, running)
         ended = time.monotonic()
-        self._scheduler.record_step(running, ended - started, steps)
+        seconds = max(0.0, ended - started - self._record_prefills())  # a GPU encodes when the step is read
+        self._scheduler.record_step(running, seconds, steps)
         rows = sum(sequence.width for sequence in running)
-        self._stats.steps += [(rows, (ended - started) / steps)] * steps
+        self._stats.steps += [(rows, seconds / steps)] * steps
         for sequence in running:
             sequence.first_token = sequence.first_token or (ended if sequence.steps else 0.0)
             if sequence.hypotheses:

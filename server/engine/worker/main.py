@@ -34,7 +34,8 @@ def serve(arguments: Sequence[str], make_runner: Callable[[WorkerOptions, int], 
     options = WorkerOptions.from_json(text)
     try:
         runner = make_runner(options, int(index))
-    except NoDevice:
+    except NoDevice as reason:
+        sys.stderr.write(f"{reason}\n")
         return NO_DEVICE_STATUS
     tune_garbage_collector()
     WorkerLoop(pipes, runner, options).serve()

@@ -23,15 +23,12 @@ from server.engine.worker.sequence import AttentionRequest, Sequence
 
 
 class ModelRunner:
-    """Runs any number of models on one device. All methods are called from the worker's loop.
-
-    `slots` is how many rows a model decodes at once.
-    """
+    """Runs any number of models on one device, a GPU if `cuda`. All methods are called from the worker's loop."""
 
     def __init__(self, options: WorkerOptions, index: int) -> None:
         self._device = find_device(options, index)
-        self.slots = self._device.slots
-        if self._device.cuda:
+        self.cuda = self._device.cuda
+        if self.cuda:
             import torch
 
             torch.cuda.set_device(self._device.device)  # events, graphs and kernels use the thread's current device
@@ -79,6 +76,10 @@ class ModelRunner:
             forbidden=loaded.folder.generation.forbidden,
         )
         self._ready = self._describe()
+
+    def slots(self, model: str) -> int:
+        """Returns how many rows a loaded model decodes at once."""
+        return self._models[model].backend.slots
 
     def unload(self, model: str) -> None:
         """Releases a model, which has no jobs any more."""
@@ -163,7 +164,10 @@ class ModelRunner:
 
     def _describe(self) -> WorkerReady:
         device = self._device
-        details = {"threads": str(device.threads), "slots": str(device.slots)}
+        slots = [loaded.backend.slots for loaded in self._models.values()]
+        details = {"threads": str(device.threads), "slots": str(min(slots, default=device.slots))}
+        if device.reason is not None:
+            details["reason"] = device.reason
         for model, loaded in self._models.items():
             details[f"engine of {model}"] = loaded.engine
             details |= loaded.backend.details

@@ -10,6 +10,8 @@ from model.backends.cuda.device_check import check_device
 from model.backends.cuda.fused_step import SlotKernels
 from model.backends.cuda.graphs import GraphedBackend
 from model.backends.cuda.self_check import disagreement
+from model.backends.cuda.static_cache import FIRST_ROOM
+from model.backends.cuda.torch_kernels import KERNELS as TORCH_KERNELS
 from model.backends.torch.backend import TorchBackend
 from model.checkpoint import load_model
 from model.model_folder import ModelFolder
@@ -32,22 +34,37 @@ def open_on_gpu(folder: ModelFolder, device: DeviceConfig, ends: int = 0) -> tup
 def gpu_backend(transformer: Transformer, slots: int, ends: int = 0) -> tuple[TorchBackend, str, str | None]:
     """Returns a backend with CUDA graphs if they can be captured and compute the same as eager steps; else eager steps.
     Skips the first `ends` ways to decode. Raises an error that broke the device."""
-    if transformer.config.recurrence != "none":
-        return TorchBackend(transformer, slots), "eager", "Models with a recurrence decode without CUDA graphs."
     torch.backends.cuda.enable_cudnn_sdp(False)  # it makes a new plan for every shape, and batches have many shapes
-    reason = "The worker ended while it loaded the model with CUDA graphs." if ends else None
-    for kernels in _kernels()[ends:]:
+    device = next(transformer.parameters()).device
+    slots, room = _affordable(transformer, slots) if device.type == "cuda" else (slots, FIRST_ROOM)
+    attempts, reason = _kernels()
+    if ends:
+        reason = "The worker ended while it loaded the model with faster kernels."
+    for kernels in attempts[ends:]:
         try:
-            backend = GraphedBackend(transformer, slots, capture=True, kernels=kernels)
-            reason = disagreement(backend)
+            first = min(room, FIRST_ROOM) if kernels is TORCH_KERNELS else room  # torch's read all of it in each step
+            backend = GraphedBackend(transformer, slots, capture=True, kernels=kernels, room=first)
+            failure = disagreement(backend)
         except Exception as error:  # noqa: BLE001  a kernel compiler may raise anything; eager steps need none
-            reason = f"CUDA graphs cannot be used here: {type(error).__name__}: {str(error)[:200]}"
-            if (device := next(transformer.parameters()).device).type == "cuda":
+            failure = f"{type(error).__name__}: {str(error)[:200]}"
+            if device.type == "cuda":
                 check_device(device)
-        if reason is None:
-            return backend, "cuda-graphs", None
+        if failure is None:
+            return backend, "cuda-graphs", reason
+        reason = f"CUDA graphs with the kernels of {kernels.name} cannot be used here: {failure}"
         sys.stderr.write(f"{reason}\n")
     return TorchBackend(transformer, slots), "eager", reason
+
+
+def _affordable(transformer: Transformer, slots: int) -> tuple[int, int]:
+    """Returns how many of `slots` a model gets and how many positions of each at first: its cache takes at most half of the
+    memory that is free now, and a quarter at first."""
+    config, parameter = transformer.config, next(transformer.parameters())
+    free, _ = torch.cuda.mem_get_info(parameter.device)
+    kinds = 4 if config.recurrence == "none" else 2  # keys and values of both attentions
+    position = kinds * config.decoder_layers * config.d_model * parameter.element_size()
+    slots = max(1, min(slots, free // 2 // (position * config.max_length)))
+    return slots, max(1, min(config.max_length, free // 4 // (position * slots)))
 
 
 def _load_transformer(folder: ModelFolder, device: DeviceConfig) -> Transformer:
@@ -60,11 +77,10 @@ def _load_transformer(folder: ModelFolder, device: DeviceConfig) -> Transformer:
     return transformer
 
 
-def _kernels() -> list[SlotKernels | None]:
-    """The kernels of a captured step, best first: those that read each row's own length, or None for torch with
-    masks."""
+def _kernels() -> tuple[list[SlotKernels], str | None]:
+    """Returns the kernels of a captured step, best first, and why the best are missing."""
     try:
         from model.backends.cuda.kernels import KERNELS
-    except ImportError:
-        return [None]
-    return [KERNELS, None]
+    except (ImportError, OSError) as error:
+        return [TORCH_KERNELS], f"Triton's kernels are not used: {error}"
+    return [KERNELS, TORCH_KERNELS], None

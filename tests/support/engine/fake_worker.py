@@ -40,8 +40,8 @@ def expected(source: tuple[int, ...], shift: int = 1) -> tuple[int, ...]:
 
 class FakeRunner:
     """A ModelRunner with one token per step. A folder name says how the model behaves: its shift, its step time in ms,
-    or how it fails: "absent", "crash" while it is loaded ("crash-0": the first time), "dying" at the first job. There are as many devices as threads
-    of the options."""
+    or how it fails: "absent", "crash" while it is loaded ("crash-0": the first time), "dying" at the first job. There are
+    as many devices as threads of the options."""
 
     def __init__(self, options: WorkerOptions, index: int) -> None:
         if options.device == "cuda":
@@ -53,7 +53,10 @@ class FakeRunner:
         self._made: dict[int, list[int]] = {}
         self._dying = False
 
-    slots = SLOTS
+    cuda = False
+
+    def slots(self, model: str) -> int:
+        return SLOTS
 
     def ready(self) -> WorkerReady:
         return WorkerReady(f"cpu:{self._index}", "float32", "fake", device_count=max(1, self._options.threads))

@@ -31,3 +31,11 @@ def test_the_share_of_slots_in_use_is_that_of_all_workers():
         if metric.samples
     }
     assert values["attentive_kv_slots_in_use_ratio"] == 0.5
+
+
+def test_the_kernels_of_a_gpu_are_a_label():
+    status = WorkerStatus(True, "cuda:0", "bfloat16", "cuda-graphs", {"kernels": "torch"}, 0, ("m",))
+    [engine] = [
+        metric for metric in StateCollector(lambda: status, dict).collect() if metric.name == "attentive_engine_info"
+    ]
+    assert engine.samples[0].labels == {"engine": "cuda-graphs", "kernels": "torch"}

@@ -49,3 +49,18 @@ async def test_a_failed_load_is_reported_and_tried_again():
     engine.load = works
     async with pool.holding(fake_model("one")):
         assert len(engine.loaded) == 1
+
+
+async def test_a_model_counts_with_what_it_takes_on_a_gpu():
+    engine = FakeEngine()
+
+    async def on_gpu(model, folder):
+        engine.loaded[model] = folder
+        return ModelLoaded(model, bytes=70)
+
+    engine.load = on_gpu
+    pool = ModelPool(engine, limit=100)
+    await pool.load(sized("one", 20))
+    assert pool.bytes == 70
+    await pool.load(sized("two", 40))
+    assert pool.bytes == 70, "the first was unloaded"

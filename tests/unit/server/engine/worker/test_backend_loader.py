@@ -17,6 +17,8 @@ from model.backends.cpu import isa as processor
 from model.backends.cpu.build import build
 from model.backends.cpu.isa import CpuBackendUnavailable, Isa
 from model.backends.cuda import device_check
+from model.backends.cuda.torch_kernels import KERNELS as TORCH
+from model.backends.cuda.triton_driver import link_compiled_driver
 from model.backends.torch.backend import TorchBackend
 from model.checkpoint import load_model, save_model
 from model.config import ModelConfig
@@ -146,6 +148,7 @@ def test_a_gpu_that_cannot_capture_graphs_falls_back_to_eager_steps(capsys: pyte
 
 
 FAKE_GPU = DeviceConfig("cuda:1", count=2, dtype="float32", threads=1, slots=4)
+TRITON = dataclasses.replace(TORCH, name="triton")
 ILLEGAL = RuntimeError("CUDA error: an illegal memory access was encountered")
 
 
@@ -175,13 +178,84 @@ def test_one_test_of_failures_serves_loads_and_steps(
 
 def test_kernels_that_ended_the_process_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[object] = []
-    monkeypatch.setattr(torch_loader, "_kernels", lambda: ["fused", None])
+    monkeypatch.setattr(torch_loader, "_kernels", lambda: ([TRITON, TORCH], None))
     monkeypatch.setattr(torch_loader, "GraphedBackend", lambda *args, kernels, **_: tried.append(kernels) or Mock())
     monkeypatch.setattr(torch_loader, "disagreement", lambda backend: None)
     engines = [gpu_backend(Transformer(CONFIG), 4, ends)[1:] for ends in range(3)]
-    assert tried == ["fused", None]
+    assert tried == [TRITON, TORCH]
     assert [engine for engine, _ in engines] == ["cuda-graphs", "cuda-graphs", "eager"]
-    assert "ended while it loaded" in str(engines[2][1])
+    assert engines[0][1] is None and "ended while it loaded" in str(engines[1][1])
+
+
+def test_why_tritons_kernels_are_not_used_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    checks = iter(["Triton has no compiler.", None])
+    monkeypatch.setattr(torch_loader, "_kernels", lambda: ([TRITON, TORCH], None))
+    monkeypatch.setattr(torch_loader, "disagreement", lambda backend: next(checks))
+    backend, engine, reason = gpu_backend(Transformer(CONFIG), 4)
+    assert (engine, backend.details["kernels"]) == ("cuda-graphs", "torch")
+    assert "Triton has no compiler." in str(reason)
+
+
+def test_the_compiled_driver_is_found_where_triton_looks(tmp_path: Path) -> None:
+    compiled, cache = tmp_path / "image" / "KEY", tmp_path / "tmp" / "cache"
+    compiled.mkdir(parents=True)
+    (compiled / "cuda_utils.so").touch()
+    for _ in range(2):  # the second worker finds the link
+        link_compiled_driver(cache, tmp_path / "image")
+    assert (cache / "KEY" / "cuda_utils.so").resolve() == compiled / "cuda_utils.so"
+    link_compiled_driver(tmp_path / "other", tmp_path / "absent")
+    assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize(
+    ("gigabytes", "longest", "slots", "room"),
+    [(100, 512, 256, 512), (8, 512, 256, 317), (1, 512, 39, 260), (1, 65_536, 1, 10_172)],
+)
+def test_slots_and_first_room_fit_the_memory(
+    gigabytes: int, longest: int, slots: int, room: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (gigabytes * 10**9, 100 * 10**9))
+    with torch.device("meta"):
+        transformer = Transformer(ModelConfig(vocab_size=64, max_length=longest)).bfloat16()
+    assert torch_loader._affordable(transformer, 256) == (slots, room)
+
+
+@pytest.mark.parametrize(
+    ("capability", "error", "dtype", "refusal"),
+    [
+        ((9, 0), None, "bfloat16", None),
+        ((7, 5), None, "float16", None),
+        ((6, 1), None, None, "compute capability 6.1, and this PyTorch needs 7.5"),
+        (
+            None,
+            "The NVIDIA driver on your system is too old (found version 11040). Please update",
+            None,
+            "too old (found version 11040)",
+        ),
+    ],
+)
+def test_an_old_gpu_or_driver_is_named(
+    capability: tuple[int, int] | None,
+    error: str | None,
+    dtype: str | None,
+    refusal: str | None,
+    monkeypatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setattr(device_config, "_GPU_FILES", (str(tmp_path),))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: error is None)
+    monkeypatch.setattr(torch.cuda, "init", Mock(side_effect=RuntimeError(error)))
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "get_arch_list", lambda: ["sm_75", "sm_90", "compute_90"])
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda index: capability)
+    found = find_device(WorkerOptions(device="auto"), 0)
+    if refusal is None:
+        assert (found.device, found.dtype) == ("cuda:0", dtype)
+        return
+    assert found.device == "cpu" and refusal in str(found.reason)
+    assert refusal in ModelRunner(WorkerOptions(device="auto"), 0).ready().details["reason"]
+    with pytest.raises(device_config.NoDevice, match=r"no CUDA device.*(too old|needs 7\.5)"):
+        find_device(WorkerOptions(device="cuda"), 0)
 
 
 def test_the_threads_of_a_worker_use_its_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,32 @@
+"""A GPU only queues a prefill: its time is known when a later step was read."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+from model.search.options import DecodingOptions
+from server.engine.ipc.messages import TranslateJob
+from server.engine.ipc.options import WorkerOptions
+from server.engine.worker.loop import WorkerLoop
+from server.engine.worker.sequence import Sequence
+
+
+def test_a_prefill_is_recorded_when_the_device_has_ended_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter((0.0, 10.0, 10.0, 20.0, 20.5))
+    monkeypatch.setattr("time.monotonic", lambda: next(clock, 30.0))
+    begin, end = Mock(elapsed_time=lambda other: 400.0), Mock(query=Mock(side_effect=[False, True]))
+    events: Any = iter((begin, end))
+    monkeypatch.setattr("torch.cuda.Event", lambda enable_timing: next(events))
+    runner = Mock(cuda=True, step=Mock(return_value=2))
+    worker = WorkerLoop(Mock(), runner, WorkerOptions())
+    worker._scheduler = Mock()
+    sequence = Sequence(TranslateJob(1, "m", (5, 3), DecodingOptions()), 0.0, False)
+    worker._prefill("m", [sequence])
+    worker._scheduler.record_prefill.assert_not_called()
+    worker._step("m", [sequence])
+    worker._scheduler.record_prefill.assert_called_once_with([sequence], 0.4)
+    [(_, seconds, steps)] = [call.args for call in worker._scheduler.record_step.call_args_list]
+    assert steps == 2 and seconds == pytest.approx(20.5 - 20.0 - 0.4)
