@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
+from operator import eq
 
 LONGEST_PERIOD = 32
 _COPIES, _TOKENS = 3, 7
@@ -16,11 +18,10 @@ def longest_loop(tokens: Sequence[int], longest_period: int = LONGEST_PERIOD) ->
     if size - len(set(tokens)) < _TOKENS - _TOKENS // _COPIES:  # fewer repeated tokens than any loop has
         return 0
     for period in range(1, min(longest_period, size // _COPIES) + 1):
-        run = 0
-        for i in range(period, size):
-            run = run + 1 if tokens[i] == tokens[i - period] else 0
-            if run + period >= max(_TOKENS, _COPIES * period):
-                longest = max(longest, run + period)
+        repeated = groupby(map(eq, tokens[period:], tokens))
+        length = period + max([len(list(run)) for same, run in repeated if same], default=0)
+        if length >= max(longest, _TOKENS, _COPIES * period):
+            longest = length
     return longest
 
 

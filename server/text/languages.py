@@ -58,8 +58,7 @@ def script_of(character: str) -> str | None:
 
 def has_letters(text: str, language: str) -> bool:
     """Returns whether a text has a letter that the language is written with."""
-    scripts = scripts_of(language)
-    return any(script_of(character) in scripts for character in text)
+    return any(map(scripts_of(language).__contains__, map(script_of, text)))
 
 
 def is_translatable(text: str, language: str) -> bool:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Sequence
-from itertools import pairwise
+from functools import lru_cache
+from itertools import groupby, pairwise
 from operator import eq
 
 from server.text.languages import primary_subtag
@@ -45,19 +46,19 @@ def _repetition(words: Sequence[str]) -> int:
         return 0
     for period in range(1, min(LONGEST_PERIOD, size // 2) + 1):
         least = _WORD_COPIES if period == 1 else _PAIR_COPIES if period == 2 else _PHRASE_COPIES
-        if sum(map(eq, words[period:], words)) < period * (least - 1):
-            continue
-        run = 0
-        for i in range(period, size):
-            run = run + 1 if words[i] == words[i - period] else 0
-            copies = run // period + 1
+        start = 0
+        for same, run in groupby(map(eq, words[period:], words)):
+            length = len(list(run))
+            copies = length // period + 1
             # Groups of digits repeat in numbers: 1 000 000 000.
-            if copies >= max(least, most + 1) and any(word.isalpha() for word in words[i - period + 1 : i + 1]):
+            if same and copies >= max(least, most + 1) and any(map(str.isalpha, words[start : start + period])):
                 most = copies
+            start += length
     return most
 
 
-def ordinary_words(text: str) -> list[str]:
+@lru_cache(maxsize=64)
+def ordinary_words(text: str) -> Sequence[str]:
     """Returns the words of a text that are written in small letters, or in a script without capitals. Names, quotations
     and the parts that every translation repeats are left out."""
     plain = list(_QUOTED.sub(lambda match: " " * len(match[0]), text))

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import re
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -86,6 +86,7 @@ async def passage_links(
     Only a sentence with a boundary of a mark inside is aligned by words. Any other sentence is one link.
     """
     result: list[Link] = []
+    linked: dict[Hashable, list[Link]] = {}
     done, written = 0, 0
     for sentence in sentences:
         start, end = sentence.span
@@ -93,8 +94,10 @@ async def passage_links(
         target = sentence.targets[0]
         following = bisect_right(boundaries, start)
         if following < len(boundaries) and boundaries[following] < end:
-            inside = await _links_within(engine, segmented.leg, sentence)
-            result += [(_shift(source, start), _shift(goal, written)) for source, goal in inside]
+            content = sentence.source, sentence.ids, sentence.targets
+            if content not in linked:
+                linked[content] = await _links_within(engine, segmented.leg, sentence)
+            result += [(_shift(source, start), _shift(goal, written)) for source, goal in linked[content]]
         else:
             result.append(((start, end), (written, written + len(target))))
         written += len(target)

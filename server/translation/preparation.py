@@ -3,9 +3,9 @@ one model: sentences, or parts of sentences that are too long for it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from server.text.language_id import DetectedLanguage, LanguageDetector
 from server.text.markup.passages import Passage, parse_passages
@@ -50,6 +50,15 @@ class Segment:
     def read(self) -> str:
         """The text that the model reads."""
         return self.masked.read
+
+    @property
+    def content(self) -> Hashable:
+        """What the translation depends on: it is equal for segments that are translated once."""
+        return self.text, self.ids, self.spans, self.terms, self.continues, self.unfinished
+
+    def moved(self, by: int) -> Segment:
+        """Returns the segment, or a copy of it `by` characters later."""
+        return replace(self, span=(self.span[0] + by, self.span[1] + by)) if by else self
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,13 +140,8 @@ def segment_text(
     """Cuts a text into segments that the leg's model can read, and encodes them. The words of `kept` are not translated,
     in addition to the spans that are always protected."""
     model, cutter = leg.model, _Cutter(leg, split, kept, glossary)
-    segments: list[Segment] = []
-    for sentence in protected_sentences(text, leg.source, split, kept, glossary, model.tokenizer):
-        if sentence.is_message:
-            segments += cutter.message(sentence.text, sentence.start).segments
-        else:
-            segments += cutter.segments(sentence, model.segment_length)
-    return SegmentedText(text, leg, tuple(segments))
+    sentences = protected_sentences(text, leg.source, split, kept, glossary, model.tokenizer)
+    return SegmentedText(text, leg, tuple(chain.from_iterable(cutter.each(sentences, model.segment_length))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,17 +153,32 @@ class _Cutter:
     kept: tuple[str, ...]
     glossary: TermIndex | None
 
+    def each(self, sentences: Sequence[ProtectedSentence], limit: int) -> list[list[Segment]]:
+        """Returns the segments of each sentence. Equal sentences are encoded once."""
+        if len(sentences) == 1:
+            return [self.segments(sentences[0], limit)]
+        made: dict[Hashable, tuple[int, list[Segment]]] = {}
+        result = []
+        for sentence in sentences:
+            content = sentence.text, tuple(sentence.spans), tuple(sentence.terms)
+            if content not in made:
+                made[content] = sentence.start, self.segments(sentence, limit)
+            start, segments = made[content]
+            result.append([segment.moved(sentence.start - start) for segment in segments])
+        return result
+
     def segments(self, sentence: ProtectedSentence, limit: int) -> list[Segment]:
         """Returns a sentence as one segment, or as several of at most `limit` tokens if it is too long for the model."""
         leg, text, spans = self.leg, sentence.text, sentence.spans
+        if sentence.is_message:
+            return [segment.moved(sentence.start) for segment in self.message(text).segments]
         if len(text) > LONGEST_READ and len(parts := sentence.cut(range(len(text)), LONGEST_READ)) > 1:
             return self._parts(parts, limit)
         place = sentence.start, sentence.start + len(text)
         segment = _encoded(Segment(place, text, terms=tuple(sentence.terms)), spans, leg)
         if len(segment.ids) <= leg.model.segment_length:
-            segment.messages = tuple(
-                [self.message(text[span.start : span.end]) for span in spans if span.role == "icu"]
-            )
+            messages = dict.fromkeys([text[span.start : span.end] for span in spans if span.role == "icu"])
+            segment.messages = tuple(map(self.message, messages))
             if not leg.model.tokenizer.may_spell(segment.ids):
                 return [segment]
             return [with_spans(segment, byte_fallback_spans(text, leg.source, leg.encode(text)), leg) or segment]
@@ -180,18 +199,18 @@ class _Cutter:
 
     def _parts(self, parts: Sequence[ProtectedSentence], limit: int) -> list[Segment]:
         """Returns the segments of the parts of one sentence."""
-        cut = [self.segments(part, limit) for part in parts]
+        cut = self.each(parts, limit)
         for first, second in pairwise(cut):
             if first and second and goes_on(first[-1].text, second[0].text):
                 first[-1].unfinished = second[0].continues = True
-        return [segment for segments in cut for segment in segments]
+        return list(chain.from_iterable(cut))
 
-    def message(self, text: str, offset: int = 0) -> SegmentedText:
-        """Returns an ICU message with its arms as segments, `offset` characters after their place in the message."""
+    def message(self, text: str) -> SegmentedText:
+        """Returns an ICU message with its arms as segments."""
         kept = (*self.kept, NUMBER_SIGN)
         message = MessageParser(text).parse(0)
         segments = [
-            replace(segment, span=(segment.span[0] + start + offset, segment.span[1] + start + offset))
+            segment.moved(start)
             for start, end in (message.arms if message else ())
             for segment in segment_text(text[start:end], self.leg, self.split, kept, self.glossary).segments
         ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 
 from model.search.options import DecodingOptions
 from server.translation.context import BURST, Draft, Pass, SentenceContext
@@ -51,18 +51,23 @@ async def translate(
     contexts: Sequence[SentenceContext], on_sentence: Callable[[int, Sentence], None] | None = None
 ) -> list[Sentence]:
     """Returns the sentences of segments. At most IN_FLIGHT of them are at the workers at the same time; they are reported
-    in order."""
+    in order. Equal ones are translated once, unless their tokens are reported."""
     if len(contexts) == 1 and on_sentence is None:  # needs no task
         return [(await contexts[0].translate()).sentence()]
     tasks: list[asyncio.Task[Draft]] = []
+    begun: dict[Hashable, asyncio.Task[Draft]] = {}
     sentences: list[Sentence] = []
     try:
         for position in range(len(contexts)):
             for context in contexts[len(tasks) : position + IN_FLIGHT]:
-                tasks.append(asyncio.create_task(context.translate()))
+                content = context.on_progress or context.segment.content
+                if content not in begun:
+                    begun[content] = asyncio.create_task(context.translate())
+                tasks.append(begun[content])
                 if len(tasks) % BURST == 0:
                     await asyncio.sleep(0)
             sentences.append((await tasks[position]).sentence())
+            sentences[-1].span = contexts[position].segment.span
             if on_sentence is not None:
                 on_sentence(position, sentences[-1])
         return sentences

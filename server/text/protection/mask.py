@@ -68,7 +68,7 @@ class Masked:
 
     def pattern(self) -> re.Pattern[str]:
         """A pattern that finds the stand-ins."""
-        return stand_in_pattern({item.word for item in self.stand_ins})
+        return stand_in_pattern(frozenset([item.word for item in self.stand_ins]))
 
     def missing(self, target: str) -> list[StandIn]:
         """Returns the stand-ins that a translation of `read` lacks, in order."""

@@ -8,7 +8,7 @@ contain them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -56,7 +56,8 @@ def stand_ins_of(vocabulary: Tokenizer) -> StandIns:
     return StandIns((), tuple([name for name in NAMES if vocabulary.is_piece(name)]), numbers)
 
 
-def stand_in_pattern(words: Iterable[str]) -> re.Pattern[str]:
+@lru_cache(maxsize=256)
+def stand_in_pattern(words: frozenset[str]) -> re.Pattern[str]:
     """Returns a pattern that finds the stand-ins in a translation; without any it matches nothing. A name may have the s
     of a genitive, which is not part of the match."""
     parts = []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import islice
 
 from server.text.markup.projection import SYMBOL, Link
 from server.text.protection.mask import WORDS, Masked, mask, text_to_read
@@ -77,10 +76,13 @@ async def _messages(context: SentenceContext, segment: Segment) -> dict[str, str
     """Returns the ICU messages of a segment with their arms translated, by the messages."""
     if not segment.messages:
         return {}
-    arms = [arm for message in segment.messages for arm in message.segments]
-    drafts = await gather_or_cancel([replace(context, segment=arm, on_progress=None).translate() for arm in arms])
-    targets = iter([draft.targets[0] for draft in drafts])
-    return {message.text: message.join(list(islice(targets, len(message.segments)))) for message in segment.messages}
+    arms = {arm.content: arm for message in segment.messages for arm in message.segments}
+    contexts = [replace(context, segment=arm, on_progress=None) for arm in arms.values()]
+    drafts = await gather_or_cancel([arm.translate() for arm in contexts])
+    targets = {content: draft.targets[0] for content, draft in zip(arms, drafts, strict=True)}
+    return {
+        message.text: message.join([targets[arm.content] for arm in message.segments]) for message in segment.messages
+    }
 
 
 def _written(segment: Segment, text: str) -> str:
