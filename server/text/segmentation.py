@@ -156,22 +156,34 @@ def _trimmed(text: str, start: int, end: int) -> Iterator[Span]:
         yield found.span()
 
 
-def split_long_sentence(text: str, starts: Sequence[int], limit: int) -> list[Span]:
+def span_around(position: int, spans: Sequence[Span]) -> Span:
+    """Returns that one of the spans, which are in order, that contains a position, or the empty span there."""
+    i = bisect_left(spans, (position, position)) - 1
+    return spans[i] if i >= 0 and position < spans[i][1] else (position, position)
+
+
+def split_long_sentence(text: str, starts: Sequence[int], limit: int, whole: Sequence[Span] = ()) -> list[Span]:
     """Splits an over-long sentence into spans of at most `limit` tokens.
 
-    `starts` holds the first character of each token, in ascending order. A split lies in the last two thirds of the
+    `starts` holds the first character of each token, in ascending order. The parts `whole` of the text, which are in order,
+    are not split, even if one is longer. A split lies in the last two thirds of the
     longest span that fits, at the best place: end of a sentence, semicolon, comma before a clause, comma, white space
     before a clause, white space, or else between two tokens. The spans and the white space between them are the text.
     Raises ValueError for a limit below 1.
     """
     if limit < 1:
         raise ValueError(f"limit must be at least 1, not {limit}.")
+    characters = list(text)
+    for start, stop in whole:
+        characters[start:stop] = "_" * (stop - start)
+    text = "".join(characters)
     spans: list[Span] = []
     begin, token = 0, 0
     while len(starts) - token > limit:
         latest = max(starts[token + limit], begin + 1)
         earliest = max(starts[token + limit // 3], begin + 1)
-        end = _best_cut(text, earliest, latest, CUTS, _LONGEST_CLAUSE_WORD)
+        before, after = span_around(_best_cut(text, earliest, latest, CUTS, _LONGEST_CLAUSE_WORD), whole)
+        end = before if before > begin else after
         spans += _trimmed(text, begin, end)
         begin = end
         token = bisect_left(starts, end)

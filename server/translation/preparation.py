@@ -58,7 +58,13 @@ class Segment:
 
     def moved(self, by: int) -> Segment:
         """Returns the segment, or a copy of it `by` characters later."""
-        return replace(self, span=(self.span[0] + by, self.span[1] + by)) if by else self
+        if not by:
+            return self
+        span = self.span[0] + by, self.span[1] + by
+        return Segment(
+            span, self.text, self.ids, self.masked, self.spans, self.messages, self.terms, self.small_first,
+            self.continues, self.unfinished,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import accumulate
 
 from model.symbols import PLACEHOLDERS
-from server.text.segmentation import Span
+from server.text.segmentation import Span, span_around
 
 Link = tuple[Span, Span]
 """A span of the source and the span of the target that corresponds to it."""
@@ -25,9 +26,11 @@ class SpanProjection:
     def __init__(self, source: str, target: str, links: Sequence[Link]) -> None:
         self.source = source
         self.target = target
-        self.links = links
+        self._ends = sorted([(source[1], goal[1]) for source, goal in links])
         self.words = [found.span() for found in WORD_OR_SYMBOL.finditer(target)]
-        self.origins = _origins(self.words, links)
+        self._linked = _linked(self.words, links)
+        self._reach = list(accumulate([source[1] for source, _ in self._linked], max))
+        self._ranks = {word: rank for rank, word in enumerate(sorted({word for _, word in self._linked}))}
 
     def project(self, span: Span) -> Span:
         """Returns the span of the target. An empty span stays empty."""
@@ -53,7 +56,7 @@ class SpanProjection:
             return None
         word = self.source[start:end]
         places = self._target_words.get(word, [])
-        number = starts[word].index(start)
+        number = bisect_left(starts[word], start)
         return (places[number] + span[0] - start, places[number] + span[1] - start) if number < len(places) else None
 
     @cached_property
@@ -67,25 +70,26 @@ class SpanProjection:
     def _best_run(self, start: int, end: int) -> Span | None:
         """Returns the run of target words with the largest number of words linked to the source span minus words linked
         elsewhere, or None without links. Words without links count as neither."""
+        around = self._linked[bisect_right(self._reach, start) : bisect_left(self._linked, end, key=lambda link: link[0][0])]
         best, best_weight = None, 0
-        first, weight = 0, 0
-        for i, word in enumerate(self.words):
-            if not self.origins[i]:
-                continue
+        first, weight, done = 0, 0, 0
+        for word in sorted({word for (_, high), word in around if start < high}):
+            weight -= self._ranks[word] - done  # those between that are linked elsewhere
             if weight <= 0:
-                first, weight = i, 0
-            weight += 1 if any(low < end and start < high for low, high in self.origins[i]) else -1
+                first, weight = word, 0
+            weight, done = weight + 1, self._ranks[word] + 1
             if weight > best_weight:
-                best, best_weight = (self.words[first][0], word[1]), weight
+                best, best_weight = (self.words[first][0], self.words[word][1]), weight
         return best
 
     def _relative(self, start: int, end: int) -> Span:
         """Returns the target words at the same relative position, at least one if the target has words."""
         scale = len(self.target) / max(1, len(self.source))
         low, high = start * scale, end * scale
-        inside = [word for word in self.words if word[0] + word[1] > 2 * low and word[0] + word[1] < 2 * high]
+        inside = self.words[bisect_right(self.words, 2 * low, key=sum) : bisect_left(self.words, 2 * high, key=sum)]
         if not inside:
-            inside = sorted(self.words, key=lambda word: abs(word[0] + word[1] - low - high))[:1]
+            near = bisect_left(self.words, low + high, key=sum)
+            inside = sorted(self.words[max(0, near - 1) : near + 1], key=lambda word: abs(sum(word) - low - high))[:1]
         return (inside[0][0], inside[-1][1]) if inside else (round(low), round(low))
 
     def _project_point(self, position: int) -> int:
@@ -94,15 +98,13 @@ class SpanProjection:
         start, end = self._trimmed((0, len(self.source)))
         if position <= start or position >= end:
             return 0 if position <= start and position < end else len(self.target)
-        before = [link for link in self.links if link[0][1] <= position]
-        if before:
-            last = max(link[0][1] for link in before)
-            return self._word_end(max(link[1][1] for link in before if link[0][1] == last))
+        if before := bisect_right(self._ends, position, key=lambda end: end[0]):
+            return self._word_end(self._ends[before - 1][1])
         return self._word_end(round(position * len(self.target) / max(1, len(self.source))))
 
     def _word_end(self, position: int) -> int:
         """Returns the end of the word around a position, or the position itself between words."""
-        end = next((word[1] for word in self.words if word[0] < position < word[1]), position)
+        end = span_around(position, self.words)[1]
         return rest.end() if (rest := _CONTRACTED.match(self.target, end)) else end
 
     def _all_words(self) -> Span:
@@ -123,14 +125,14 @@ def _places(text: str) -> dict[str, list[int]]:
     return found
 
 
-def _origins(words: Sequence[Span], links: Sequence[Link]) -> list[list[Span]]:
-    """Returns the linked spans of the source for each target word. `words` are in order."""
-    found: list[list[Span]] = [[] for _ in words]
+def _linked(words: Sequence[Span], links: Sequence[Link]) -> list[tuple[Span, int]]:
+    """Returns the linked spans of the source in order, each with the number of a target word. `words` are in order."""
+    found: list[tuple[Span, int]] = []
     starts = [word[0] for word in words]
     for source, (start, end) in links:
         i = max(0, bisect_right(starts, start) - 1)
         while i < len(words) and words[i][0] < end:
             if words[i][1] > start:
-                found[i].append(source)
+                found.append((source, i))
             i += 1
-    return found
+    return sorted(found)

@@ -92,8 +92,9 @@ def repaired(masked: Masked, target: str, links: Sequence[Link]) -> tuple[str, l
     Those that the model added are removed; missing ones are inserted at the aligned place."""
     surplus, kept_links = _surplus(masked, target, links)
     edits = [(*_with_space(target, span), "") for span in surplus]
+    projection = SpanProjection(masked.read, target, kept_links)
     for item in masked.missing(target):
-        place = SpanProjection(masked.read, target, kept_links).project((item.span[0], item.span[0]))[0]
+        place = projection.project((item.span[0], item.span[0]))[0]
         edits.append((place, place, _spaced(masked.read, item, target, place)))
     text, runs = edited(target, _in_order(edits))
     moved = OffsetMap(runs)

@@ -11,7 +11,7 @@ from model.tokenizer import Tokenizer
 from server.text.protection.find import ProtectedSpan, find_protected_spans
 from server.text.protection.glossary import TermIndex, TermMatch
 from server.text.protection.terms import form, is_start
-from server.text.segmentation import Span, Split, split_long_sentence, split_sentences
+from server.text.segmentation import Span, Split, span_around, split_long_sentence, split_sentences
 
 Part = TypeVar("Part", ProtectedSpan, TermMatch)
 
@@ -35,7 +35,7 @@ class ProtectedSentence:
     def cut(self, starts: Sequence[int], limit: int) -> list[ProtectedSentence]:
         """Returns the parts of a sentence of more than `limit` tokens, which begin at `starts`
         (`segmentation.split_long_sentence`)."""
-        cuts = _joined_within(split_long_sentence(self.text, starts, limit), (*self.spans, *self.terms))
+        cuts = split_long_sentence(self.text, starts, limit, _in_order((*self.spans, *self.terms)))
         return [self.part(start, end) for start, end in cuts]
 
     def part(self, start: int, end: int) -> ProtectedSentence:
@@ -103,22 +103,19 @@ def _is_kept(span: ProtectedSpan, text: str, match: TermMatch) -> bool:
 
 def _joined_within(sentences: Sequence[Span], parts: Sequence[ProtectedSpan | TermMatch]) -> list[Span]:
     """Returns the sentences, which are in order, joined where one ends within a span or a term."""
-    spans = sorted([(part.start, part.end) for part in parts])
-    starts = [span[0] for span in spans]
-
-    def around(position: int) -> Span:
-        """Returns the span that contains a position, or the empty span there."""
-        i = bisect_left(starts, position) - 1
-        return spans[i] if i >= 0 and position < spans[i][1] else (position, position)
-
+    spans = _in_order(parts)
     joined: list[Span] = []
     for first, last in sentences:
-        start, end = around(first)[0], around(last)[1]
+        start, end = span_around(first, spans)[0], span_around(last, spans)[1]
         if joined and start < joined[-1][1]:
             joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
         else:
             joined.append((start, end))
     return joined
+
+
+def _in_order(parts: Sequence[ProtectedSpan | TermMatch]) -> list[Span]:
+    return sorted([(part.start, part.end) for part in parts])
 
 
 def _parts_within(parts: Sequence[Part], start: int, end: int) -> list[Part]:
