@@ -15,6 +15,7 @@ from model.analysis.attention_alignment import Weights, Word, alignment_map, to_
 from model.analysis.pair_alignment import WordedSentence, WordEvidence, alignment_probabilities, links, spellings
 from server.engine.client.engine_client import EngineClient
 from server.errors import AttentiveError
+from server.text.markup.passages import Passage
 from server.text.markup.projection import Link
 from server.text.offsets import OffsetMap, reverse
 from server.text.segmentation import Span
@@ -78,31 +79,38 @@ def sentence_pair(leg: Leg, source: str, target: str) -> SentencePair | None:
     return SentencePair((worded[0], worded[1]), (spans[0], spans[1]), (written[0], written[1]))
 
 
-async def passage_links(
-    engine: EngineClient, segmented: SegmentedText, sentences: Sequence[Sentence], boundaries: Sequence[int]
-) -> list[Link]:
-    """Returns links between a passage and its best translation, as `SegmentedText.join` makes it.
+async def text_links(
+    engine: EngineClient,
+    passages: Sequence[Passage],
+    segmented: Sequence[SegmentedText],
+    sentences: Sequence[Sequence[Sentence]],
+) -> list[list[Link]]:
+    """Returns for each passage with marks the links between it and its best translation, as `SegmentedText.join` makes it.
 
-    Only a sentence with a boundary of a mark inside is aligned by words. Any other sentence is one link.
+    Only a sentence with a boundary of a mark inside is aligned by words, and equal ones once. Any other sentence is one
+    link.
     """
-    result: list[Link] = []
-    linked: dict[Hashable, list[Link]] = {}
-    done, written = 0, 0
-    for sentence in sentences:
-        start, end = sentence.span
-        written += start - done  # the separator before the sentence
-        target = sentence.targets[0]
-        following = bisect_right(boundaries, start)
-        if following < len(boundaries) and boundaries[following] < end:
-            content = sentence.source, sentence.ids, sentence.targets
-            if content not in linked:
-                linked[content] = await _links_within(engine, segmented.leg, sentence)
-            result += [(_shift(source, start), _shift(goal, written)) for source, goal in linked[content]]
-        else:
-            result.append(((start, end), (written, written + len(target))))
-        written += len(target)
-        done = end
-    return result
+    aligned: dict[Hashable, list[Link]] = {}
+    links: list[list[Link]] = []
+    for passage, part, within in zip(passages, segmented, sentences, strict=True):
+        links.append([])
+        boundaries = passage.boundaries
+        done, written = 0, 0
+        for sentence in within if boundaries else ():
+            start, end = sentence.span
+            written += start - done  # the separator before the sentence
+            target = sentence.targets[0]
+            following = bisect_right(boundaries, start)
+            if following < len(boundaries) and boundaries[following] < end:
+                content = sentence.source, sentence.ids, sentence.targets
+                if content not in aligned:
+                    aligned[content] = await _links_within(engine, part.leg, sentence)
+                links[-1] += [(_shift(source, start), _shift(goal, written)) for source, goal in aligned[content]]
+            else:
+                links[-1].append(((start, end), (written, written + len(target))))
+            written += len(target)
+            done = end
+    return links
 
 
 async def sentence_links(

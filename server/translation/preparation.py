@@ -120,7 +120,9 @@ def segment_passages(
     split = request.split or ("punctuation" if request.format == "html" else "all")
     glossary = request.glossary if first or request.glossary is None else request.glossary.translations
     kept = request.do_not_translate
-    return tuple([segment_text(passage.text, leg, split, kept, glossary) for passage in passages])
+    texts = [passage.text for passage in passages]
+    made = {text: segment_text(text, leg, split, kept, glossary) for text in dict.fromkeys(texts)}
+    return tuple([made[text] for text in texts])
 
 
 def _detected(

@@ -20,7 +20,7 @@ from server.text.language_id import LanguageDetector
 from server.text.markup.passages import Passage
 from server.text.markup.projection import Link
 from server.translation import sentence
-from server.translation.alignment import passage_links
+from server.translation.alignment import text_links
 from server.translation.alternatives import distinct_alternatives
 from server.translation.catalog import AUTO, Leg, ModelCatalog
 from server.translation.context import BURST, SentenceContext, gather_or_cancel
@@ -201,10 +201,7 @@ class Translator:
                 sentences = await self._sentences(
                     segmented, leg_request, options, priority, prepared.number, listener if last else None
                 )
-                links = [
-                    await passage_links(self.engine, part, within, passage.boundaries) if passage.marks else ()
-                    for passage, part, within in zip(passages, segmented, sentences, strict=True)
-                ]
+                links = await text_links(self.engine, passages, segmented, sentences)
             hypotheses, texts = await self.work(
                 request.client, size, _translated_passages, passages, segmented, sentences, links,
                 leg_request.options.hypotheses,

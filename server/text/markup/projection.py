@@ -70,7 +70,9 @@ class SpanProjection:
     def _best_run(self, start: int, end: int) -> Span | None:
         """Returns the run of target words with the largest number of words linked to the source span minus words linked
         elsewhere, or None without links. Words without links count as neither."""
-        around = self._linked[bisect_right(self._reach, start) : bisect_left(self._linked, end, key=lambda link: link[0][0])]
+        around = self._linked[
+            bisect_right(self._reach, start) : bisect_left(self._linked, end, key=lambda link: link[0][0])
+        ]
         best, best_weight = None, 0
         first, weight, done = 0, 0, 0
         for word in sorted({word for (_, high), word in around if start < high}):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -84,6 +86,18 @@ def test_parts_of_a_long_sentence_are_within_the_limit_and_contain_all_of_it(tex
     assert all(0 < end - start <= limit for start, end in spans)
     assert "".join(text[start:end] for start, end in spans).replace(" ", "") == text.replace(" ", "")
     assert spans == sorted(spans)
+
+
+@given(st.lists(st.sampled_from(["ab ", "a, ", "<a, b. c>", "<x>"]), min_size=1, max_size=40), st.integers(1, 20))
+def test_a_long_sentence_is_not_split_within_whole_parts(parts, limit):
+    text = "".join(parts)
+    whole = [found.span() for found in re.finditer("<.*?>", text)]
+    spans = split_long_sentence(text, range(len(text)), limit, whole)
+    assert "".join(text[start:end] for start, end in spans).replace(" ", "") == text.replace(" ", "")
+    assert not [
+        (start, end) for start, end in spans for first, last in whole if first < start < last or first < end < last
+    ]
+    assert all(0 < end - start <= limit or (start, end) in whole for start, end in spans)
 
 
 @pytest.mark.parametrize(

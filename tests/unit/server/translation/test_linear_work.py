@@ -4,7 +4,8 @@ in characters that are given to the library of sentences."""
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -17,9 +18,11 @@ from server.text import segmentation
 from server.text.language_id import LanguageDetector
 from server.text.protection.find import kept_pattern
 from server.text.protection.glossary import Entry, TermIndex
+from server.translation import translator
 from server.translation.preparation import prepare
 from server.translation.types import TranslationRequest
-from tests.support.engine.fake_engine import fake_catalog
+from tests.support.engine.fake_engine import FakeEngine, fake_catalog
+from tests.support.engine.translating import translated
 
 CHARACTERS, GROWTH = 12_000, 3
 """Shorter texts may be one sentence or one span, which is less work than its parts."""
@@ -35,28 +38,34 @@ GLOSSARY = TermIndex([Entry(f"the cat {number}", f"Katze {number}") for number i
 
 
 def work(text: str, **fields: Any) -> int:
-    """Returns the lines of Python that the preparation of a text runs, and the characters that the library gets."""
-    counted = 0
+    """Returns the work of preparing a text."""
+    request = TranslationRequest(texts=(text,), source="en", target="de", **fields)
+    return counted(lambda: prepare(request, CATALOG, DETECTOR))
+
+
+def counted(function: Callable[[], object]) -> int:
+    """Returns the lines of Python that a function runs, and the characters that the library gets."""
+    count = 0
 
     def trace(frame: FrameType, event: str, argument: object) -> Any:
-        nonlocal counted
-        counted += 1
+        nonlocal count
+        count += 1
         return trace
 
     def segment(language: str, line: str) -> list[str]:
-        nonlocal counted
-        counted += len(line) ** 2 // 1_000
+        nonlocal count
+        count += len(line) ** 2 // 1_000
         return list(library(language, line))
 
     library, segmentation.segment = segmentation.segment, segment
     before = sys.gettrace()
     sys.settrace(trace)
     try:
-        prepare(TranslationRequest(texts=(text,), source="en", target="de", **fields), CATALOG, DETECTOR)
+        function()
     finally:
         sys.settrace(before)
         segmentation.segment = library
-    return counted
+    return count
 
 
 def is_linear(fragments: Sequence[str], **fields: Any) -> None:
@@ -73,6 +82,21 @@ def is_linear(fragments: Sequence[str], **fields: Any) -> None:
 )
 def test_repeated_fragments(fragments: list[str], fields: dict[str, Any]) -> None:
     is_linear(fragments, **fields)
+
+
+@pytest.mark.parametrize(
+    "fragment", ["See <b>%s</b>. ", "1 km, a@b.de! ", "{n, plural, one {a} other {b}} ", "a<sup>1</sup> b<br>"]
+)
+@pytest.mark.parametrize("number", ["", "{} "], ids=["equal", "different"])
+def test_answers_take_linear_work(fragment: str, number: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(translator, "THREAD_CHARACTERS", CHARACTERS)  # a trace sees one thread
+    format = "html" if "<br>" in fragment else "text"
+    parts = [number.format(place) + fragment for place in range(200)]
+    once, more = [
+        counted(partial(translated, FakeEngine(), "".join(parts[:size]), "en", "de", format=format))
+        for size in (100, 200)
+    ]
+    assert more <= GROWTH * once, (once, more)
 
 
 @pytest.mark.parametrize("fragment", ["a. ", "これはペンです。", "a "])

@@ -84,3 +84,25 @@ def test_a_long_text_is_sent_in_pieces(monkeypatch):
     text = "\n".join(f"{'x' * i} y" for i in range(1, 200))
     assert translated(engine, text, "en", "de").text == "\n".join(f"y {'x' * i}" for i in range(1, 200))
     assert most == 40
+
+
+EQUAL = (
+    "The cat sleeps.",
+    "See http://a.b/1 and <b>this</b> now",
+    "{n, plural, one {a cat} other {cats}} sleep",
+    "Ab 1",
+)
+
+
+def test_equal_sentences_are_translated_and_aligned_once_and_are_at_their_places():
+    for line in EQUAL:
+        alone, engine = translate("de", "en", line, "text", once := FakeEngine()), FakeEngine()
+        whole = translate("de", "en", f"{line}\n" * 50, "text", engine)
+        assert whole.text == f"{alone.text}\n" * 50
+        assert (len(engine.submitted), len(engine.attended)) == (len(once.submitted), len(once.attended))
+        places = [slice(*each.span) for each in whole.legs[0].sentences]
+        assert [(f"{line}\n" * 50)[place] for place in places] == [each.source for each in whole.legs[0].sentences]
+        assert len({place.start for place in places}) == len(places) >= 50
+    page = "<p>ein <b>rotes</b> Haus</p>"
+    assert translate("de", "en", page * 50, engine=engine).text == translate("de", "en", page).text * 50
+    assert len(engine.attended) <= 2 + len(EQUAL)
