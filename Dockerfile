@@ -61,7 +61,7 @@ FROM builder AS code
 ARG PIP_ARGS=
 COPY deploy/requirements/build.txt ./
 RUN pip install ${PIP_ARGS} --require-hashes -r build.txt
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml README.md LICENSE attentive.py ./
 COPY model model
 COPY server server
 RUN pip install --no-deps --no-build-isolation --target /attentive/code .

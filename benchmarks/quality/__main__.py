@@ -15,12 +15,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
+import httpx
 
+from attentive import Client, ServerError
 from benchmarks.common import report
 from benchmarks.common.development_sets import DevelopmentSet, choose, read_sets
 from benchmarks.common.model_loader import Engine, OpenModel, open_model
-from benchmarks.quality.http_client import Client
 from model.search.options import DecodingOptions
 from model.training.loop.evaluate import score, translate_texts
 
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         sets = read_sets(options.data, options.sets, options.limit)
         rows = measure_server(options, sets) if options.url else measure_folder(options, sets)
-    except (ValueError, RuntimeError) as error:
+    except (ServerError, httpx.HTTPError, ValueError, RuntimeError) as error:
         print(error, file=sys.stderr)
         return 2
     print(report.table(_HEADER, [[row[name] for name in _HEADER] for row in rows]))
@@ -69,8 +69,10 @@ def measure_folder(options: argparse.Namespace, sets: Sequence[DevelopmentSet]) 
 def measure_server(options: argparse.Namespace, sets: Sequence[DevelopmentSet]) -> list[dict[str, Any]]:
     """Returns the scores of a server, which receives lists of texts. `beam_size` is sent only if a search is given."""
     rows: list[dict[str, Any]] = []
-    client = Client(options.url, api_key=options.api_key)
-    directions = options.directions or client.directions()
+    client = Client(options.url, options.api_key)
+    directions = options.directions or [
+        f"{item['code']}-{target}" for item in client.languages() for target in item["targets"]
+    ]
     for name in options.search or ["default"]:
         fields = {} if name == "default" else {"beam_size": search_options(name).beam_size}
         labels = {"system": options.url, "engine": "HTTP", "precision": "server's", "search": name}
@@ -87,16 +89,7 @@ def _translate_folder(opened: OpenModel, decoding: DecodingOptions, item: Develo
 
 
 def _translate_server(client: Client, fields: dict[str, Any], batch: int, item: DevelopmentSet) -> Translated:
-    texts: list[str] = []
-    with _bar(item) as bar:
-        for text in client.translate_all(item.sources, item.source, item.target, batch, fields):
-            texts.append(text)
-            bar.update()
-    return texts, {}
-
-
-def _bar(item: DevelopmentSet) -> Any:
-    return tqdm(total=len(item.sources), desc=f"{item.name} {item.direction}", leave=False, disable=None)
+    return client.translate(item.sources, item.source, item.target, batch=batch, progress=True, **fields), {}
 
 
 def search_options(name: str) -> DecodingOptions:

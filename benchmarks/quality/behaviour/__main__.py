@@ -18,8 +18,10 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+import httpx
+
+from attentive import Client, ServerError
 from benchmarks.common import report
-from benchmarks.quality.http_client import Client, ServerError
 
 FILE = Path(__file__).with_name("sentences.tsv")
 LANGUAGES = ("en", "de", "fr", "es")
@@ -37,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             write_sheets(options.folder, dict(system.split("=", 1) for system in options.systems))
         else:
             print_grades(options.folder)
-    except (ServerError, OSError, ValueError) as error:
+    except (ServerError, httpx.HTTPError, OSError, ValueError) as error:
         print(error, file=sys.stderr)
         return 2
     return 0
@@ -52,10 +54,11 @@ def write_sheets(folder: Path, systems: dict[str, str]) -> None:
     for source, target in DIRECTIONS:
         chance = random.Random(SEED)
         texts = [line[2 + LANGUAGES.index(source)] for line in lines]
-        answers = {
-            name: [" ".join(text.split()) for text in Client(url).translate_all(texts, source, target, BATCH)]
-            for name, url in systems.items()
-        }
+        answers: dict[str, list[str]] = {}
+        for name, url in systems.items():
+            with Client(url) as client:
+                translations = client.translate(texts, source, target, batch=BATCH)
+            answers[name] = [" ".join(text.split()) for text in translations]
         orders = [chance.sample(sorted(systems), len(systems)) for _ in texts]
         rows = [
             "\t".join([line[0], texts[number], *(answers[name][number] for name in order)]) + "\n"

@@ -1,0 +1,159 @@
+"""A client of the server: `Client`, and `AsyncClient` whose methods are coroutines. They raise ServerError, and
+`httpx.TransportError` without an answer.
+
+    with Client("http://localhost:8000") as client:
+        client.translate(["The cat sleeps."], "en", "de")
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from functools import wraps
+from inspect import isawaitable
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+from urllib.parse import unquote
+
+import httpx
+import numpy as np
+from tqdm.auto import tqdm
+
+__all__ = ["AsyncClient", "Attention", "Client", "ServerError"]
+DOWNLOAD = "/download_file/"
+Result = TypeVar("Result")
+Texts = TypeVar("Texts", str, list[str])
+
+
+class ServerError(Exception):
+    """The server refused a request with the HTTP status `status`. The message contains its sentence."""
+
+    def __init__(self, response: httpx.Response) -> None:
+        super().__init__(f"{response.url} answered {response.status_code}: {response.text[:300]}")
+        self.status = response.status_code
+
+
+@dataclass(frozen=True)
+class Attention:
+    """The attention of a translation. The arrays "cross", "encoder" and "decoder" have the `axes`; "cross_queries" and
+    "cross_keys" are the tokens on the last two, and so on. "scores" are log-probabilities. A notebook shows `svg`."""
+
+    axes: ClassVar = ("layer", "head", "query", "key")
+    arrays: dict[str, np.ndarray[Any, Any]]
+    svg: str
+
+    def __getitem__(self, name: str) -> np.ndarray[Any, Any]:
+        return self.arrays[name]
+
+    def _repr_html_(self) -> str:
+        return self.svg
+
+
+class Methods:
+    """What both clients do. While the server is busy (429, 503), a request is repeated when its Retry-After says, for `patience`
+    seconds at most. Further arguments of methods are parameters of the interface, such as `alternatives`."""
+
+    _open: Any
+    _sleep: Any
+
+    def __init__(
+        self, url: str, api_key: str | None = None, *, timeout: float = 300.0, patience: float = 120.0
+    ) -> None:
+        headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+        self._http = self._open(base_url=url.rstrip("/"), timeout=timeout, headers=headers)
+        self._patience = patience
+
+    async def translate(
+        self, texts: Texts, source: str, target: str, *, batch: int = 50, progress: bool = False, **parameters: Any
+    ) -> Texts:
+        """Returns the translation of a text, or of a list, which is sent in parts of `batch` texts. `progress` shows a bar."""
+        given = [texts] if isinstance(texts, str) else texts
+        translations: list[str] = []
+        with tqdm(total=len(given), disable=not progress) as bar:
+            for start in range(0, len(given), batch):
+                body = {"q": given[start : start + batch], "source": source, "target": target} | parameters
+                translations += (await self._request("POST", "/translate", json=body)).json()["translatedText"]
+                bar.update(len(body["q"]))
+        return translations[0] if isinstance(texts, str) else translations
+
+    async def translate_document(
+        self, file: str | Path, source: str, target: str, output: str | Path | None = None, **parameters: Any
+    ) -> Path:
+        """Translates a file, and returns the path of the new one: `output`, or beside it with the name that the server gives."""
+        file, fields = Path(file), {"source": source, "target": target} | parameters
+        sent = {"file": (file.name, file.read_bytes())}
+        address = (await self._request("POST", "/translate_file", files=sent, data=fields)).json()["translatedFileUrl"]
+        answer = await self._request("GET", DOWNLOAD + address.partition(DOWNLOAD)[2])
+        written = Path(output) if output else file.with_name(unquote(address.rpartition("/")[2]))
+        written.write_bytes(answer.content)
+        return written
+
+    async def attention(self, text: str, source: str, target: str, **parameters: Any) -> Attention:
+        """Returns the attention of a sentence's translation. `kind`, `layer` and `head` choose maps, `view` the picture."""
+        query = {"q": text, "source": source, "target": target} | parameters
+        answer = await self._request("GET", "/attention", params=query | {"format": "npz"})
+        picture = await self._request("GET", "/attention", params=query | {"format": "svg"})
+        with np.load(io.BytesIO(answer.content)) as arrays:
+            return Attention(dict(arrays), picture.text[picture.text.index("<svg") :])
+
+    async def languages(self) -> Any:
+        """Returns the languages: `code`, `name` and `targets` of each."""
+        return (await self._request("GET", "/languages")).json()
+
+    async def _request(self, method: str, path: str, **options: Any) -> httpx.Response:
+        deadline = time.monotonic() + self._patience
+        while True:
+            response: httpx.Response = await done(self._http.request(method, path, **options))
+            if response.is_success:
+                return response
+            header = response.headers.get("Retry-After", "")
+            wait = int(header) if header.isdecimal() else 1  # it may be a date
+            if response.status_code not in (429, 503) or time.monotonic() + wait > deadline:
+                raise ServerError(response)
+            await done(self._sleep(wait))
+
+
+async def done(value: Any) -> Any:
+    """Returns the result of a blocking or of an asynchronous call."""
+    return await value if isawaitable(value) else value
+
+
+def blocking(method: Callable[..., Coroutine[Any, Any, Result]]) -> Callable[..., Result]:
+    """Makes a plain method of a coroutine that never waits."""
+
+    @wraps(method)
+    def run(*arguments: Any, **options: Any) -> Result:
+        try:
+            method(*arguments, **options).send(None)
+        except StopIteration as end:
+            result: Result = end.value
+        return result
+
+    return run
+
+
+class Client(Methods):
+    _open, _sleep = httpx.Client, time.sleep
+    translate: Any = blocking(Methods.translate)
+    translate_document: Any = blocking(Methods.translate_document)
+    attention: Any = blocking(Methods.attention)
+    languages: Any = blocking(Methods.languages)
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.close()
+
+
+class AsyncClient(Methods):
+    _open, _sleep = httpx.AsyncClient, staticmethod(asyncio.sleep)
+
+    async def __aenter__(self) -> AsyncClient:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._http.aclose()
