@@ -63,7 +63,7 @@ def imported_distributions(*folders: str) -> set[str]:
             elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
                 modules.add(node.module.split(".")[0])
     beside = {path.stem for folder in folders for path in (ROOT / folder).rglob("*.py")}
-    ours = {"model", "server", "benchmarks", "tests"}
+    ours = {"model", "server", "benchmarks", "tests", "attentive"}
     foreign = modules - sys.stdlib_module_names - beside - ours - {"triton"}  # torch's builds for GPUs bring triton
     providers = packages_distributions()
     return {canonicalize_name(providers.get(module, [module])[0]) for module in foreign}
