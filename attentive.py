@@ -11,18 +11,16 @@ import asyncio
 import io
 import time
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from functools import wraps
 from inspect import isawaitable
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import unquote
 
 import httpx
 import numpy as np
 from tqdm.auto import tqdm
 
-__all__ = ["AsyncClient", "Attention", "Client", "ServerError"]
 DOWNLOAD = "/download_file/"
 Result = TypeVar("Result")
 Texts = TypeVar("Texts", str, list[str])
@@ -36,17 +34,12 @@ class ServerError(Exception):
         self.status = response.status_code
 
 
-@dataclass(frozen=True)
-class Attention:
+class Attention(dict[str, np.ndarray[Any, Any]]):
     """The attention of a translation. The arrays "cross", "encoder" and "decoder" have the `axes`; "cross_queries" and
     "cross_keys" are the tokens on the last two, and so on. "scores" are log-probabilities. A notebook shows `svg`."""
 
-    axes: ClassVar = ("layer", "head", "query", "key")
-    arrays: dict[str, np.ndarray[Any, Any]]
-    svg: str
-
-    def __getitem__(self, name: str) -> np.ndarray[Any, Any]:
-        return self.arrays[name]
+    axes = ("layer", "head", "query", "key")
+    svg = ""
 
     def _repr_html_(self) -> str:
         return self.svg
@@ -96,8 +89,9 @@ class Methods:
         query = {"q": text, "source": source, "target": target} | parameters
         answer = await self._request("GET", "/attention", params=query | {"format": "npz"})
         picture = await self._request("GET", "/attention", params=query | {"format": "svg"})
-        with np.load(io.BytesIO(answer.content)) as arrays:
-            return Attention(dict(arrays), picture.text[picture.text.index("<svg") :])
+        attention = Attention(np.load(io.BytesIO(answer.content)))
+        attention.svg = picture.text[picture.text.index("<svg") :]
+        return attention
 
     async def languages(self) -> Any:
         """Returns the languages: `code`, `name` and `targets` of each."""

@@ -19,7 +19,6 @@ from server.api.early_refusal import EarlyRefusal
 from server.api.errors import error_response
 from server.api.middleware.body import RequestBody
 from server.api.middleware.request_log import RequestLog
-from server.api.middleware.root_path import RootPath
 from server.api.openapi import document
 from server.api.routes import analysis, attention, files, languages, operation, pages, translate
 from server.config import Settings, comma_separated
@@ -85,9 +84,7 @@ def create_app(settings: Settings, services: Services | None = None) -> FastAPI:
         expose_headers=["X-Request-Id", "Retry-After", "Server-Timing", "X-Warning"],
         max_age=86_400,
     )
-    app.add_middleware(RequestLog, metrics=services.metrics)
-    if settings.root_path:
-        app.add_middleware(RootPath, prefix=settings.root_path)
+    app.add_middleware(RequestLog, metrics=services.metrics, root_path=settings.root_path)
     if settings.otlp_endpoint:
         app.user_middleware.insert(0, tracing(settings.otlp_endpoint))
     return app

@@ -15,24 +15,40 @@ from server.config import Settings
 from server.errors import NotFound, SettingsError
 from server.store.keys import MAX_WEIGHT, MIN_WEIGHT, Key, Keys
 from server.store.open_store import state_kind, store_of_command
-from server.store.usage import NAME as USAGE
-from server.store.usage import Quota, quotas_of
+from server.store.usage import Quota, Usage
 
 NAME = "keys"
 HELP = "Create, list, change and revoke API keys."
 HEADINGS = ("ID", "CREATED", "STATE", "REQUESTS/MIN", "CHARACTERS/MIN", "TODAY", "MONTH", "STORED", "WEIGHT", "NAME")
-CHANGED = ("requests_per_minute", "characters_per_minute", "characters_per_day", "characters_per_month", "weight")
-"""Fields of a key that flags set."""
-Quotas = Sequence[tuple[Quota, int]]
-"""Quotas of a key with the characters that are used."""
+SERVERS = "the limit of the server"
+LIMITS = {
+    "requests_per_minute": ("requests-per-minute", "requests per minute", SERVERS),
+    "characters_per_minute": ("characters-per-minute", "characters per minute", SERVERS),
+    "characters_per_day": ("per-day", "characters per day, in UTC", "0"),
+    "characters_per_month": ("per-month", "characters per month, in UTC", "0"),
+}
+"""Flag, meaning and default of each limit of a key."""
 KEY_NOT_REQUIRED = (
     "Callers without a key are accepted too, unless the server has --key-required (ATTENTIVE_KEY_REQUIRED=true)."
 )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    limits = argparse.ArgumentParser(add_help=False)
+    for field, (flag, what, default) in LIMITS.items():
+        help = f"Maximum {what}. 0 is no limit. [default: {default}]"
+        limits.add_argument(f"--{flag}", dest=field, type=whole_number(0), metavar="N", help=help)
+    limits.add_argument(
+        "--weight",
+        type=float,
+        metavar="N",
+        help="Share of the server while callers wait for each other: a key of weight 2 gets twice that of a key of weight "
+        f"1. {MIN_WEIGHT:g} to {MAX_WEIGHT:g}. [default: 1]",
+    )
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    create = actions.add_parser("create", help="Create a key and print its secret, which is shown only once.")
+    create = actions.add_parser(
+        "create", help="Create a key and print its secret, which is shown only once.", parents=[limits]
+    )
     create.add_argument("name", help="Name of the key, such as its owner.")
     create.add_argument(
         "--no-store",
@@ -42,40 +58,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     listing = actions.add_parser("list", help="List the keys without their secrets.")
     listing.add_argument("--json", action="store_true", help="Print JSON instead of a table.")
-    change = actions.add_parser("change", help="Change the limits of a key.")
-    change.add_argument("id", help="Id of the key in the output of `attentive keys list`.")
-    for parser_of_limits in (create, change):
-        add_limits(parser_of_limits)
+    change = actions.add_parser("change", help="Change the limits of a key.", parents=[limits])
     revoke = actions.add_parser("revoke", help="Revoke a key.")
-    revoke.add_argument("id", help="Id of the key in the output of `attentive keys list`.")
+    for named in (change, revoke):
+        named.add_argument("id", help="Id of the key in the output of `attentive keys list`.")
     importing = actions.add_parser("import", help="Copy the keys of the data folder to the Redis of --state.")
     add_state_flags(create, listing, change, revoke, importing)
-
-
-def add_limits(parser: argparse.ArgumentParser) -> None:
-    """Adds the flags of CHANGED."""
-    for unit in ("requests", "characters"):
-        parser.add_argument(
-            f"--{unit}-per-minute",
-            type=whole_number(0),
-            metavar="N",
-            help=f"Maximum {unit} per minute. 0 is no limit. [default: the limit of the server]",
-        )
-    for period in ("day", "month"):
-        parser.add_argument(
-            f"--per-{period}",
-            dest=f"characters_per_{period}",
-            type=whole_number(0),
-            metavar="N",
-            help=f"Maximum characters per {period}, which ends at midnight in UTC. 0 is no limit. [default: 0]",
-        )
-    parser.add_argument(
-        "--weight",
-        type=float,
-        metavar="N",
-        help="Share of the server while callers wait for each other: a key of weight 2 gets twice that of a key of weight "
-        f"1. {MIN_WEIGHT:g} to {MAX_WEIGHT:g}. [default: 1]",
-    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -88,23 +76,21 @@ async def run_action(arguments: argparse.Namespace, settings: Settings) -> None:
     for an unknown id, or StateUnreachable without Redis."""
     async with store_of_command(settings, create=arguments.action == "create") as store:
         keys = Keys(store)
-        fields = {name: value for name in CHANGED if (value := getattr(arguments, name, None)) is not None}
+        given = {name: getattr(arguments, name, None) for name in (*LIMITS, "weight")}
+        fields = {name: value for name, value in given.items() if value is not None}
         match arguments.action:
             case "create":
                 await create(keys, arguments.name, fields | {"remembered": not arguments.no_store}, settings)
             case "list":
-                used = await store.read_all(USAGE)
-                listed = [
-                    (key, [(quota, int(used.get(quota.record, 0))) for quota in quotas_of(key)])
-                    for key in await keys.all()
-                ]
+                usage = Usage(store)
+                listed = [(key, await usage.quotas(key)) for key in await keys.all()]
                 if arguments.json:
                     print_json([described(*entry) for entry in listed])
                 else:
                     print_table(HEADINGS, *[cells(*entry) for entry in listed])
             case "change" | "revoke" as action:
-                done = keys.revoke(arguments.id) if action == "revoke" else keys.change(arguments.id, **fields)
-                if await done is None:
+                changes = {"revoked": time.time()} if action == "revoke" else fields
+                if await keys.change(arguments.id, **changes) is None:
                     raise NotFound(f"There is no valid key with the id {arguments.id}.")
             case _:
                 await import_keys(keys, settings)
@@ -131,22 +117,20 @@ async def create(keys: Keys, name: str, fields: dict[str, Any], settings: Settin
         print(KEY_NOT_REQUIRED, file=sys.stderr)
 
 
-def described(key: Key, quotas: Quotas) -> dict[str, object]:
+def described(key: Key, quotas: Sequence[Quota]) -> dict[str, object]:
     """Returns the fields of a key without its digest, and its quotas."""
     fields = {name: value for name, value in dataclasses.asdict(key).items() if name != "digest"}
-    spent = [
-        {"period": quota.period, "used": used, "limit": quota.limit, "reset": quota.reset} for quota, used in quotas
-    ]
-    return fields | {"quotas": spent}
+    shown = ("period", "used", "limit", "reset")
+    return fields | {"quotas": [{name: getattr(quota, name) for name in shown} for quota in quotas]}
 
 
-def cells(key: Key, quotas: Quotas) -> list[str]:
+def cells(key: Key, quotas: Sequence[Quota]) -> list[str]:
     """Returns the cells of a key in the table."""
     limits = [
         "server's" if value is None else "unlimited" if value == 0 else f"{value:,}"
         for value in (key.requests_per_minute, key.characters_per_minute)
     ]
-    spent = {quota.period: f"{used:,}/{quota.limit:,}" for quota, used in quotas}
+    spent = {quota.period: f"{quota.used:,}/{quota.limit:,}" for quota in quotas}
     limits += [spent.get(period, "unlimited") for period in ("day", "month")]
     created = time.strftime("%Y-%m-%d %H:%M", time.localtime(key.created))
     state, stored = "good" if key.revoked is None else "revoked", "yes" if key.remembered else "no"

@@ -104,13 +104,9 @@ class Keys:
             raise SettingsError(f"There are {len(stored):,} API keys; {LIMIT:,} is the limit.")
         await self._write(changed)
 
-    async def revoke(self, id: str) -> Key | None:
-        """Revokes a key and returns it, or returns None where no valid key has this id."""
-        return await self.change(id, revoked=time.time())
-
     async def change(self, id: str, **fields: Any) -> Key | None:
-        """Gives a valid key other values of these fields. Returns as `revoke` does. Raises SettingsError for a weight out of
-        range."""
+        """Gives a key other values of these fields and returns it as it was, or returns None where no valid key has this id.
+        Raises SettingsError for a weight out of range."""
         key = next((key for key in await self.all() if key.id == id and key.revoked is None), None)
         if key is not None:
             await self._write({key.digest: dataclasses.replace(key, **fields)})
@@ -118,12 +114,12 @@ class Keys:
 
     async def _write(self, keys: Mapping[str, Key]) -> None:
         """Stores keys without the fields that are None, which earlier versions do not all know."""
-        entries = {
-            digest: json.dumps({name: value for name, value in dataclasses.asdict(key).items() if value is not None})
-            for digest, key in keys.items()
-        }
+        entries = {digest: dataclasses.asdict(key).items() for digest, key in keys.items()}
         if entries:
-            await self._store.write({NAME: {digest: entry.encode() for digest, entry in entries.items()}})
+            given = {
+                digest: {name: value for name, value in entry if value is not None} for digest, entry in entries.items()
+            }
+            await self._store.write({NAME: {digest: json.dumps(entry).encode() for digest, entry in given.items()}})
 
     async def _refresh(self) -> None:
         """Reads all keys if they have changed."""

@@ -17,14 +17,15 @@ NAME = "usage"
 
 
 class Quota(NamedTuple):
-    """Most characters of a key in a period ("day" or "month", UTC). `record` is the id of their count, `reset` the end of the
-    period in ISO 8601, and `seconds` the time until then."""
+    """Most characters of a key in a period ("day" or "month", UTC), and those `used`, whose count has the id `record`. `reset` is
+    the end of the period in ISO 8601, and `seconds` the time until then."""
 
     period: str
     limit: int
     record: str
     reset: str
     seconds: int
+    used: int = 0
 
 
 def quotas_of(key: Key) -> list[Quota]:
@@ -73,6 +74,10 @@ class Usage:
                     f"The {quota.limit:,} characters per {quota.period} of this key are used until {quota.reset}.",
                     quota.seconds,
                 )
+
+    async def quotas(self, key: Key) -> list[Quota]:
+        """Returns the quotas of a key with what is used. Raises StateUnreachable."""
+        return [quota._replace(used=await self.read(quota.record)) for quota in quotas_of(key)]
 
     async def read(self, record: str) -> int:
         """Returns the characters of a key since the first start with this store, or those of a quota. Raises

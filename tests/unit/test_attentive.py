@@ -10,7 +10,6 @@ import httpx
 import numpy as np
 import pytest
 
-import attentive
 from attentive import AsyncClient, Client, ServerError
 from tests.support.engine.fake_engine import FakeEngine
 from tests.support.servers.in_process import running
@@ -89,4 +88,3 @@ def test_a_client_has_a_key_and_waits_for_no_quota(tmp_path):
         with pytest.raises(ServerError, match="per month") as refused:
             client.translate("Hello", "en", "de")
         assert refused.value.status == 429
-    assert all(name in attentive.__all__ for name in ("Client", "AsyncClient", "Attention", "ServerError"))

@@ -28,7 +28,6 @@ from server.api.schemas.deepl import DeeplParameters
 from server.api.schemas.glossaries import DeeplCredentials
 from server.errors import InvalidRequest
 from server.services import default_options
-from server.store.usage import quotas_of
 from server.text.segmentation import Split
 from server.translation.catalog import AUTO, ModelCatalog
 
@@ -114,13 +113,8 @@ def formality_used(parameters: DeeplParameters, result: str, catalog: ModelCatal
 async def usage(request: Request, parameters: Annotated[DeeplCredentials, Query()]) -> Response:
     caller = await enter(request, 0, parameters.auth_key)
     counts = services_of(request).rate_limiter.usage
-    quotas = (
-        [(quota.limit - await counts.read(quota.record), quota) for quota in quotas_of(caller.key)]
-        if caller.key
-        else []
-    )
+    quotas = await counts.quotas(caller.key) if caller.key else []
     if not quotas:
         return json_response({"character_count": await counts.read(caller.owner), "character_limit": UNLIMITED})
-    left, quota = min(quotas)
-    answer = {"character_count": quota.limit - left, "character_limit": quota.limit, "end_time": quota.reset}
-    return json_response(answer)
+    quota = min(quotas, key=lambda quota: quota.limit - quota.used)
+    return json_response({"character_count": quota.used, "character_limit": quota.limit, "end_time": quota.reset})

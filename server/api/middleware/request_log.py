@@ -1,4 +1,4 @@
-"""Request ids, one log line and one metric per request, fixed headers, and a response to every exception."""
+"""Request ids, one log line and one metric per request, --root-path, fixed headers, and a response to every exception."""
 
 from __future__ import annotations
 
@@ -29,10 +29,12 @@ CONTENT_POLICY = (b"content-security-policy", b"default-src 'none'; frame-ancest
 
 
 class RequestLog:
-    """Gives each request an id, which is the header `X-Request-Id` if it matches `ID`, and logs its end."""
+    """Gives each request an id, which is the header `X-Request-Id` if it matches `ID`, and logs its end. `root_path` is the
+    prefix of all addresses, which a proxy may remove."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+    def __init__(self, app: ASGIApp, metrics: Metrics, root_path: str = "") -> None:
         self.app = app
+        self.root_path = root_path
         self.metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -40,6 +42,8 @@ class RequestLog:
             await self.app(scope, receive, send)
             return
         began = time.perf_counter()
+        if self.root_path:
+            scope.update(root_path=self.root_path, path=with_prefix(scope, self.root_path))
         identity = request_identity(scope)
         token = request_id.set(identity)
         status = CLIENT_CLOSED
@@ -81,6 +85,14 @@ class RequestLog:
         fields = {"route": route, "method": method, "status": status, "seconds": round(seconds, 6)}
         fields["request_id"] = request_id.get()
         log.log(logging.DEBUG if quiet else logging.INFO, "request", extra=fields)
+
+
+def with_prefix(scope: Scope, prefix: str) -> str:
+    """Returns the path with the prefix, as ASGI demands, where the proxy has removed it. Of a POST the prefix alone is a path
+    after it, because /translate may be a prefix too."""
+    path: str = scope["path"]
+    kept = path.startswith(prefix + "/") or (path == prefix and scope["method"] != "POST")
+    return path if kept else prefix + path
 
 
 def request_identity(scope: Scope) -> str:

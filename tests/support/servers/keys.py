@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -24,7 +25,7 @@ class KeyFile:
         return self._run(lambda keys: keys.create(name, **options))
 
     def revoke(self, id: str) -> Key | None:
-        return self._run(lambda keys: keys.revoke(id))
+        return self._run(lambda keys: keys.change(id, revoked=time.time()))
 
     def all(self) -> list[Key]:
         return self._run(lambda keys: keys.all())
