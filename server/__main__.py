@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from importlib import import_module
 from itertools import takewhile
 
-from server.errors import AttentiveError, ClientError, SettingsError
+from server.errors import ADD_TORCH, AttentiveError, ClientError, SettingsError
 from server.version import server_version
 
 COMMANDS = {
@@ -31,10 +31,6 @@ COMMANDS = {
 INTERRUPTED = 130
 BROKEN_PIPE = 141
 """The status that a shell reports for a program that ends at SIGPIPE."""
-NO_TORCH = (
-    "`{}` needs PyTorch, which this installation does not have. The container image `tools` has it: "
-    "docker compose run --rm tools ..."
-)
 
 
 class HelpFormatter(argparse.HelpFormatter):
@@ -61,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
-        print(f"attentive: {NO_TORCH.format(words[0])}", file=sys.stderr)
+        print(f"attentive: `{words[0]}` needs PyTorch here. {ADD_TORCH}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return INTERRUPTED

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 TIME_PASSED = "The time limit of the request has passed."
 """The message of a TimeoutError for the caller."""
+ADD_TORCH = 'PyTorch is not installed; `make serve TORCH=1` adds it in a checkout, else `pip install "attentive-server[torch]"`.'
 LONGEST_RETRY_AFTER = 120
 """Longest Retry-After in seconds."""
 

@@ -6,20 +6,23 @@ python -m model.convert.head_roles weights/NAME
 from __future__ import annotations
 
 import argparse
+import logging
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
 from model.analysis.head_roles import HeadRoles, Kind, RoleCounter, Tokens, Weights, weights_hash
-from model.backends.torch.backend import TorchBackend
-from model.checkpoint import load_model
+from model.backends.cpu.backend import open_backend
+from model.backends.cpu.build import build
+from model.backends.cpu.isa import CpuBackendUnavailable
+from model.backends.interface import InspectableBackend
 from model.convert.sample_sentences import SENTENCES
 from model.model_folder import FolderError, ModelFolder, read_folder
 from model.search.driver import translate
 from model.search.options import DecodingOptions
 from model.tokenizer import Encoding, Tokenizer
-from model.transformer import Transformer
 
+log = logging.getLogger(__name__)
 _DIRECTIONS = 3
 """Number of directions that are measured."""
 _SLOTS = 24
@@ -27,13 +30,26 @@ _LONGEST = 128
 """Longest source and target, in tokens."""
 
 
-def measure(folder: ModelFolder, transformer: Transformer) -> HeadRoles | None:
+def open_exact(folder: ModelFolder) -> InspectableBackend:
+    """Opens a folder in float32: on the CPU backend, or on PyTorch where that cannot run the model, with a warning. Raises
+    FolderError, and ModuleNotFoundError without the torch that is needed."""
+    try:
+        return open_backend(folder, build(), slots=_SLOTS, threads=1, precision="float32")
+    except CpuBackendUnavailable as reason:
+        log.warning("The model needs PyTorch or a GPU to run. %s", reason)
+    from model.backends.torch.backend import TorchBackend
+    from model.checkpoint import load_model
+
+    return TorchBackend(load_model(folder), _SLOTS)
+
+
+def measure(folder: ModelFolder, backend: InspectableBackend) -> HeadRoles | None:
     """Returns the roles of the heads over the sentences, or None where no direction of the model has sentences that it can
     read."""
     directions = list(islice((pair for pair in folder.pairs if pair[0] in SENTENCES), _DIRECTIONS))
     if not directions:
         return None
-    backend, tokenizer, counter = TorchBackend(transformer, _SLOTS), folder.load_tokenizer(), RoleCounter()
+    tokenizer, counter = folder.load_tokenizer(), RoleCounter()
     for source, target in directions:
         for encoding, written in _pairs(backend, tokenizer, folder, source, target):
             _count(counter, backend, tokenizer, encoding, written, tokenizer.first_token(target))
@@ -49,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("folder", type=Path, help="model folder")
     try:
         folder = read_folder(parser.parse_args(arguments).folder)
-        roles = measure(folder, load_model(folder).eval())
+        roles = measure(folder, open_exact(folder))
     except FolderError as error:
         parser.error(str(error))
     if roles is None:
@@ -58,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _pairs(
-    backend: TorchBackend, tokenizer: Tokenizer, folder: ModelFolder, source: str, target: str
+    backend: InspectableBackend, tokenizer: Tokenizer, folder: ModelFolder, source: str, target: str
 ) -> list[tuple[Encoding, tuple[int, ...]]]:
     """Returns the sources, and the target ids without start and end. The targets are the sentences of the package, or the
     model's own greedy translations into other languages."""
@@ -85,7 +101,7 @@ def _pairs(
 
 def _count(
     counter: RoleCounter,
-    backend: TorchBackend,
+    backend: InspectableBackend,
     tokenizer: Tokenizer,
     source: Encoding,
     target: tuple[int, ...],

@@ -16,15 +16,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import torch
+import numpy as np
+from safetensors.numpy import save_file
 
-from model.backends.cpu.weights import unsupported
-from model.backends.torch.backend import TorchBackend
-from model.checkpoint import load_model, save_model
 from model.convert.argos.package import METADATA, PACKAGE_SUFFIX, read_argos
 from model.convert.ctranslate2.model_binary import BINARY
 from model.convert.ctranslate2.reader import read_ctranslate2
-from model.convert.head_roles import measure
+from model.convert.head_roles import measure, open_exact
 from model.convert.huggingface.reader import read_huggingface
 from model.convert.languages import find_pairs, language_tags
 from model.convert.marian.firefox import find_models, read_firefox
@@ -35,10 +33,11 @@ from model.model_folder import (
     FolderError,
     ModelFolder,
     TokenizerFiles,
+    let_others_read,
     read_folder,
 )
 from model.search.driver import check_trial_sentence
-from model.transformer import Transformer
+from model.weight_files import SINGLE
 
 log = logging.getLogger(__name__)
 _LICENSE = re.compile(r"[A-Za-z0-9][A-Za-z0-9 .+()-]{0,63}")
@@ -178,10 +177,11 @@ def _tokenizer(imported: Imported) -> TokenizerFiles:
 def _write(path: Path, folder: ModelFolder, imported: Imported) -> ModelFolder:
     """Writes the folder, loads it and translates a trial sentence, so that a model the server cannot use is rejected
     here."""
-    with torch.device("meta"):
-        transformer = Transformer(imported.config)
-    transformer.load_state_dict(imported.tensors, assign=True)
-    save_model(folder, transformer)
+    folder.path.mkdir(exist_ok=True)
+    (folder.path / "config.json").write_text(folder.to_json(), encoding="utf-8")
+    tensors = {name: np.ascontiguousarray(tensor) for name, tensor in imported.tensors.items()}
+    save_file(tensors, folder.path / SINGLE, metadata={"format": "pt"})
+    let_others_read(folder.path / SINGLE)
     files = folder.tokenizer
     (folder.path / files.source).write_bytes(imported.source_pieces)
     (folder.path / files.target).write_bytes(imported.target_pieces)
@@ -198,15 +198,14 @@ def _write(path: Path, folder: ModelFolder, imported: Imported) -> ModelFolder:
         imported.shortlist.write(folder.path)
     written = read_folder(folder.path)
     written.load_tokenizer()
-    if (reason := unsupported(written.model)) is not None:
-        log.warning("The model needs PyTorch or a GPU to run. %s", reason)
-    loaded = load_model(written)
+    backend = open_exact(written)
     try:
-        check_trial_sentence(TorchBackend(loaded, 1), written.model)
+        check_trial_sentence(backend, written.model)
     except FolderError as error:
         raise ImportRefused(path, [str(error).rstrip(".")]) from None
-    if (roles := measure(written, loaded)) is not None:
+    if (roles := measure(written, backend)) is not None:
         roles.write(written.path)
+    backend.close()
     return written
 
 

@@ -10,25 +10,26 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import sentencepiece
-import torch
 import yaml
-from torch import Tensor
+from numpy.typing import NDArray
 
 from model.config import ModelConfig
+from model.convert.tensor_names import shapes
 from model.model_folder import FolderError, Generation, ModelFolder
 from model.shortlist import Shortlist
-from model.transformer import Transformer
 
 MAX_TEXT_BYTES = 1_000_000
 MAX_VOCABULARY_BYTES = 64_000_000
 MAX_SENTENCEPIECE_BYTES = 64_000_000
-_FLOATING = (torch.float32, torch.float16, torch.bfloat16)
 _COPIED = ("README.md", "alignment.json", "confidence.json", "training.json", "recipe.toml", "curve.svg")
 SUPPRESSED = -60_000.0
 """Output bias of a forbidden token: far below any logit, and finite in float16."""
 
 
+Tensors = dict[str, NDArray[Any]]
+"""Arrays by name: float32 or float16, where they are those of a model."""
 Languages = tuple[str | None, str | None]
 """Codes of the source and the target language, None where the files state none."""
 
@@ -51,7 +52,7 @@ class Imported:
     False, tags in the vocabulary are not used. Every target begins with `first_piece` if it is set."""
 
     config: ModelConfig
-    tensors: dict[str, Tensor]
+    tensors: Tensors
     source_pieces: bytes
     target_pieces: bytes
     vocabulary: dict[str, int]
@@ -141,7 +142,7 @@ def check_vocabulary(path: Path, vocabulary: dict[str, Any], size: int) -> dict[
     return dict(sorted(vocabulary.items(), key=lambda entry: int(entry[1])))
 
 
-def take_tensors(file: Path, stored: dict[str, Tensor], names: Mapping[str, str]) -> dict[str, Tensor]:
+def take_tensors(file: Path, stored: Tensors, names: Mapping[str, str]) -> Tensors:
     """Removes tensors from `stored` and returns them; `names` maps our names to theirs. Raises ImportRefused where one is
     missing."""
     if missing := [f"{theirs} is missing" for theirs in names.values() if theirs not in stored]:
@@ -149,21 +150,20 @@ def take_tensors(file: Path, stored: dict[str, Tensor], names: Mapping[str, str]
     return {ours: stored.pop(theirs) for ours, theirs in names.items()}
 
 
-def check_tensors(file: Path, config: ModelConfig, tensors: Mapping[str, Tensor], left: Iterable[str] = ()) -> None:
+def check_tensors(file: Path, config: ModelConfig, tensors: Tensors, left: Iterable[str] = ()) -> None:
     """Raises ImportRefused unless the tensors have our names and the shapes of a model of this `config` and hold finite
     floating-point numbers, and none is `left` in the files."""
-    with torch.device("meta"):
-        expected = {name: tuple(tensor.shape) for name, tensor in Transformer(config).state_dict().items()}
+    expected = shapes(config)
     reasons = [f"{name} is not a tensor of this architecture" for name in [*left, *tensors] if name not in expected]
     for name, shape in expected.items():
         tensor = tensors.get(name)
         if tensor is None:
             reasons.append(f"{name} is missing")
-        elif tuple(tensor.shape) != shape:
-            reasons.append(f"{name} has shape {tuple(tensor.shape)}, the settings ask for {shape}")
-        elif tensor.dtype not in _FLOATING:
-            reasons.append(f"{name} is {str(tensor.dtype).removeprefix('torch.')}, not float32, float16 or bfloat16")
-        elif not torch.isfinite(tensor).all():
+        elif tensor.shape != shape:
+            reasons.append(f"{name} has shape {tensor.shape}, the settings ask for {shape}")
+        elif tensor.dtype not in (np.float32, np.float16):
+            reasons.append(f"{name} is {tensor.dtype}, not float32, float16 or bfloat16")
+        elif not np.isfinite(tensor).all():
             reasons.append(f"{name} holds numbers that are not finite")
     if reasons:
         raise ImportRefused(file, few(reasons))

@@ -1,4 +1,4 @@
-"""Names of the same tensors in our models, in Hugging Face's and in Marian's."""
+"""Names of the same tensors in our models, in Hugging Face's and in Marian's, and their shapes."""
 
 from __future__ import annotations
 
@@ -37,6 +37,28 @@ def parts(config: ModelConfig) -> Iterator[Part]:
         for side in ("encoder", "decoder"):
             theirs, marian = f"model.{side}.layer_norm", f"{side}_top_ln"
             yield Part(f"{side}_norm", theirs, f"{marian}_scale", f"{marian}_bias", linear=False)
+
+
+def shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
+    """Returns the shapes of all parameters of our Transformer by name."""
+    width, rows = config.d_model, config.vocab_size
+    feed_forward = {"inner": (config.d_ff, width), "outer": (width, config.d_ff)}
+    found: dict[str, tuple[int, ...]] = {"embedding.weight": (rows, width)}
+    if not config.tied_embeddings:
+        found |= {
+            "source_embedding.weight": (config.source_vocab_size or rows, width),
+            "projection.weight": (rows, width),
+        }
+    if config.output_bias:
+        found["output_bias"] = (rows,)
+    if config.positions == "learned":
+        found["positions.weight"] = (config.max_length, width)
+    for part in parts(config):
+        shape = feed_forward.get(part.ours.rpartition(".")[2], (width, width)) if part.linear else (width,)
+        found[f"{part.ours}.weight"] = shape
+        if part.marian_bias is not None:
+            found[f"{part.ours}.bias"] = shape[:1]
+    return found
 
 
 def _layer(config: ModelConfig, ours: str, theirs: str, marian: str) -> Iterator[Part]:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from model.convert.argos.export import export_argos
+from model.convert.ctranslate2.export import export_ctranslate2
+from model.convert.huggingface.export import export_huggingface
 from model.model_folder import FolderError, find_folders, read_folder
 from server.config import Settings, add_flags
 from server.errors import AttentiveError, InvalidRequest
@@ -29,10 +32,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from model.convert.argos.export import export_argos  # imports torch
-    from model.convert.ctranslate2.export import export_ctranslate2
-    from model.convert.huggingface.export import export_huggingface
-
     if arguments.quantization and arguments.to == "huggingface":
         raise InvalidRequest("--quantization goes with --to ctranslate2 or argos.")
     if (arguments.source or arguments.target) and arguments.to != "argos":

@@ -5,16 +5,13 @@ from __future__ import annotations
 import argparse
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from model.convert.importer import ImportOptions, import_model
 from model.model_folder import FolderError, ModelFolder
 from server.cli.models import shortened
 from server.config import Settings, add_flags, comma_separated
 from server.errors import AttentiveError
 from server.translation.model_discovery import read_confidence
-
-if TYPE_CHECKING:
-    from model.convert.importer import ImportOptions
 
 NAME = "import"
 HELP = (
@@ -55,8 +52,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 def options(arguments: argparse.Namespace, **changes: str) -> ImportOptions:
     """Returns the import options of the flags, with `changes`."""
-    from model.convert.importer import ImportOptions  # imports torch
-
     flags = {
         "name": arguments.name,
         "sources": tuple(comma_separated(arguments.source)),
@@ -69,8 +64,6 @@ def options(arguments: argparse.Namespace, **changes: str) -> ImportOptions:
 
 def import_from(path: Path, arguments: argparse.Namespace, import_options: ImportOptions) -> ModelFolder:
     """Imports a model and prints the result. Raises InvalidRequest with the reasons of a failure."""
-    from model.convert.importer import import_model
-
     try:
         folder = import_model(path, Settings.read(arguments).weights, import_options)
     except FolderError as error:

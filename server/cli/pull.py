@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import argparse
 
+from model.convert import hub
+from model.convert.importer import new_folder
+from model.convert.marian import firefox_list
 from model.model_folder import FolderError
 from server.cli.import_model import add_options, import_from, options
 from server.config import Settings, add_flags
@@ -26,10 +29,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from model.convert import hub  # torch is imported here, so that its absence is reported before the download
-    from model.convert.importer import new_folder
-    from model.convert.marian import firefox_list
-
     settings = Settings.read(arguments)
     try:
         if arguments.model.startswith(FIREFOX):

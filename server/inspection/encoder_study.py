@@ -12,7 +12,7 @@ from typing import Any
 from model.analysis.attention_alignment import words
 from model.convert.sample_sentences import SENTENCES
 from server.access.authentication import Caller
-from server.errors import InvalidRequest, TextTooLong, Unavailable
+from server.errors import ADD_TORCH, InvalidRequest, TextTooLong, Unavailable
 from server.inspection.inspector import ANYBODY, Inspector
 
 BYTES_LIMIT = 1_000_000_000
@@ -25,7 +25,7 @@ async def study_encoder(
     """Returns the study of one sentence as in EncoderAnswer. Counts as an attention request. Raises InvalidRequest for a
     model that is too large and for directions that need two, TextTooLong, Overloaded, TimeoutError, Unavailable."""
     if find_spec("torch") is None:
-        raise Unavailable("Studies of an encoder need PyTorch, which is not installed on this server.")
+        raise Unavailable(f"Studies of an encoder need PyTorch. {ADD_TORCH}")
     subject = inspector.given(text, "", source, target)
     leg, text = subject.leg, subject.pair.source_text
     encoding = leg.encode(text)

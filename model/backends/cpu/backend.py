@@ -17,13 +17,13 @@ from model.backends.cpu import bindings as library
 from model.backends.cpu.attention_capture import AttentionCapture
 from model.backends.cpu.bindings import CpuBackendError, Float32, Int32, UInt8, address
 from model.backends.cpu.isa import CpuBackendUnavailable, Isa
-from model.backends.cpu.tensors import SafetensorFiles, position_table
 from model.backends.cpu.weights import Tensors, linears, unsupported, vectors
 from model.config import ModelConfig
 from model.int8_calibration import for_int8, row_ranges
 from model.model_folder import FolderError, ModelFolder
 from model.search.backend_interface import StepOutput
 from model.shortlist import Shortlist, ShortlistUse, read_shortlist
+from model.weight_arrays import SafetensorFiles, position_table
 from model.weight_files import weight_files
 
 Precision = Literal["float32", "int8"]

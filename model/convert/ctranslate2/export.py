@@ -8,16 +8,16 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
 
-from model.checkpoint import load_model
+from model.config import ModelConfig
 from model.convert.ctranslate2.tensor_names import parts
 from model.convert.output import new_output, unrepresentable
-from model.convert.source_files import SUPPRESSED
+from model.convert.source_files import SUPPRESSED, Tensors
+from model.convert.tensor_names import shapes
 from model.convert.vocabulary import folder_pieces
 from model.model_folder import FolderError, ModelFolder
-from model.transformer import Transformer
+from model.weight_arrays import SafetensorFiles, position_table
+from model.weight_files import weight_files
 
 _ACTIVATIONS = {"relu": "RELU", "swish": "SWISH", "gelu": "GELU"}
 _DEFAULT_EPSILON = 1e-5
@@ -39,7 +39,9 @@ def export_ctranslate2(
         import ctranslate2.specs
     except ImportError:
         raise FolderError('This export needs CTranslate2: pip install "attentive-server[export]".') from None
-    spec = _build(ctranslate2.specs, load_model(folder), folder)
+    stored = SafetensorFiles(weight_files(folder.path))
+    stored.check(shapes(folder.model))
+    spec = _build(ctranslate2.specs, dict(stored), folder)
     if source_start is not None:
         spec.config.add_source_bos, spec.config.bos_token = True, source_start
     spec.validate()
@@ -53,7 +55,7 @@ def export_ctranslate2(
             shutil.copyfile(folder.path / name, output / name)
 
 
-def _build(specs: ModuleType, transformer: Transformer, folder: ModelFolder) -> Any:
+def _build(specs: ModuleType, tensors: Tensors, folder: ModelFolder) -> Any:
     config, forbidden = folder.model, folder.generation.forbidden
     spec = specs.TransformerSpec.from_config(
         (config.encoder_layers, config.decoder_layers),
@@ -61,34 +63,30 @@ def _build(specs: ModuleType, transformer: Transformer, folder: ModelFolder) -> 
         pre_norm=config.norm == "pre",
         activation=getattr(specs.common_spec.Activation, _ACTIVATIONS[config.activation]),
     )
-    source = transformer.embedding if config.tied_embeddings else transformer.source_embedding
-    spec.encoder.embeddings[0].weight = _array(source.weight)
-    spec.decoder.embeddings.weight = _array(transformer.embedding.weight)
-    _layers(spec, transformer)
-    learned = config.positions == "learned"
-    positions = _array(transformer.positions.weight if learned else transformer.get_buffer("position_table"))
+    embedding = tensors["embedding.weight"]
+    spec.encoder.embeddings[0].weight = tensors.get("source_embedding.weight", embedding)
+    spec.decoder.embeddings.weight = embedding
+    _layers(spec, config, tensors)
+    positions = position_table(config, tensors)
     for side in (spec.encoder, spec.decoder):
         side.scale_embeddings = config.scale_embeddings
         side.position_encodings.encodings = positions
-    projection = transformer.embedding if config.tied_embeddings else transformer.projection
-    spec.decoder.projection.weight = _array(projection.weight)
+    spec.decoder.projection.weight = tensors.get("projection.weight", embedding)
     if config.output_bias or forbidden:
-        bias = transformer.output_bias if config.output_bias else torch.zeros(config.vocab_size)
-        spec.decoder.projection.bias = _array(bias.index_fill(0, torch.tensor(forbidden, dtype=torch.long), SUPPRESSED))
-    starts_at_zero = not bool(transformer.embedding.weight[config.decoder_start_id].any())  # OPUS-MT's converted models
+        bias = tensors.get("output_bias", np.zeros(config.vocab_size, np.float32)).copy()
+        bias[list(forbidden)] = SUPPRESSED
+        spec.decoder.projection.bias = bias
+    starts_at_zero = not embedding[config.decoder_start_id].any()  # OPUS-MT's converted models
     spec.decoder.start_from_zero_embedding = config.zero_start_embedding or starts_at_zero
     _vocabulary(spec, folder)
     return spec
 
 
-def _layers(spec: Any, transformer: Transformer) -> None:
+def _layers(spec: Any, config: ModelConfig, tensors: Tensors) -> None:
     """Copies the layers of encoder and decoder. A part has the matrices of linear layers with the same input."""
-    config, tensors = transformer.config, transformer.state_dict()
     for theirs, ours in parts(config.encoder_layers, config.decoder_layers, config.norm == "pre"):
         part = _part(spec, theirs)
-        weight, bias = (
-            np.concatenate([_array(tensors[f"{name}.{field}"]) for name in ours]) for field in ("weight", "bias")
-        )
+        weight, bias = (np.concatenate([tensors[f"{name}.{field}"] for name in ours]) for field in ("weight", "bias"))
         if theirs.endswith("layer_norm"):
             part.gamma, part.beta = weight, bias
         else:
@@ -116,8 +114,3 @@ def _vocabulary(spec: Any, folder: ModelFolder) -> None:
     spec.config.add_source_bos = folder.tokenizer.source_start
     if config.norm_epsilon != _DEFAULT_EPSILON:
         spec.config.add_attribute("layer_norm_epsilon", config.norm_epsilon)
-
-
-def _array(tensor: torch.Tensor) -> NDArray[np.float32]:
-    array: NDArray[np.float32] = tensor.detach().float().contiguous().numpy()
-    return array

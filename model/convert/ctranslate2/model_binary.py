@@ -10,23 +10,25 @@ from __future__ import annotations
 import math
 import struct
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
-from model.convert.source_files import ImportRefused
+from model.convert.source_files import ImportRefused, Tensors
+from model.weight_arrays import from_bfloat16
 
 BINARY = "model.bin"
 SPECIFICATION = "TransformerSpec"
 _VERSIONS = range(4, 7)
 _HIGHEST_VERSION = 1_000
-_TYPES = (torch.float32, torch.int8, torch.int16, torch.int32, torch.float16, torch.bfloat16)
+_TYPES = ("<f4", "<i1", "<i2", "<i4", "<f2", "<u2")
+"""NumPy's types of the type numbers. The last is bfloat16."""
 _MAX_ARRAYS, _MAX_RANK = 20_000, 4
 _SCALE = "_scale"
 
 
-def read_model_binary(file: Path) -> dict[str, Tensor]:
+def read_model_binary(file: Path) -> Tensors:
     """Returns the arrays of a Transformer's model.bin by name. Matrices of int8 and int16 are divided by their scales.
     Raises ImportRefused."""
     try:
@@ -38,7 +40,7 @@ def read_model_binary(file: Path) -> dict[str, Tensor]:
         raise ImportRefused(file, ["the file is not a model of CTranslate2, or is truncated"]) from None
 
 
-def _read(file: Path, opened: BinaryIO, size: int) -> dict[str, Tensor]:
+def _read(file: Path, opened: BinaryIO, size: int) -> Tensors:
     [version] = _unpack(opened, "<I")
     if version > _HIGHEST_VERSION:
         raise EOFError  # another format
@@ -74,7 +76,7 @@ def _read(file: Path, opened: BinaryIO, size: int) -> dict[str, Tensor]:
     return arrays | {alias: arrays[name] for alias, name in originals.items() if name in arrays}
 
 
-def _array(file: Path, opened: BinaryIO, size: int) -> tuple[str, Tensor]:
+def _array(file: Path, opened: BinaryIO, size: int) -> tuple[str, NDArray[Any]]:
     name = _string(opened)
     [rank] = _unpack(opened, "<B")
     if rank > _MAX_RANK:
@@ -83,21 +85,22 @@ def _array(file: Path, opened: BinaryIO, size: int) -> tuple[str, Tensor]:
     kind, length = _unpack(opened, "<BI")
     if kind >= len(_TYPES) or length > size:
         raise ImportRefused(file, [f"{name} has an unknown type or is longer than the file"])
-    dtype = _TYPES[kind]
+    dtype = np.dtype(_TYPES[kind])
     data = opened.read(length)
     if len(data) != length or length != math.prod(shape) * dtype.itemsize:
         raise ImportRefused(file, [f"{name} is truncated"])
-    flat = torch.frombuffer(bytearray(data), dtype=dtype) if length else torch.empty(0, dtype=dtype)
+    flat = from_bfloat16(data) if kind == len(_TYPES) - 1 else np.frombuffer(data, dtype)
     return name, flat.reshape(shape)
 
 
-def _dequantized(file: Path, name: str, tensor: Tensor, scale: Tensor | None) -> Tensor:
-    if tensor.dtype not in (torch.int8, torch.int16) or tensor.dim() < 2:
+def _dequantized(file: Path, name: str, tensor: NDArray[Any], scale: NDArray[Any] | None) -> NDArray[Any]:
+    if tensor.dtype not in (np.int8, np.int16) or tensor.ndim < 2:
         return tensor
     rows = tensor.shape[0]
-    if scale is None or not scale.is_floating_point() or scale.numel() not in (1, rows) or not (scale > 0).all():
+    if scale is None or scale.dtype.kind != "f" or scale.size not in (1, rows) or not (scale > 0).all():
         raise ImportRefused(file, [f"{name} has no valid scale"])
-    return tensor.float() / scale.float().reshape(-1, *[1] * (tensor.dim() - 1))
+    divisors: NDArray[np.float32] = scale.astype(np.float32).reshape(-1, *[1] * (tensor.ndim - 1))
+    return tensor.astype(np.float32) / divisors
 
 
 def _string(opened: BinaryIO) -> str:

@@ -8,8 +8,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
 from model.config import ConfigError, ModelConfig
 from model.convert.ctranslate2.model_binary import BINARY, read_model_binary
@@ -20,6 +20,7 @@ from model.convert.source_files import (
     Imported,
     ImportRefused,
     Languages,
+    Tensors,
     check_tensors,
     check_vocabulary,
     read_optional,
@@ -72,8 +73,8 @@ def read_ctranslate2(path: Path, languages: Languages = (None, None), pieces: Pa
 
 
 def _convert(
-    path: Path, stored: dict[str, Tensor], settings: dict[str, Any], source_size: int, target_size: int
-) -> tuple[ModelConfig, dict[str, Tensor]]:
+    path: Path, stored: Tensors, settings: dict[str, Any], source_size: int, target_size: int
+) -> tuple[ModelConfig, Tensors]:
     """Returns the shape and the tensors. Raises ImportRefused for arrays that the architecture does not have."""
     file = path / BINARY
     shared = "encoder/embeddings/weight"
@@ -85,9 +86,9 @@ def _convert(
     if "decoder/projection/bias" in stored:
         names["output_bias"] = "decoder/projection/bias"
     tensors = take_tensors(file, stored, names)
-    width = tensors["embedding.weight"].numel() // max(1, target_size)
+    width = tensors["embedding.weight"].size // max(1, target_size)
     target, source, output = (tensors[name] for name in list(names)[:3])
-    tied = source_size == target_size and torch.equal(source, target) and torch.equal(target, output)
+    tied = source_size == target_size and np.array_equal(source, target) and np.array_equal(target, output)
     if tied:
         del tensors["source_embedding.weight"], tensors["projection.weight"]
     positions, table = _positions(file, stored, width)
@@ -123,63 +124,60 @@ def _convert(
         raise ImportRefused(path, [f"its shape is not that of a Transformer ({str(error).rstrip('.')})"]) from None
     for side, option in product(SIDES, _IGNORED):
         stored.pop(f"{side}/{option}", None)
-    copies = {name: tensor.clone() for name, tensor in tensors.items()}  # parts of one array, or aliases
-    check_tensors(file, config, copies, stored)
-    return config, copies
+    check_tensors(file, config, tensors, stored)
+    return config, tensors
 
 
-def _setting(stored: dict[str, Tensor], name: str) -> float | None:
+def _setting(stored: Tensors, name: str) -> float | None:
     """Removes the scalar `name` of both sides, or of the model in old files, and returns it, None if there is none."""
-    keys = [key for key in (name, *(f"{side}/{name}" for side in SIDES)) if key in stored and stored[key].numel() == 1]
-    values = {float(stored.pop(key)) for key in keys}
+    keys = [key for key in (name, *(f"{side}/{name}" for side in SIDES)) if key in stored and stored[key].size == 1]
+    values = {float(stored.pop(key).item()) for key in keys}
     if len(values) > 1:
         raise ValueError(f"encoder and decoder differ in {name}")
     return values.pop() if values else None
 
 
-def _depth(stored: dict[str, Tensor], side: str) -> int:
+def _depth(stored: Tensors, side: str) -> int:
     layers = {name.split("/")[1] for name in stored if name.startswith(f"{side}/layer_")} - {"layer_norm"}
     return len(layers)
 
 
-def _layers(file: Path, stored: dict[str, Tensor], encoder: int, decoder: int, pre_norm: bool) -> dict[str, Tensor]:
+def _layers(file: Path, stored: Tensors, encoder: int, decoder: int, pre_norm: bool) -> Tensors:
     """Splits each matrix and its bias into those of our linear layers with the same input."""
-    tensors: dict[str, Tensor] = {}
+    tensors: Tensors = {}
     for theirs, ours in parts(encoder, decoder, pre_norm):
         weight, bias = ("gamma", "beta") if theirs.endswith("layer_norm") else ("weight", "bias")
         both = take_tensors(file, stored, {"weight": f"{theirs}/{weight}", "bias": f"{theirs}/{bias}"})
         for suffix, tensor in both.items():
-            pieces = tensor.chunk(len(ours)) if tensor.dim() else ()
+            pieces = np.array_split(tensor, len(ours)) if tensor.ndim else ()
             tensors |= {f"{name}.{suffix}": piece for name, piece in zip(ours, pieces, strict=False)}
     return tensors
 
 
-def _positions(file: Path, stored: dict[str, Tensor], width: int) -> tuple[str, Tensor]:
+def _positions(file: Path, stored: Tensors, width: int) -> tuple[str, NDArray[Any]]:
     """Returns the kind of positions and their table. A folder without a table has the sinusoids of tensor2tensor."""
     names = {side: f"{side}/position_encodings/encodings" for side in SIDES}
     if not any(name in stored for name in names.values()):
         return "learned", offset_sinusoids(_LONGEST, width, pad=0)
     encoder, decoder = take_tensors(file, stored, names).values()
-    if not torch.equal(encoder, decoder):
+    if not np.array_equal(encoder, decoder):
         raise ImportRefused(file, ["encoder and decoder have different positions"])
     table = encoder[:_LONGEST]
     for kind, half_first in (("sinusoidal", False), ("sinusoidal_half", True)):
         if table.shape != (len(table), width):
             break
-        if torch.allclose(
-            table.float(), torch.from_numpy(sinusoidal_table(len(table), width, half=half_first)), atol=1e-5
-        ):
+        if np.allclose(table, sinusoidal_table(len(table), width, half=half_first), atol=1e-5):
             return kind, table
     return "learned", table
 
 
-def _scaled(stored: dict[str, Tensor], width: int) -> bool:
+def _scaled(stored: Tensors, width: int) -> bool:
     """Returns whether embeddings are multiplied by sqrt(width): stated as a flag or as the factor, by default true."""
     stated = [stored[key] for side in SIDES if (key := f"{side}/scale_embeddings") in stored]
     value = _setting(stored, "scale_embeddings")
     if value is None:
         value = _setting(stored, "embeddings/multiply_by_sqrt_depth")
-    is_flag = not any(array.is_floating_point() for array in stated)
+    is_flag = not any(array.dtype.kind == "f" for array in stated)
     factor = math.sqrt(width) if value is None or (is_flag and value == 1.0) else value or 1.0
     if factor != 1.0 and not math.isclose(factor, math.sqrt(width), rel_tol=1e-3):
         raise ValueError(f"its embeddings are multiplied by {factor:g}")

@@ -7,18 +7,17 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import torch
-from safetensors.torch import save_file
-from torch import Tensor
+import numpy as np
+from safetensors.numpy import save_file
 
-from model.checkpoint import load_model, read_tensors
 from model.config import ModelConfig
 from model.convert.output import new_output, unrepresentable
-from model.convert.source_files import SUPPRESSED, copy_files
-from model.convert.tensor_names import parts
+from model.convert.source_files import SUPPRESSED, Tensors, copy_files
+from model.convert.tensor_names import parts, shapes
 from model.convert.vocabulary import by_id, folder_vocabularies
 from model.model_folder import FolderError, ModelFolder, let_others_read
 from model.positions import sinusoidal_table
+from model.weight_arrays import SafetensorFiles
 from model.weight_files import weight_files
 
 _EPSILON = 1e-5
@@ -33,8 +32,9 @@ def export_huggingface(folder: ModelFolder, output: Path) -> None:
     """
     config = folder.model
     _refuse(folder)
-    expected = {name: tuple(tensor.shape) for name, tensor in load_model(folder).state_dict().items()}
-    tensors = read_tensors(weight_files(folder.path), expected)
+    stored = SafetensorFiles(weight_files(folder.path))
+    stored.check(shapes(config))
+    tensors = {name: stored.stored(name) for name in stored}
     source, target = folder_vocabularies(folder)
     forbidden = [*_suppressed(tensors), *folder.generation.forbidden]
     if config.zero_start_embedding:
@@ -63,28 +63,28 @@ def _refuse(folder: ModelFolder) -> None:
         raise FolderError(f"Hugging Face's Marian cannot represent this model: {', '.join(reasons)}.")
 
 
-def _suppressed(tensors: dict[str, Tensor]) -> list[int]:
+def _suppressed(tensors: Tensors) -> list[int]:
     """Returns the tokens that the output bias leaves out of the distribution."""
     if "output_bias" not in tensors:
         return []
-    return [int(i) for i in (tensors["output_bias"] <= SUPPRESSED * 0.99).nonzero().flatten()]
+    return [int(i) for i in np.flatnonzero(tensors["output_bias"] <= SUPPRESSED * 0.99)]
 
 
 def _add_start(
-    config: ModelConfig, tensors: dict[str, Tensor], source: dict[str, int], target: dict[str, int]
+    config: ModelConfig, tensors: Tensors, source: dict[str, int], target: dict[str, int]
 ) -> tuple[int, dict[str, int], dict[str, int]]:
     """Adds a token with a zero embedding on both sides, from which the decoder starts."""
-    tensors.setdefault("output_bias", tensors["embedding.weight"].new_zeros(config.vocab_size))
+    tensors.setdefault("output_bias", np.zeros(config.vocab_size, tensors["embedding.weight"].dtype))
     for name in ("embedding.weight", "source_embedding.weight", "projection.weight", "output_bias"):
         if name in tensors:
             tensor = tensors[name]
-            new = torch.full_like(tensor[:1], SUPPRESSED if name == "output_bias" else 0.0)
-            tensors[name] = torch.cat([tensor, new])
+            new = np.full_like(tensor[:1], SUPPRESSED if name == "output_bias" else 0.0)
+            tensors[name] = np.concatenate([tensor, new])
     source = {**source, "<pad>": config.source_vocab_size or config.vocab_size}
     return config.vocab_size, source, {**target, "<pad>": config.vocab_size}
 
 
-def _named(config: ModelConfig, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+def _named(config: ModelConfig, tensors: Tensors) -> Tensors:
     """Returns the tensors with Hugging Face's names. Positions that its Marian does not compute are stored."""
     named = {}
     for part in parts(config):
@@ -96,26 +96,25 @@ def _named(config: ModelConfig, tensors: dict[str, Tensor]) -> dict[str, Tensor]
     else:
         named["model.encoder.embed_tokens.weight"] = tensors["source_embedding.weight"]
         named["model.decoder.embed_tokens.weight"] = embedding
-        if not torch.equal(embedding, tensors["projection.weight"]):
+        if not np.array_equal(embedding, tensors["projection.weight"]):
             named["lm_head.weight"] = tensors["projection.weight"]
     if "output_bias" in tensors:
-        named["final_logits_bias"] = tensors["output_bias"].unsqueeze(0)
+        named["final_logits_bias"] = tensors["output_bias"][None]
     else:
-        named["final_logits_bias"] = torch.zeros(1, embedding.shape[0], dtype=embedding.dtype)
+        named["final_logits_bias"] = np.zeros((1, len(embedding)), embedding.dtype)
     if config.positions != "sinusoidal_half":
         learned = config.positions == "learned"
-        sinusoids = torch.from_numpy(sinusoidal_table(config.max_length, config.d_model))
-        table = tensors["positions.weight"] if learned else sinusoids
+        table = tensors["positions.weight"] if learned else sinusoidal_table(config.max_length, config.d_model)
         for side in ("encoder", "decoder"):
-            named[f"model.{side}.embed_positions.weight"] = table.clone()
-    return {name: tensor.contiguous() for name, tensor in named.items()}
+            named[f"model.{side}.embed_positions.weight"] = table
+    return {name: np.ascontiguousarray(tensor) for name, tensor in named.items()}
 
 
-def _config(folder: ModelFolder, tensors: dict[str, Tensor], pad: int) -> dict[str, Any]:
+def _config(folder: ModelFolder, tensors: Tensors, pad: int) -> dict[str, Any]:
     config = folder.model
     target_size = tensors["embedding.weight"].shape[0]
     source_size = target_size if config.tied_embeddings else tensors["source_embedding.weight"].shape[0]
-    tied_head = config.tied_embeddings or torch.equal(tensors["embedding.weight"], tensors["projection.weight"])
+    tied_head = config.tied_embeddings or np.array_equal(tensors["embedding.weight"], tensors["projection.weight"])
     return {
         "architectures": ["MarianMTModel"],
         "model_type": "marian",

@@ -7,9 +7,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor
+import numpy as np
 
+from model.backends.cpu.bindings import Float32
 from model.config import ModelConfig
 from model.convert.languages import NLLB_CODE, language_code
 from model.convert.source_files import (
@@ -49,13 +49,13 @@ def read_vocabulary(path: Path, config: ModelConfig) -> dict[str, Any]:
     }
 
 
-def offset_sinusoids(length: int, d_model: int, pad: int) -> Tensor:
+def offset_sinusoids(length: int, d_model: int, pad: int) -> Float32:
     """Returns the positions of fairseq (length, d_model): sines and cosines from position pad + 1 on, whose wavelengths
     are spread over d_model / 2 - 1 steps."""
     half = d_model // 2
-    rates = torch.exp(torch.arange(half, dtype=torch.float32) * -(math.log(10000) / max(1, half - 1)))
-    angles = torch.arange(pad + 1, pad + 1 + length, dtype=torch.float32).unsqueeze(1) * rates  # (length, half)
-    return torch.cat([angles.sin(), angles.cos()], dim=1)
+    exponents = np.arange(half, dtype=np.float32) * np.float32(-math.log(10_000) / max(1, half - 1))
+    angles = np.arange(pad + 1, pad + 1 + length, dtype=np.float32)[:, None] * np.exp(exponents)  # (length, half)
+    return np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
 
 
 def _fairseq_ids(pieces: bytes) -> dict[str, int]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from model.config import ConfigError, ModelConfig
 from model.convert.huggingface.generation import generation_settings, read_generation
@@ -16,6 +15,7 @@ from model.convert.source_files import (
     MAX_VOCABULARY_BYTES,
     Imported,
     ImportRefused,
+    Tensors,
     check_tensors,
     check_vocabulary,
     read_object,
@@ -175,15 +175,15 @@ def _vocabularies(path: Path, config: ModelConfig) -> tuple[int, dict[str, int],
     return written["<unk>"], source, target
 
 
-def _restore_exported(original: ModelConfig, tensors: dict[str, Tensor]) -> ModelConfig:
+def _restore_exported(original: ModelConfig, tensors: Tensors) -> ModelConfig:
     """Reverts the changes of our own export to `tensors`: the padding token, the stored sinusoids, the zero bias. Returns
     the original config."""
     for name in ("embedding.weight", "source_embedding.weight", "projection.weight", "output_bias"):
         size = original.source_vocab_size if name.startswith("source") else original.vocab_size
         if name in tensors:
-            tensors[name] = tensors[name][: size or original.vocab_size].clone()
+            tensors[name] = tensors[name][: size or original.vocab_size]
     if original.output_bias and "output_bias" not in tensors:
-        tensors["output_bias"] = torch.zeros(original.vocab_size, dtype=tensors["embedding.weight"].dtype)
+        tensors["output_bias"] = np.zeros(original.vocab_size, tensors["embedding.weight"].dtype)
     if not original.output_bias and "output_bias" in tensors and not tensors["output_bias"].any():
         del tensors["output_bias"]
     if original.positions == "sinusoidal" and tensors.pop("positions.weight", None) is None:

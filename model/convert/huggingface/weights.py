@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import pickle
-import warnings
-import zipfile
 from pathlib import Path
 from typing import Any
 
-import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
 from model.config import ModelConfig
-from model.convert.source_files import SUPPRESSED, ImportRefused, check_tensors, take_tensors
+from model.convert.huggingface.torch_checkpoint import read_checkpoint
+from model.convert.source_files import SUPPRESSED, ImportRefused, Tensors, check_tensors, take_tensors
 from model.convert.tensor_names import parts
+from model.model_folder import FolderError
 from model.positions import sinusoidal_table
+from model.weight_arrays import SafetensorFiles
 
 _SHARED = "model.shared.weight"
 _SOURCE = "model.encoder.embed_tokens.weight"
@@ -29,49 +27,33 @@ _IGNORED = ("model.encoder.embed_positions.weights", "model.decoder.embed_positi
 """Sinusoids that old M2M100 checkpoints store and transformers computes."""
 
 
-def read_weights(path: Path) -> dict[str, Tensor]:
+def read_weights(path: Path) -> Tensors:
     """Reads the tensors by Hugging Face's names, from one file or shards. safetensors are preferred to a pickle. Raises
     ImportRefused."""
-    stored: dict[str, Tensor] = {}
+    stored: Tensors = {}
     files = next(filter(None, (sorted(path.glob(name)) for name in WEIGHTS)), None)
     if files is None:
         raise ImportRefused(path, ["it holds neither model.safetensors nor pytorch_model.bin"])
     for file in files:
-        part = _read_safetensors(file) if file.suffix == ".safetensors" else _read_pickle(file)
+        part = _read_safetensors(file) if file.suffix == ".safetensors" else read_checkpoint(file)
         if twice := [name for name in part if name in stored]:
             raise ImportRefused(path, [f"{twice[0]} is in two files"])
         stored |= {name: tensor for name, tensor in part.items() if name not in _IGNORED}
     return stored
 
 
-def _read_safetensors(file: Path) -> dict[str, Tensor]:
+def _read_safetensors(file: Path) -> Tensors:
     """Reads all tensors. The library checks that they have the sizes of their shapes and are in the file."""
     try:
-        return load_file(file)
-    except (SafetensorError, OSError, RuntimeError, OverflowError):
-        raise ImportRefused(file, ["the file is not readable as safetensors"]) from None
-
-
-def _read_pickle(file: Path) -> dict[str, Tensor]:
-    """Reads the state of a torch checkpoint with `weights_only`: nothing in the file is executed."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # warnings about files that are rejected below
-            raw = torch.load(file, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(file))
-    except pickle.UnpicklingError:
-        raise ImportRefused(file, ["the file holds objects other than tensors, or is broken"]) from None
-    except (RuntimeError, OSError, EOFError, ValueError, TypeError, KeyError, AttributeError, IndexError, MemoryError):
-        raise ImportRefused(file, ["the file is not readable as a torch checkpoint"]) from None
-    if not isinstance(raw, dict) or not all(
-        isinstance(name, str) and isinstance(value, Tensor) for name, value in raw.items()
-    ):
-        raise ImportRefused(file, ["the file does not hold a dictionary of tensors"])
-    return raw
+        stored = SafetensorFiles([file])
+        return {name: stored.stored(name) for name in stored}
+    except FolderError as error:
+        raise ImportRefused(file, [str(error).rstrip(".")]) from None
 
 
 def convert_weights(
-    path: Path, config: ModelConfig, fields: dict[str, Any], stored: dict[str, Tensor], suppressed: list[int]
-) -> tuple[ModelConfig, dict[str, Tensor]]:
+    path: Path, config: ModelConfig, fields: dict[str, Any], stored: Tensors, suppressed: list[int]
+) -> tuple[ModelConfig, Tensors]:
     """Converts Hugging Face's tensors. Returns the config, with learned positions and output bias if there are any.
     The bias leaves `suppressed` tokens out of the distribution."""
     names = {
@@ -83,8 +65,8 @@ def convert_weights(
     if (table := _learned_positions(path, config, stored)) is not None:
         config = config.replace(positions="learned")
         tensors["positions.weight"] = table
-    zero = torch.zeros(config.vocab_size, dtype=tensors["embedding.weight"].dtype)
-    bias = stored.get(_BIAS, zero).flatten().clone()
+    zero = np.zeros(config.vocab_size, tensors["embedding.weight"].dtype)
+    bias = stored.get(_BIAS, zero).flatten()
     if suppressed and bias.shape == zero.shape:
         bias[suppressed] = SUPPRESSED
     if bias.any():
@@ -95,9 +77,7 @@ def convert_weights(
     return config, tensors
 
 
-def _embeddings(
-    path: Path, config: ModelConfig, fields: dict[str, Any], stored: dict[str, Tensor]
-) -> dict[str, Tensor]:
+def _embeddings(path: Path, config: ModelConfig, fields: dict[str, Any], stored: Tensors) -> Tensors:
     """Returns source embedding, target embedding and output projection. Tied ones may have any of several names."""
     tied_head = fields.get("tie_word_embeddings", True)
     if fields.get("share_encoder_decoder_embeddings", True):
@@ -108,22 +88,22 @@ def _embeddings(
     if config.tied_embeddings:
         return {"embedding.weight": target}
     head = target if tied_head else _one_of(path, stored, [_HEAD])
-    return {"embedding.weight": target, "source_embedding.weight": source.clone(), "projection.weight": head.clone()}
+    return {"embedding.weight": target, "source_embedding.weight": source, "projection.weight": head}
 
 
-def _one_of(path: Path, stored: dict[str, Tensor], names: list[str]) -> Tensor:
+def _one_of(path: Path, stored: Tensors, names: list[str]) -> NDArray[Any]:
     """Returns the tensor stored with one of these names. Raises ImportRefused if two of them differ."""
     present = [name for name in names if name in stored]
     if not present:
         raise ImportRefused(path, [f"{names[0]} is missing"])
     first = present[0]
     for name in present[1:]:
-        if not torch.equal(stored[first], stored[name]):
+        if not np.array_equal(stored[first], stored[name]):
             raise ImportRefused(path, [f"{name} differs from {first}, to which config.json ties it"])
     return stored[first]
 
 
-def _learned_positions(path: Path, config: ModelConfig, stored: dict[str, Tensor]) -> Tensor | None:
+def _learned_positions(path: Path, config: ModelConfig, stored: Tensors) -> NDArray[Any] | None:
     """Returns the stored position table, or None if it is sinusoidal (computed, not stored).
 
     A float16 file has rounded sinusoids. They are kept: transformers adds the stored numbers.
@@ -134,5 +114,5 @@ def _learned_positions(path: Path, config: ModelConfig, stored: dict[str, Tensor
     table = _one_of(path, stored, present)
     if table.shape != (config.max_length, config.d_model):
         return table
-    sinusoids = torch.from_numpy(sinusoidal_table(config.max_length, config.d_model, half=True))
-    return None if torch.allclose(table.float(), sinusoids, atol=1e-5) else table
+    sinusoids = sinusoidal_table(config.max_length, config.d_model, half=True)
+    return None if np.allclose(table, sinusoids, atol=1e-5) else table

@@ -15,12 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 import yaml
 from numpy.typing import NDArray
-from torch import Tensor
 
-from model.convert.source_files import MAX_TEXT_BYTES, ImportRefused
+from model.convert.source_files import MAX_TEXT_BYTES, ImportRefused, Tensors
 
 _OPTIONS = "special:model.yml"
 _NOT_NEEDED = ("_QuantMultA",)
@@ -33,7 +31,7 @@ BINARY_VERSION = struct.pack("<Q", 1)
 _MOST_TENSORS, _LONGEST_NAME, _MOST_AXES = 10_000, 1_000, 8
 
 
-def read_archive(file: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+def read_archive(file: Path) -> tuple[dict[str, Any], Tensors]:
     """Returns Marian's options and the tensors by name. Raises ImportRefused. Nothing is unpickled."""
     arrays = _read_binary(file) if file.suffix == ".bin" else _read_npz(file)
     if _OPTIONS not in arrays or arrays[_OPTIONS].nbytes > MAX_TEXT_BYTES:
@@ -46,10 +44,10 @@ def read_archive(file: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     if not isinstance(options, dict):
         raise ImportRefused(file, [f"{_OPTIONS} is not YAML with an object"])
     needed = {name for name in arrays if not name.startswith("special:") and not name.endswith(_NOT_NEEDED)}
-    return options, {name: torch.from_numpy(arrays[name]) for name in arrays if name in needed}
+    return options, {name: arrays[name] for name in arrays if name in needed}
 
 
-def _read_npz(file: Path) -> dict[str, NDArray[Any]]:
+def _read_npz(file: Path) -> Tensors:
     try:
         with zipfile.ZipFile(file) as members:
             if sum(info.file_size for info in members.infolist()) > _MAX_COMPRESSION * file.stat().st_size:
@@ -70,7 +68,7 @@ def _numbers(file: Path, name: str, archive: Any) -> NDArray[Any]:
     return array
 
 
-def _read_binary(file: Path) -> dict[str, NDArray[Any]]:
+def _read_binary(file: Path) -> Tensors:
     """Every length is checked against the size of the file."""
     try:
         data: NDArray[np.uint8] = np.memmap(file, dtype=np.uint8, mode="r")

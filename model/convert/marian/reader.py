@@ -6,16 +6,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
+import numpy as np
 import yaml
-from torch import Tensor
 
+from model.backends.cpu.bindings import Float32
 from model.config import ConfigError, ModelConfig
 from model.convert.marian.archives import read_archive
 from model.convert.source_files import (
     MAX_VOCABULARY_BYTES,
     Imported,
     ImportRefused,
+    Tensors,
     check_tensors,
     check_vocabulary,
     plain_name,
@@ -154,7 +155,7 @@ def _unrepresentable(options: dict[str, Any]) -> list[str]:
     ]
 
 
-def convert(file: Path, config: ModelConfig, stored: dict[str, Tensor]) -> tuple[ModelConfig, dict[str, Tensor]]:
+def convert(file: Path, config: ModelConfig, stored: Tensors) -> tuple[ModelConfig, Tensors]:
     """Converts Marian's tensors. Returns the config with learned positions if there are any, and our tensors."""
     names = {f"{part.ours}.weight": part.marian_weight for part in parts(config)}
     names |= {f"{part.ours}.bias": part.marian_bias for part in parts(config) if part.marian_bias is not None}
@@ -166,31 +167,31 @@ def convert(file: Path, config: ModelConfig, stored: dict[str, Tensor]) -> tuple
         names["output_bias"] = "decoder_ff_logit_out_b"
     if "Wpos" in stored:
         names["positions.weight"] = "Wpos"
-        config = config.replace(positions="learned", max_length=max(1, stored["Wpos"].numel() // config.d_model))
+        config = config.replace(positions="learned", max_length=max(1, stored["Wpos"].size // config.d_model))
     tensors = take_tensors(file, stored, names)
     for part in parts(config):
         weight = f"{part.ours}.weight"
-        tensors[weight] = tensors[weight].T.contiguous() if part.linear else tensors[weight].flatten()
+        tensors[weight] = np.ascontiguousarray(tensors[weight].T) if part.linear else tensors[weight].flatten()
     for name in [name for name in tensors if name.endswith("bias")]:
         tensors[name] = tensors[name].flatten()
     if not config.tied_embeddings:
         target = tensors["embedding.weight"]
-        tensors.setdefault("source_embedding.weight", target.clone())
+        tensors.setdefault("source_embedding.weight", target)
         head = stored.pop("decoder_ff_logit_out_Wt", target)
         head = stored.pop("decoder_ff_logit_out_W").T if "decoder_ff_logit_out_W" in stored else head
-        tensors["projection.weight"] = head.clone().contiguous()
+        tensors["projection.weight"] = np.ascontiguousarray(head)
     if config.positions == "learned":
         tensors.setdefault("positions.weight", marian_sinusoids(config.max_length, config.d_model))
     check_tensors(file, config, tensors, stored)
     return config, tensors
 
 
-def marian_sinusoids(length: int, width: int) -> Tensor:
+def marian_sinusoids(length: int, width: int) -> Float32:
     """Returns Marian's own sinusoids (length, width): sines, then cosines, of pos / 10000^(i / (width / 2 - 1))."""
     half = width // 2
-    rates = torch.pow(10000.0, -torch.arange(half, dtype=torch.float64) / max(1, half - 1))
-    angles = torch.arange(length, dtype=torch.float64)[:, None] * rates.float().double()
-    return torch.cat([angles.sin(), angles.cos()], dim=1).float()
+    rates = (10_000.0 ** (-np.arange(half) / max(1, half - 1))).astype(np.float32)
+    angles = np.arange(length)[:, None] * rates.astype(np.float64)
+    return np.concatenate([np.sin(angles), np.cos(angles)], axis=1, dtype=np.float32)
 
 
 def vocabulary_of(file: Path) -> dict[str, int]:

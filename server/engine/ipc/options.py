@@ -9,8 +9,9 @@ from typing import Self
 
 from model.backends.cpu.isa import Isa
 from server.config import Device, Dtype, ShortlistUse
+from server.errors import ADD_TORCH
 
-NO_DEVICE = "There is no CUDA device that torch can use, or no torch; choose device cpu or auto."
+NO_DEVICE = f"There is no CUDA device that torch can use (choose device cpu or auto), or {ADD_TORCH}"
 NO_DEVICE_STATUS = 78
 """Exit status of a worker without the device that the options require; EX_CONFIG of sysexits.h."""
 

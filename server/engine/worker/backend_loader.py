@@ -21,8 +21,7 @@ from model.search.driver import check_trial_sentence
 from server.engine.ipc.messages import ModelLoaded
 from server.engine.ipc.options import WorkerOptions
 from server.engine.worker.device_config import DeviceConfig, failure_kind
-
-NO_TORCH = "This installation has no PyTorch, which would run the model."
+from server.errors import ADD_TORCH
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,7 +86,7 @@ def _open(
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
-        raise FolderError(f"{reason} {NO_TORCH}") from None
+        raise FolderError(f"{reason} {ADD_TORCH}") from None
 
     return open_on_cpu(folder, device), "eager", reason
 

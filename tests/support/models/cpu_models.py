@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from model.backends.cpu.backend import CpuBackend, Precision
 from model.backends.cpu.build import build
 from model.backends.cpu.isa import CpuBackendUnavailable
-from model.backends.cpu.tensors import position_table
 from model.backends.cpu.weights import unsupported
 from model.backends.torch.backend import TorchBackend
 from model.config import ModelConfig
@@ -24,6 +23,7 @@ from model.search.driver import translate
 from model.search.options import DecodingOptions
 from model.shortlist import Shortlist
 from model.transformer import Transformer
+from model.weight_arrays import position_table
 from tests.support.models import random_models
 
 try:

@@ -102,7 +102,9 @@ def trained_firefox(
     torch.manual_seed(1)
     transformer = Transformer(made.config)
     with torch.no_grad():
-        transformer.positions.weight.copy_(marian_sinusoids(made.config.max_length, made.config.d_model))
+        transformer.positions.weight.copy_(
+            torch.from_numpy(marian_sinusoids(made.config.max_length, made.config.d_model))
+        )
     if vocabularies == 2:
         transformer.projection.weight = transformer.embedding.weight
     processor = sentencepiece.SentencePieceProcessor(model_file=str(min(folder.glob("*.spm"))))

@@ -12,10 +12,10 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from model.backends.cpu.tensors import SafetensorFiles
 from model.checkpoint import load_model, save_model
 from model.model_folder import FolderError, ModelFolder
 from model.transformer import Transformer
+from model.weight_arrays import SafetensorFiles
 from model.weight_files import weight_files
 from tests.support.models.folders import new_folder
 from tests.support.models.random_models import VARIANTS, random_model
@@ -71,7 +71,7 @@ def test_half_precision_files_are_loaded_as_float32(tmp_path: Path) -> None:
         (lambda tensors: tensors.update({"embedding.weight": torch.zeros(3, 3)}), "embedding.weight .*shape"),
         (
             lambda tensors: tensors.update({"embedding.weight": tensors["embedding.weight"].int()}),
-            "embedding.weight .*int32",
+            "embedding.weight .*I32",
         ),
         (lambda tensors: tensors.clear(), "and .* more"),
     ],

@@ -69,12 +69,11 @@ def random_folder(path: Path, **changes: Any) -> ModelFolder:
     config = ModelConfig(
         vocab_size=len(pieces) + 4,
         d_model=32,
-        heads=4,
         d_ff=64,
         encoder_layers=2,
         decoder_layers=2,
         max_length=160,
-        **changes,
+        **{"heads": 4, **changes},
     )
     transformer = Transformer(config)
     with torch.no_grad():

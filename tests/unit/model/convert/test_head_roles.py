@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from model.analysis.head_roles import HeadRoles
-from model.checkpoint import load_model
 from model.convert import head_roles
-from model.convert.head_roles import measure
+from model.convert.head_roles import measure, open_exact
 from model.model_folder import read_folder
 from tests.support.servers.live import tiny_model
 
@@ -29,6 +28,6 @@ def test_every_head_has_a_role(tmp_path: Path) -> None:
 
 def test_a_model_of_other_languages_has_no_roles(tmp_path: Path) -> None:
     folder = read_folder(tiny_model(tmp_path / "tiny"))
-    assert measure(dataclasses.replace(folder, pairs=(("fi", "it"),)), load_model(folder)) is None
+    assert measure(dataclasses.replace(folder, pairs=(("fi", "it"),)), open_exact(folder)) is None
     with pytest.raises(SystemExit, match="2"):
         head_roles.main([str(tmp_path / "missing")])

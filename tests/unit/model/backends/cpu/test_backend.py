@@ -16,12 +16,12 @@ from safetensors.torch import save_file
 from model.backends.cpu.backend import Precision, open_backend
 from model.backends.cpu.bindings import CpuBackendError
 from model.backends.cpu.isa import CpuBackendUnavailable
-from model.backends.cpu.tensors import SafetensorFiles
 from model.backends.cpu.weights import unsupported
 from model.checkpoint import save_model
 from model.config import ModelConfig
 from model.model_folder import FolderError
 from model.search.backend_interface import StepOutput
+from model.weight_arrays import SafetensorFiles
 from model.weight_files import weight_files
 from tests.support.models.cpu_models import (
     LIBRARY,

@@ -320,7 +320,7 @@ def test_a_model_that_needs_torch_is_refused_without_it(tmp_path: Path, monkeypa
     folder = save(tmp_path / "tiny")
     hide_torch(monkeypatch)
     options = dataclasses.replace(OPTIONS, dtype="bfloat16")
-    with pytest.raises(FolderError, match=r"not in bfloat16\. This installation has no PyTorch"):
+    with pytest.raises(FolderError, match=r"not in bfloat16\. PyTorch is not installed"):
         open_model(str(folder.path), find_device(options, 0), options)
 
 
@@ -328,5 +328,5 @@ def test_without_torch_a_gpu_is_not_used(monkeypatch: pytest.MonkeyPatch, tmp_pa
     hide_torch(monkeypatch)
     monkeypatch.setattr(device_config, "_GPU_FILES", (str(tmp_path),))
     assert find_device(WorkerOptions(device="auto"), 0).device == "cpu"
-    with pytest.raises(RuntimeError, match="or no torch"):
+    with pytest.raises(RuntimeError, match="or PyTorch is not installed"):
         find_device(WorkerOptions(device="cuda"), 0)

@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from safetensors import SafetensorError, deserialize, safe_open
 
-from model.backends.cpu.bindings import Float32
 from model.config import ModelConfig
 from model.model_folder import FolderError
 from model.positions import sinusoidal_table
+
+Float32 = NDArray[np.float32]
 
 
 class SafetensorFiles(Mapping[str, Float32]):
@@ -31,29 +33,50 @@ class SafetensorFiles(Mapping[str, Float32]):
             self._files |= dict.fromkeys(opened.keys(), (file, opened))  # type: ignore[no-untyped-call]
 
     def __getitem__(self, name: str) -> Float32:
+        array: Float32 = self.stored(name).astype(np.float32, copy=False)
+        check_finite(self._files[name][0].name, name, array)
+        return array
+
+    def stored(self, name: str) -> NDArray[Any]:
+        """Returns a tensor in its own precision, float32 or float16; bfloat16 becomes float32. Its numbers are not checked."""
         if name not in self._files:
             raise FolderError(f"The weights lack the tensor {name}.")
         file, opened = self._files[name]
         stored = opened.get_slice(name)
         match stored.get_dtype():
             case "F32" | "F16":
-                array: Float32 = opened.get_tensor(name).astype(np.float32, copy=False)
+                array: NDArray[Any] = opened.get_tensor(name)
             case "BF16":
                 if name not in self._bfloat16:
                     tensors: Any = deserialize(file.read_bytes())  # type: ignore[no-untyped-call]
                     self._bfloat16 |= {key: tensor["data"] for key, tensor in tensors}
-                halves = np.frombuffer(self._bfloat16[name], dtype="<u2").astype(np.uint32)
-                array = (halves << 16).view(np.float32).reshape(stored.get_shape())
+                array = from_bfloat16(self._bfloat16[name]).reshape(stored.get_shape())
             case kind:
-                raise FolderError(f"{file.name}: {name} has the type {kind}, which is not a floating point type.")
-        check_finite(file.name, name, array)
+                raise FolderError(f"{file.name}: {name} has the type {kind}, which is neither F32, F16 nor BF16.")
         return array
+
+    def check(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
+        """Raises FolderError unless these are the names and shapes of all tensors."""
+        for name, (file, opened) in self._files.items():
+            shape = tuple(opened.get_slice(name).get_shape())
+            if name not in shapes:
+                raise FolderError(f"{file.name} has an extra tensor {name} of shape {shape}.")
+            if shape != shapes[name]:
+                raise FolderError(f"{name} in {file.name} has shape {shape}; the config asks for {shapes[name]}.")
+        if missing := sorted(shapes.keys() - self._files):
+            shown = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
+            raise FolderError(f"The weights lack {shown}.")
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._files)
 
     def __len__(self) -> int:
         return len(self._files)
+
+
+def from_bfloat16(data: bytes) -> Float32:
+    """Returns numbers of bfloat16, which NumPy does not have, in float32."""
+    return (np.frombuffer(data, dtype="<u2").astype(np.uint32) << 16).view(np.float32)
 
 
 def check_finite(file: str, name: str, array: Float32) -> None:
