@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import platform
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from model.backends.cpu.compiler import Compiler, is_own
-from model.backends.cpu.isa import CpuBackendUnavailable, InstructionSet, Isa, available, of_this_machine
+from model.backends.cpu.compiler import Compiler, find_compiler
+from model.backends.cpu.isa import CpuBackendUnavailable, InstructionSet, Isa, available, of_machine
 from model.backends.cpu.isa_trial import fastest_first
 
 SOURCES = Path(__file__).parent / "csrc"
@@ -23,6 +21,7 @@ FLAGS = (
     "-pthread",
     "-static-libstdc++",
     "-static-libgcc",
+    "-Wl,--exclude-libs,ALL,--gc-sections",
 )
 TRIAL_FLAGS = tuple(flag for flag in FLAGS if flag not in ("-fPIC", "-shared"))
 TRIAL_SOURCES = ("trial/", "kernels/", "layers/linear.")
@@ -30,13 +29,12 @@ TRIAL_SOURCES = ("trial/", "kernels/", "layers/linear.")
 
 
 def default_folder() -> Path:
-    """Returns the folder in which compiled libraries are cached."""
-    return Path.home() / ".cache" / "attentive"
+    """Returns the folder in which compiled libraries are cached, for this C library: machines may share a home."""
+    return Path.home() / ".cache" / "attentive" / "-".join(platform.libc_ver())
 
 
 def library_name(instructions: InstructionSet) -> str:
-    """Returns the file name of the library, which contains a hash of the sources, the flags and the C library's
-    version."""
+    """Returns the file name of the library, which contains a hash of the sources and the flags."""
     return _file_name("attentive", instructions, source_files(), FLAGS) + ".so"
 
 
@@ -64,6 +62,12 @@ def build(folder: Path | None = None, isa: Isa = "auto") -> Path:
     raise refusal or CpuBackendUnavailable("The CPU backend has no instruction set for this processor.")
 
 
+def check(isa: Isa = "auto") -> None:
+    """Raises CpuBackendUnavailable where `build` would: for want of instructions, of a compiler and of libraries built ahead."""
+    if not any((SOURCES / library_name(each)).is_file() for each in available(isa)):
+        find_compiler()
+
+
 def build_one(instructions: InstructionSet, compiler: Compiler) -> Path:
     """Returns the library for `instructions`, compiled if necessary. Raises CpuBackendUnavailable."""
     return _built(compiler, library_name(instructions), (*FLAGS, *instructions.compiler_flags), source_files())
@@ -76,32 +80,32 @@ def build_trial(instructions: InstructionSet, compiler: Compiler) -> Path:
     return _built(compiler, name, (*TRIAL_FLAGS, *instructions.compiler_flags), sources)
 
 
-def build_ahead(folder: Path, isa: Isa = "auto", report: Callable[[str], object] = lambda text: None) -> list[Path]:
-    """Compiles one instruction set, or all of this machine ("auto") with their trials at the same time, also those its
-    processor lacks, for use elsewhere.
+def build_ahead(
+    folder: Path, isa: Isa = "auto", report: Callable[[str], object] = lambda text: None, machine: str = ""
+) -> list[Path]:
+    """Compiles one instruction set, or all of this machine or another `machine` ("auto") with their trials,
+    also those its processor lacks, for use elsewhere.
 
     `report` receives a line for each that the compiler cannot compile. Raises CpuBackendUnavailable if it can compile none.
     """
     built, refusal = [], CpuBackendUnavailable("There is nothing to compile.")
-    wanted = of_this_machine(isa)
-    with Compiler(folder) as compiler, ThreadPoolExecutor(os.cpu_count()) as pool:
-        trials = [pool.submit(build_trial, each, compiler) for each in wanted if len(wanted) > 1]
-        building = {each.name: pool.submit(build_one, each, compiler) for each in wanted}
-        for name, library in building.items():
+    wanted = of_machine(isa, machine)
+    with Compiler(folder) as compiler:
+        for each in wanted:
             try:
-                built.append(library.result())
+                built.append(build_one(each, compiler))
+                if len(wanted) > 1:
+                    build_trial(each, compiler)
             except CpuBackendUnavailable as unavailable:
                 refusal = unavailable
-                report(f"{name}: {unavailable}\n")
-        for trial in trials:
-            trial.exception()  # an instruction set that does not compile was reported
+                report(f"{each.name}: {unavailable}\n")
     if not built:
         raise refusal
     return built
 
 
 def _file_name(kind: str, instructions: InstructionSet, sources: Sequence[Path], flags: Sequence[str]) -> str:
-    words = (*flags, *instructions.compiler_flags, *platform.libc_ver(), platform.machine())
+    words = (*flags, *instructions.compiler_flags)
     digest = hashlib.sha256("\0".join(words).encode())
     for source in sources:
         digest.update(source.relative_to(SOURCES).as_posix().encode() + b"\0" + source.read_bytes())
@@ -109,7 +113,7 @@ def _file_name(kind: str, instructions: InstructionSet, sources: Sequence[Path],
 
 
 def _built(compiler: Compiler, name: str, flags: Sequence[str], sources: Sequence[Path]) -> Path:
-    if is_own(path := SOURCES / name):  # built ahead
+    if (path := SOURCES / name).is_file():  # built ahead
         return path
-    units = [str(source) for source in sources if source.suffix == ".cpp"]
-    return compiler.compiled(name, [*flags, f"-I{SOURCES}", *units])
+    units = [source for source in sources if source.suffix == ".cpp"]
+    return compiler.compiled(name, [*flags, f"-I{SOURCES}"], units)

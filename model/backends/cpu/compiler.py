@@ -11,7 +11,6 @@ import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from threading import Lock
 from typing import Self
 
 from model.backends.cpu.isa import CpuBackendUnavailable
@@ -30,7 +29,6 @@ class Compiler:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._lock = ExitStack()
-        self._locking = Lock()
         self._locked = False
 
     def __enter__(self) -> Self:
@@ -39,26 +37,38 @@ class Compiler:
     def __exit__(self, *_: object) -> None:
         self._lock.close()
 
-    def compiled(self, name: str, arguments: Sequence[str]) -> Path:
-        """Returns a file of the folder, compiled if it is not there. Raises CpuBackendUnavailable."""
+    def compiled(self, name: str, flags: Sequence[str], units: Sequence[Path]) -> Path:
+        """Returns a file of the folder, compiled if it is not there, on all cores. Raises CpuBackendUnavailable."""
         path = self.folder / name
         if is_own(path):
             return path
-        compiler = next(filter(None, map(shutil.which, COMPILERS)), None)
-        if compiler is None:
-            raise CpuBackendUnavailable(
-                "The CPU backend needs a C++ compiler (g++) or a library that was built ahead of time."
-            )
+        compiler = find_compiler()
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with self._locking:
-                self._wait_for_others()
+            self._wait_for_others()
             if is_own(path):
                 return path
             sys.stderr.write(f"Compiling {name} of the CPU backend, once for this version, for up to a minute.\n")
             with tempfile.TemporaryDirectory(dir=self.folder, prefix=SCRATCH) as scratch:
-                output = Path(scratch) / "output"
-                _run([compiler, *arguments, "-o", str(output)], scratch)
+                output, listed = Path(scratch) / "output", Path(scratch) / "units"
+                objects = [f"{scratch}/{unit.stem}.o" for unit in units]
+                words = [f"{unit}\0-o\0{made}\0" for unit, made in zip(units, objects, strict=True)]
+                listed.write_text("".join(words), encoding="utf-8")
+                each = [
+                    "xargs",
+                    "-0",
+                    "-n",
+                    "3",
+                    "-P",
+                    str(os.cpu_count() or 1),
+                    "-a",
+                    str(listed),
+                    compiler,
+                    "-c",
+                    *flags,
+                ]
+                _run(each, scratch)
+                _run([compiler, *flags, *objects, "-o", str(output)], scratch)
                 output.replace(path)  # atomic: another process sees the whole file or none
         except OSError as error:
             reason = f"The CPU backend could not be written to {self.folder}: {error.strerror}."
@@ -80,6 +90,15 @@ class Compiler:
                 fcntl.flock(folder, fcntl.LOCK_EX)
             for left in self.folder.glob(f"{SCRATCH}*"):
                 shutil.rmtree(left, ignore_errors=True)
+
+
+def find_compiler() -> str:
+    """Returns the path of a C++ compiler, that of CXX first. Raises CpuBackendUnavailable if there is none."""
+    if (compiler := next(filter(None, map(shutil.which, (os.environ.get("CXX", ""), *COMPILERS))), None)) is None:
+        raise CpuBackendUnavailable(
+            "The CPU backend needs a C++ compiler (g++) or a library that was built ahead of time."
+        )
+    return compiler
 
 
 def is_own(path: Path) -> bool:

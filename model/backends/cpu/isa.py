@@ -57,11 +57,11 @@ def check_platform() -> None:
         )
 
 
-def of_this_machine(isa: Isa = "auto") -> list[InstructionSet]:
-    """Returns the instruction sets for this machine, newest first, whether or not its processor has them, or only
-    `isa`. Raises CpuBackendUnavailable if `isa` is for other machines."""
+def of_machine(isa: Isa = "auto", machine: str = "") -> list[InstructionSet]:
+    """Returns the instruction sets for this machine, or for another `machine`, newest first, whether or not its processor
+    has them, or only `isa`. Raises CpuBackendUnavailable if `isa` is for other machines."""
     check_platform()
-    machine = platform.machine()
+    machine = machine or platform.machine()
     found = [each for each in INSTRUCTION_SETS if each.machine == machine and isa in ("auto", each.name)]
     if not found:
         other = next(_MACHINES[each.machine] for each in INSTRUCTION_SETS if each.name == isa)
@@ -75,7 +75,7 @@ def of_this_machine(isa: Isa = "auto") -> list[InstructionSet]:
 def available(isa: Isa = "auto") -> list[InstructionSet]:
     """Returns the instruction sets of this processor, newest first, or only `isa`. Raises CpuBackendUnavailable if
     none. Asks the kernel for permission to use AMX if the processor has it."""
-    wanted = of_this_machine(isa)
+    wanted = of_machine(isa)
     flags = _hardware_flags() if platform.machine() == "aarch64" else _cpu_info_flags()
     possible = [each for each in wanted if flags.issuperset(each.cpu_flags)]
     found = [each for each in possible if not each.tiles or _tiles_permitted()]

@@ -114,7 +114,9 @@ def trials(monkeypatch: pytest.MonkeyPatch, cpu: Path, sources: Path, tmp_path: 
         if len(command) == 1:  # a trial
             return subprocess.CompletedProcess([], *_shell(Path(command[0]).read_text()))
         isa = next(each.name for each in (AMX, BEST, LEAST) if set(each.compiler_flags) <= set(command))
-        is_trial = any("trial.cpp" in word for word in command)
+        if command[4] == "xargs":
+            return subprocess.CompletedProcess(command, 0, "", "")
+        is_trial = any("trial.o" in word for word in command)
         Path(command[-1]).write_text(commands[isa] if is_trial else isa)
         return subprocess.CompletedProcess(command, 0, "", "")
 
@@ -149,7 +151,7 @@ def test_the_fastest_instruction_set_with_right_products_is_used(
 def test_a_library_that_was_built_ahead_is_chosen_without_a_compiler(
     monkeypatch: pytest.MonkeyPatch, trials: dict[str, str], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(module, "of_this_machine", lambda isa: [AMX, BEST, LEAST])
+    monkeypatch.setattr(module, "of_machine", lambda *_: [AMX, BEST, LEAST])
     assert len(build_ahead(tmp_path)) == 3
     monkeypatch.setattr(compilers, "COMPILERS", ())
     assert build(tmp_path).read_text() == "amx"

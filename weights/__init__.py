@@ -1,0 +1,1 @@
+"""The model folders that come with the packages `model` and `server`."""
