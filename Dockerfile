@@ -1,13 +1,14 @@
 # Three images. Dependencies, the compiled CPU backend and the code are separate layers, so that a change of the code
 # neither installs nor compiles anything again.
 #
-#   docker build -t attentive-server .                              serves on CPUs; without PyTorch
+#   docker build -t attentive-server .                              serves on CPUs, pulls and imports; without PyTorch
 #   docker build -t attentive-server:gpu --target server-gpu .      serves on NVIDIA GPUs, and on CPUs
-#   docker build -t attentive-tools --target tools .                pull, import, export, calibrate; PyTorch for CPUs
+#   docker build -t attentive-tools --target tools .                the same with what export and calibrate need
+#   docker run --rm -p 8000:8000 attentive-server
 #   docker run --rm -p 8000:8000 --read-only --tmpfs /tmp -v attentive-data:/data -v attentive-models:/models attentive-server
 #
 # Packages are installed with the hashes of deploy/requirements (`make lock`). EXTRAS are further extras of pyproject.toml, such as
-# ray, in the versions of constraints.txt. PIP_ARGS are further arguments of pip. REVISION is the commit, for the label.
+# ray or torch, in the versions of constraints.txt. PIP_ARGS are further arguments of pip. REVISION is the commit, for the label.
 
 ARG BASE=python:3.11.14-slim-bookworm@sha256:65a93d69fa75478d554f4ad27c85c1e69fa184956261b4301ebaf6dbb0a3543d
 
@@ -16,7 +17,7 @@ ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PATH=/attentive/venv/bin:
 WORKDIR /build
 RUN python3 -m venv /attentive/venv
 
-# What further extras need. Only training, import and GPUs need torch.
+# What further extras need, without torch, which is installed by itself.
 FROM builder AS requirements
 ARG EXTRAS=
 COPY pyproject.toml deploy/docker/requirements.py ./
@@ -30,17 +31,20 @@ COPY constraints.txt ./
 COPY --from=requirements /build/further.txt ./
 RUN pip install ${PIP_ARGS} -c constraints.txt -r further.txt
 
-FROM packages AS dependencies
-RUN pip uninstall --yes pip setuptools
-
-# The index of torch for CPUs has no stable hashes.
-FROM packages AS dependencies-torch-cpu
+# For processors without AVX2 and for training. The index of torch for CPUs has no stable hashes.
+FROM packages AS packages-cpu
+ARG EXTRAS=
 ARG PIP_ARGS=
 ARG TORCH_CPU_INDEX=https://download.pytorch.org/whl/cpu
+RUN case "${EXTRAS}" in *torch*|*train*) pip install ${PIP_ARGS} -c constraints.txt --index-url ${TORCH_CPU_INDEX} torch ;; esac
+
+FROM packages-cpu AS dependencies
+RUN pip uninstall --yes pip setuptools && find /attentive/venv -type d -name tests -prune -exec rm -rf {} +
+
+FROM packages-cpu AS dependencies-tools
+ARG PIP_ARGS=
 COPY deploy/requirements/tools.txt ./
-RUN pip install ${PIP_ARGS} --require-hashes -r server.txt -r tools.txt \
-    && pip install ${PIP_ARGS} -c constraints.txt --index-url ${TORCH_CPU_INDEX} torch \
-    && pip uninstall --yes pip
+RUN pip install ${PIP_ARGS} --require-hashes -r server.txt -r tools.txt && pip uninstall --yes pip
 
 FROM packages AS dependencies-torch-cuda
 ARG PIP_ARGS=
@@ -112,7 +116,7 @@ CMD ["serve"]
 
 FROM runtime AS tools
 HEALTHCHECK NONE
-COPY --from=dependencies-torch-cpu /attentive/venv /attentive/venv
+COPY --from=dependencies-tools /attentive/venv /attentive/venv
 COPY --from=code /attentive/code /attentive/code
 RUN python sbom.py contents
 CMD ["models"]
