@@ -1,6 +1,7 @@
 # `make serve` and `make test` need Python >= 3.11 and make; everything else goes into .venv.
 #
 #   PORT=9000 make serve          another port (HOST, and every ATTENTIVE_* variable, work the same way)
+#   make serve TORCH=1            with PyTorch, which by default is installed only for GPUs and where the CPU backend cannot run
 #   make serve TORCH_INDEX=URL    take torch from this package index (a CPU-only or a particular CUDA build)
 #   make serve PIP_ARGS="..."     further arguments for pip
 
@@ -9,6 +10,8 @@ HOST ?= $(or $(ATTENTIVE_HOST),127.0.0.1)
 VENV ?= .venv
 PIP_ARGS ?=
 TORCH_INDEX ?=
+CPU_BACKEND = $(PYTHON) -c "from model.backends.cpu.isa import available; available()" && { command -v g++ || command -v c++ || command -v clang++; }
+TORCH ?= $(shell { test -e /dev/nvidiactl || test -e /dev/dxg || ! { $(CPU_BACKEND); }; } >/dev/null 2>&1 && echo 1)
 PYTEST_ARGS ?=
 # Test processes. Each takes about 1 GB; PYTEST_WORKERS=0 runs the tests in one process, one after the other.
 PYTEST_WORKERS ?= 2
@@ -17,18 +20,33 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3.14 pyth
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$python; break; }; done)
 
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install -c constraints.txt $(PIP_ARGS)
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install --no-compile -c constraints.txt $(PIP_ARGS)
 
 # Without a network pip says that there is no such version, or that the pinned versions are in conflict.
 FETCHED = 2>$(VENV)/pip.log || { if grep -q "from versions: none\|ResolutionImpossible" $(VENV)/pip.log; then \
 	echo "The packages cannot be fetched: the network or the package index cannot be reached, or it lacks a pinned version for this Python; see PIP_ARGS." >&2; \
 	else cat $(VENV)/pip.log >&2; fi; exit 1; }
 
-.PHONY: serve test test-unit numeric sanitize conformance check audit lock coverage fuzz install install-dev clean
+.PHONY: serve wheel test test-unit numeric sanitize conformance check audit lock coverage fuzz install install-dev clean
 .DEFAULT_GOAL := serve
 
 serve: install
 	exec $(BIN)/attentive serve --host $(HOST) --port $(PORT)
+
+# dist/*.whl has the page, the recipes, the embedded model and the CPU backend compiled for all instruction sets of MACHINE or for
+# ISA: where it is installed, nothing is compiled. CXX=aarch64-linux-gnu-g++ MACHINE=aarch64 make wheel makes the one for ARM64.
+# The wheel is for systems whose glibc has the newest symbol that the compiled files need.
+MACHINE ?= $(shell uname -m)
+ISA ?= auto
+DIST ?= dist
+STAGE ?= build/wheel
+CSRC := $(STAGE)/model/backends/cpu/csrc
+wheel: $(VENV)/python-ready
+	rm -rf $(STAGE) && mkdir -p $(STAGE) && cp -r pyproject.toml README.md LICENSE attentive.py model server weights $(STAGE)
+	rm -f $(CSRC)/attentive-* $(CSRC)/trial-*
+	cd $(STAGE) && $(abspath $(BIN))/python -m model.backends.cpu build --isa $(ISA) --machine $(MACHINE)
+	$(BIN)/python -m pip --disable-pip-version-check --quiet wheel $(PIP_ARGS) --no-deps --wheel-dir $(DIST) $(abspath $(STAGE)) --config-settings=--build-option=--plat-name=manylinux_$$( \
+		cat $(CSRC)/attentive-* | grep -ao "GLIBC_2\.[0-9]*" | sort -V | tail -n 1 | sed "s/.*_//; s/[.]/_/")_$(MACHINE)
 
 # The tests start about a hundred Python processes, and each would compile all modules without the files of compiled ones.
 test test-unit numeric conformance coverage: export PYTHONDONTWRITEBYTECODE :=
@@ -99,31 +117,33 @@ ADDED := NR == FNR { seen[$$0]; next } !/^ / { added = !($$0 in seen) } added
 LOCKED := $(BIN)/python deploy/docker/requirements.py
 lock: install
 	$(PIP) uv
-	cd deploy/requirements && for set in "server redis,otel torch" "tools redis,otel,export,train torch matplotlib huggingface-hub" "gpu redis,otel"; do set -- $$set; name=$$1; shift; \
+	cd deploy/requirements && for set in "server redis,otel" "tools redis,otel,export,train torch matplotlib huggingface-hub" "gpu redis,otel,torch"; do set -- $$set; name=$$1; shift; \
 		(cd ../.. && $(LOCKED) "$$@" | $(LOCK) - ) > $$name.new && \
 		if [ $$name = server ]; then mv server.new server.txt; else awk '$(ADDED)' server.txt $$name.new > $$name.txt; rm $$name.new; fi || exit 1; done
 	echo "setuptools>=77" | $(LOCK) - > deploy/requirements/build.txt
 
-install: $(VENV)/installed
+install: $(VENV)/installed $(if $(filter-out 0,$(TORCH)),$(VENV)/torch)
 install-dev: $(VENV)/installed-dev
 
 $(VENV)/python-ready:
 	@$(or $(PYTHON),false) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { echo "Attentive needs Python 3.11 or newer; set PYTHON=/path/to/python3." >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip --disable-pip-version-check --quiet uninstall --yes setuptools 2>/dev/null # nothing here uses that of Python 3.11
 	touch $@
 
-# torch first: it is the largest package, and the only one that may come from another index.
+# The largest package, and the only one that may come from another index.
 $(VENV)/torch: $(VENV)/python-ready constraints.txt
 	@echo "Installing PyTorch into $(VENV) (once) ..."
 	@$(PIP) $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) torch $(FETCHED)
 	touch $@
 
-$(VENV)/installed: $(VENV)/torch pyproject.toml constraints.txt
+# The CPU backend is compiled meanwhile; the server waits for it.
+$(VENV)/installed: $(VENV)/python-ready pyproject.toml constraints.txt
 	@echo "Installing Attentive into $(VENV) ..."
-	@$(PIP) --editable . $(FETCHED)
+	@$(PYTHON) -c 'from model.backends.cpu.build import build; build()' >/dev/null 2>&1 & $(PIP) --editable . $(FETCHED)
 	touch $@
 
-$(VENV)/installed-dev: $(VENV)/installed
+$(VENV)/installed-dev: $(VENV)/installed $(VENV)/torch
 	@echo "Installing the development tools into $(VENV) ..."
 	@$(PIP) --editable ".[dev]" $(FETCHED)
 	touch $@

@@ -80,7 +80,17 @@ def test_imports_need_no_torch(tmp_path: Path, no_torch: None) -> None:
 
 def test_a_command_that_needs_torch_names_the_command_that_adds_it(tmp_path: Path, no_torch: None) -> None:
     random_marian(tmp_path / "marian", heads=4)  # of a width that the CPU backend does not have
-    command = [sys.executable, "-m", "server", "import", str(tmp_path / "marian"), "--source", "en", "--target", "de"]
+    words = [
+        "import",
+        str(tmp_path / "marian"),
+        "--weights",
+        str(tmp_path / "weights"),
+        "--source",
+        "en",
+        "--target",
+        "de",
+    ]
+    command = [sys.executable, "-m", "server", *words]
     found = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert found.returncode == 1 and not list((tmp_path / "weights").iterdir())
     assert found.stderr.splitlines()[-1] == f"attentive: `import` needs PyTorch here. {ADD_TORCH}"

@@ -7,7 +7,7 @@ import platform
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from model.backends.cpu.compiler import Compiler, find_compiler
+from model.backends.cpu.compiler import Compiler
 from model.backends.cpu.isa import CpuBackendUnavailable, InstructionSet, Isa, available, of_machine
 from model.backends.cpu.isa_trial import fastest_first
 
@@ -60,12 +60,6 @@ def build(folder: Path | None = None, isa: Isa = "auto") -> Path:
             except CpuBackendUnavailable as unavailable:
                 refusal = refusal or unavailable
     raise refusal or CpuBackendUnavailable("The CPU backend has no instruction set for this processor.")
-
-
-def check(isa: Isa = "auto") -> None:
-    """Raises CpuBackendUnavailable where `build` would: for want of instructions, of a compiler and of libraries built ahead."""
-    if not any((SOURCES / library_name(each)).is_file() for each in available(isa)):
-        find_compiler()
 
 
 def build_one(instructions: InstructionSet, compiler: Compiler) -> Path:

@@ -42,7 +42,11 @@ class Compiler:
         path = self.folder / name
         if is_own(path):
             return path
-        compiler = find_compiler()
+        compiler = next(filter(None, map(shutil.which, (os.environ.get("CXX", ""), *COMPILERS))), None)
+        if compiler is None:
+            raise CpuBackendUnavailable(
+                "The CPU backend needs a C++ compiler (g++) or a library that was built ahead of time."
+            )
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._wait_for_others()
@@ -54,19 +58,7 @@ class Compiler:
                 objects = [f"{scratch}/{unit.stem}.o" for unit in units]
                 words = [f"{unit}\0-o\0{made}\0" for unit, made in zip(units, objects, strict=True)]
                 listed.write_text("".join(words), encoding="utf-8")
-                each = [
-                    "xargs",
-                    "-0",
-                    "-n",
-                    "3",
-                    "-P",
-                    str(os.cpu_count() or 1),
-                    "-a",
-                    str(listed),
-                    compiler,
-                    "-c",
-                    *flags,
-                ]
+                each = ["xargs", "-0", "-n3", f"-P{os.cpu_count() or 1}", f"-a{listed}", compiler, "-c", *flags]
                 _run(each, scratch)
                 _run([compiler, *flags, *objects, "-o", str(output)], scratch)
                 output.replace(path)  # atomic: another process sees the whole file or none
@@ -90,15 +82,6 @@ class Compiler:
                 fcntl.flock(folder, fcntl.LOCK_EX)
             for left in self.folder.glob(f"{SCRATCH}*"):
                 shutil.rmtree(left, ignore_errors=True)
-
-
-def find_compiler() -> str:
-    """Returns the path of a C++ compiler, that of CXX first. Raises CpuBackendUnavailable if there is none."""
-    if (compiler := next(filter(None, map(shutil.which, (os.environ.get("CXX", ""), *COMPILERS))), None)) is None:
-        raise CpuBackendUnavailable(
-            "The CPU backend needs a C++ compiler (g++) or a library that was built ahead of time."
-        )
-    return compiler
 
 
 def is_own(path: Path) -> bool:
