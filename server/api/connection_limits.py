@@ -140,6 +140,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._answering = cycle
+        cycle.transport = AnswerTransport(self.transport, cycle)  # type: ignore[assignment]
         self._task = self.loop.create_task(cycle.run_asgi(app))
         self._task.add_done_callback(self.tasks.discard)
         self.tasks.add(self._task)
@@ -205,6 +206,22 @@ class LimitedProtocol(HttpToolsProtocol):
             self.transport.write_eof()
             self.loop.call_later(LINGER_SECONDS, self.transport.abort)
         self._refusal = b""
+
+
+class AnswerTransport:
+    """Sends the head of an answer together with its body, unless it is a stream: a second write costs as much as the first."""
+
+    def __init__(self, transport: asyncio.Transport, cycle: RequestResponseCycle) -> None:
+        self._write, self._cycle = transport.write, cycle
+        self._head: bytes | None = None
+        self.close, self.is_closing = transport.close, transport.is_closing
+
+    def write(self, data: bytes) -> None:
+        if self._head is None and self._cycle.expected_content_length and self._cycle.scope["method"] != "HEAD":
+            self._head = data
+        else:
+            self._write((self._head or b"") + data)
+            self._head = b""
 
 
 def has_gone(transport: asyncio.Transport) -> bool:

@@ -33,6 +33,8 @@ HELP = "Serve translations over HTTP."
 LISTENERS = 16
 """Duplicates of the listening socket. In one iteration of its event loop uvloop accepts one connection per listening
 socket. Iterations are long under load, so with a single socket new connections would wait for seconds."""
+BACKLOG = 4_096
+"""Connections that wait to be accepted; the kernel's `somaxconn` may be less. Of further ones some are reset."""
 OPEN_FILES = 65_536
 UNFINISHED_BYTES = 64_000_000
 """Bytes of requests that have not arrived whole, over all connections; at least two bodies fit."""
@@ -186,6 +188,7 @@ def server_config(settings: Settings, services: Services) -> uvicorn.Config:
         server_header=False,
         proxy_headers=bool(proxies),
         forwarded_allow_ips=proxies,
+        backlog=BACKLOG,
         timeout_keep_alive=IDLE_SECONDS,
         timeout_graceful_shutdown=max(1, round(settings.grace_seconds)),
     )
