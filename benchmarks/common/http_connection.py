@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Self
 from urllib.parse import urlsplit
 
-_MAX_HEAD_BYTES = 65_536
 _UNVERIFIED = ssl._create_unverified_context()  # noqa: S323  see Address
 
 
@@ -34,14 +33,16 @@ class Address:
         return cls(parts.hostname, parts.port or (443 if tls else 80), parts.path.rstrip("/"), tls)
 
 
-class Connection:
+class Connection(asyncio.Protocol):
     """One keep-alive connection, opened on first use and reopened after a failure. Unless `cached`, it asks the server
     to translate even what is in its result cache."""
 
     def __init__(self, address: Address, cached: bool = False) -> None:
         self._address = address
         self._headers = "" if cached else "Cache-Control: no-cache\r\n"
-        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self._transport: asyncio.WriteTransport | None = None
+        self._received = b""
+        self._answer: asyncio.Future[tuple[int, dict[bytes, bytes], bytes]] | None = None
 
     async def post(self, path: str, body: bytes) -> tuple[int, bytes]:
         """Sends JSON and returns the status and the body. Raises OSError, EOFError or ValueError if no answer can be
@@ -53,23 +54,18 @@ class Connection:
         self, method: str, path: str, body: bytes = b"", media_type: str = "application/json"
     ) -> tuple[int, dict[bytes, bytes], bytes]:
         """Sends a body and returns status, headers (lower-case names) and body. Raises the same errors as `post`."""
-        if self._streams is None:
-            self._streams = await asyncio.open_connection(
-                self._address.host,
-                self._address.port,
-                limit=_MAX_HEAD_BYTES,
-                ssl=_UNVERIFIED if self._address.tls else None,
-            )
-        reader, writer = self._streams
+        address, loop = self._address, asyncio.get_running_loop()
+        if self._transport is None:
+            ssl_context = _UNVERIFIED if address.tls else None
+            self._transport, _ = await loop.create_connection(lambda: self, address.host, address.port, ssl=ssl_context)
         head = (
-            f"{method} {self._address.prefix}{path} HTTP/1.1\r\nHost: {self._address.host}:{self._address.port}\r\n"
+            f"{method} {address.prefix}{path} HTTP/1.1\r\nHost: {address.host}:{address.port}\r\n"
             f"Content-Type: {media_type}\r\nContent-Length: {len(body)}\r\n{self._headers}\r\n"
         )
+        self._answer, self._received = loop.create_future(), b""
         try:
-            writer.write(head.encode("ascii") + body)
-            await writer.drain()
-            status, headers = _parse(await reader.readuntil(b"\r\n\r\n"))
-            answer = await reader.readexactly(int(headers[b"content-length"]))
+            self._transport.write(head.encode("ascii") + body)
+            status, headers, answer = await self._answer
         except BaseException:
             self.close()
             raise
@@ -77,11 +73,27 @@ class Connection:
             self.close()
         return status, headers, answer
 
+    def data_received(self, data: bytes) -> None:
+        self._received += data
+        head, separator, body = self._received.partition(b"\r\n\r\n")
+        if separator and self._answer and not self._answer.done():
+            try:
+                status, headers = _parse(head)
+                if len(body) >= int(headers[b"content-length"]):
+                    self._answer.set_result((status, headers, body))
+            except ValueError as error:
+                self._answer.set_exception(error)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        if self._answer and not self._answer.done():
+            self._answer.set_exception(exc or asyncio.IncompleteReadError(self._received, None))
+
     def close(self) -> None:
         """Closes the connection."""
-        if self._streams is not None:
-            self._streams[1].close()
-            self._streams = None
+        if self._transport is not None:
+            self._transport.abort()
+            self._transport = None
 
 
 def free_port() -> int:
@@ -92,7 +104,7 @@ def free_port() -> int:
 
 
 def _parse(head: bytes) -> tuple[int, dict[bytes, bytes]]:
-    first, *lines = head[:-4].split(b"\r\n")
+    first, *lines = head.split(b"\r\n")
     headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(b":") for line in lines)}
     if b"content-length" not in headers:
         raise ValueError("The answer has no Content-Length.")

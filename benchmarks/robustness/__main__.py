@@ -13,12 +13,13 @@ the server. The exit status is 1 if any answer was lost, wrong, repeated or misc
 from __future__ import annotations
 
 import argparse
-import asyncio
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+import uvloop
 
 from benchmarks.common import report
 from benchmarks.robustness.client import documents, made_texts, references
@@ -36,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit status."""
     options = _parser().parse_args(arguments)
     try:
-        result = asyncio.run(_run(options, documents(made_texts(options.number), options.sentences)))
+        result = uvloop.run(_run(options, documents(made_texts(options.number), options.sentences)))
     except (ValueError, OSError, RuntimeError) as error:
         print(error, file=sys.stderr)
         return 2
