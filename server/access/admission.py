@@ -185,13 +185,15 @@ class Admission:
         queue.add(caller, weight, cost, now)
         return Permit(lambda succeeded: queue.remove(caller, cost, self.clock(), succeeded))
 
-    def refuse_early(self, cost: int, caller: str | None, key: int) -> None:
-        """Raises Overloaded for a short request of about `cost` units that `admit` would reject, before more is known of it."""
-        queue, now = self._short, self.clock()
-        if queue.units and not queue.invitations.is_due(key, now):
+    def refuse_early(self, cost: int, caller: str | None, key: int | None, large: bool = False) -> None:
+        """Raises Overloaded for a request of about `cost` units that `admit` would reject, before more is known of it. A
+        `large` one may be short or a document."""
+        now = self.clock()
+        for queue in (self._short, self._documents) if large else (self._short,):
             excess = self._excess(queue, cost, caller, 1.0, UNINVITED_SHARE if queue.invitations else 1.0)
-            if excess > 0:
-                raise self._overloaded(queue, excess, cost, key, now)
+            if excess <= 0 or queue.invitations.is_due(key, now):
+                return
+        raise self._overloaded(queue, excess, cost, key, now)
 
     def _overloaded(self, queue: Queue, excess: float, cost: int, key: int | None, now: float) -> Overloaded:
         """Returns the error of a request that does not fit. Its reason is the caller where all others would fit."""

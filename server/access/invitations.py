@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 LATE_SECONDS = 2.0
 """A request has returned in time so long after the moment of its invitation."""
 LIMIT = 10_000
 """Most invitations that are remembered; further ones are told, and not preferred when they return."""
 WEIGHT = 1 / 64
 """Weight of one invitation in the measured share of those that return."""
-
-
-@dataclass(frozen=True, slots=True)
-class Invitation:
-    """`moment` is on the clock of the admission, in seconds."""
-
-    moment: float
-    units: int
 
 
 class Invitations:
@@ -30,11 +20,9 @@ class Invitations:
     def __init__(self) -> None:
         self.returning = 0.0
         """Measured share of the invitations that are taken up in time."""
-        self._by_key: dict[int, Invitation] = {}
+        self._by_key: dict[int, tuple[float, int]] = {}
+        """The moment, on the clock of the admission in seconds, and the units of work."""
         self._units = 0
-
-    def __bool__(self) -> bool:
-        return bool(self._by_key)
 
     def __len__(self) -> int:
         return len(self._by_key)
@@ -42,7 +30,7 @@ class Invitations:
     def moment(self, key: int | None) -> float | None:
         """Returns the moment for which a request is invited; None for one that is not."""
         known = self._by_key.get(key) if key is not None else None
-        return known.moment if known else None
+        return known[0] if known else None
 
     def is_due(self, key: int | None, now: float) -> bool:
         """Returns whether a request is invited for this moment."""
@@ -58,7 +46,7 @@ class Invitations:
         """Remembers that a request is invited, if there is room."""
         if len(self._by_key) >= LIMIT:
             return
-        self._by_key[key] = Invitation(moment, units)
+        self._by_key[key] = moment, units
         self._units += units
 
     def take_up(self, key: int | None, now: float) -> None:
@@ -69,10 +57,10 @@ class Invitations:
             self._forget(key)
         while self._by_key:
             oldest = next(iter(self._by_key))
-            if self._by_key[oldest].moment + LATE_SECONDS >= now:
+            if self._by_key[oldest][0] + LATE_SECONDS >= now:
                 return
             self.returning -= WEIGHT * self.returning
             self._forget(oldest)
 
     def _forget(self, key: int) -> None:
-        self._units -= self._by_key.pop(key).units
+        self._units -= self._by_key.pop(key)[1]

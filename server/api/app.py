@@ -74,8 +74,7 @@ def create_app(settings: Settings, services: Services | None = None) -> FastAPI:
     for kind in (AttentiveError, TimeoutError, HTTPException, RequestValidationError):
         app.add_exception_handler(kind, handle)
     # From the innermost to the outermost.
-    translating = [route for module in (translate, deepl, google, extensions) for route in module.router.routes]
-    app.add_middleware(RequestBody, limit=settings.body_bytes, check=EarlyRefusal(services, translating))
+    app.add_middleware(RequestBody, limit=settings.body_bytes, check=EarlyRefusal(services, app.router.routes))
     app.add_middleware(
         CORSMiddleware,
         allow_origins=comma_separated(settings.cors_origins),

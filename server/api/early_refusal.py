@@ -1,14 +1,16 @@
-"""Rejects short translations before their bodies are parsed while the queue is full, so that a rejection costs little."""
+"""Rejects requests before their bodies are parsed while there is no room for them, so that a rejection costs little."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from starlette.routing import BaseRoute, Route
+from starlette.requests import Request
+from starlette.routing import BaseRoute
 from starlette.types import Scope
 
 from server.access.authentication import network
 from server.api.errors import path_of
+from server.api.parameters import ParameterRoute
 from server.errors import Overloaded
 from server.services import Services
 from server.translation.translator import BYTES_PER_TOKEN, DOCUMENT_CHARACTERS
@@ -20,29 +22,50 @@ ENVELOPE = 40
 
 
 class EarlyRefusal:
-    """Raises Overloaded for a translation by one of `routes` that would find no room. It passes requests that may be answered
-    from the result cache, and large ones, which have a room of their own."""
+    """Raises Overloaded for a request by one of `routes` that would find no room; the name of a route says what it does. It
+    passes requests that may be answered from the result cache."""
 
     def __init__(self, services: Services, routes: Sequence[BaseRoute]) -> None:
         self._services = services
-        self._routes = {route.path: route for route in routes if isinstance(route, Route) and route.name == "translate"}
+        admissions = {"translate": self._text, "translate_file": self._file}
+        admissions |= dict.fromkeys(("attention", "encoder", "score", "traced"), self._look)
+        self._routes = {
+            (method, route.path): (route, admissions[route.name])
+            for route in routes
+            if isinstance(route, ParameterRoute) and route.name in admissions
+            for method in route.methods or ()
+        }
+
+    def _text(self, size: int, caller: str | None, key: int) -> None:
+        cost = max(1, size // BYTES_PER_TOKEN)
+        self._services.translator.admission.refuse_early(cost, caller, key, size > DOCUMENT_CHARACTERS)
+
+    def _file(self, size: int, caller: str | None, key: int) -> None:
+        documents = self._services.documents
+        documents.admission.refuse_early(documents.cost(size), caller, key)
+
+    def _look(self, size: int, caller: str | None, key: int) -> None:
+        self._services.inspector.admission.refuse_early(1, caller, None)  # which does not know its requests again
 
     def __call__(self, scope: Scope, body: bytes) -> None:
-        size = len(body) + len(scope["query_string"])
-        route = self._routes.get(path_of(scope))
-        if route is None or scope["method"] != "POST" or size > DOCUMENT_CHARACTERS:
+        if (found := self._routes.get((scope["method"], path_of(scope)))) is None:
             return
-        services = self._services
+        (route, refuse), services = found, self._services
+        size = len(body) + len(scope["query_string"])
         client = scope.get("client")
         address = client[0] if client else ""
+        if body.startswith(b"--"):  # a multipart form, whose boundary is another one each time
+            body = body.replace(body.partition(b"\r\n")[0], b"")
         scope[REPEATED] = key = hash((address, scope["query_string"], body))
         cache = services.translator.cache
         if cache is not None and cache.noted(key):
             return
         caller = None if services.authenticator.uses_keys else network(address)
         try:
-            services.translator.admission.refuse_early(max(1, size - ENVELOPE) // BYTES_PER_TOKEN, caller, key)
+            refuse(size - ENVELOPE, caller, key)
         except Overloaded as error:
+            if route.is_page(Request(scope)):
+                return
             scope["route"] = route  # for log and metrics
             services.metrics.rejected.labels(error.reason).inc()
             raise

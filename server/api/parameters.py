@@ -49,6 +49,10 @@ class ParameterRoute(APIRoute):
         finally:
             await request.close()
 
+    def is_page(self, request: Request) -> bool:
+        """Returns whether the response is a page for a browser, which is free."""
+        return False
+
     async def respond(self, request: Request) -> Response:
         """Returns the response of the function."""
         read = uploaded if isinstance(self._field.field_info, File) else merged

@@ -80,22 +80,28 @@ class DocumentTranslator:
         self.characters = characters
         self.readers = Readers()
         self._translator = translator
-        self._admission = admission
+        self.admission = admission
         self._turns = FairSlots(jobs)
         self._limit = FILES_PER_JOB * jobs
         self._numbers = count()
 
-    async def receive(self, content: bytes, name: str, target: str, caller: str, output: str = "") -> ReceivedDocument:
+    def cost(self, size: int) -> int:
+        """Returns the units that a document of `size` bytes holds in the admission."""
+        return max(size, self.admission.limit // self._limit)
+
+    async def receive(
+        self, content: bytes, name: str, target: str, caller: str, output: str = "", key: int | None = None
+    ) -> ReceivedDocument:
         """Keeps an upload on disk and reads its texts. The document holds its permit until `close` is called.
-        `output` is the format of the translated file, if it is not the usual one.
+        `output` is the format of the translated file, if it is not the usual one. `key` identifies the request when it is sent
+        again.
 
         Raises Overloaded if there is no room for the caller, and InvalidRequest, PayloadTooLarge or
         TextTooLong for a file that cannot be translated.
         """
         format = format_of(name, output)
         language = self._translator.catalog.target(target)
-        cost = max(len(content), self._admission.limit // self._limit)
-        permit = self._admission.admit(cost, caller=caller, key=hash((caller, content)))
+        permit = self.admission.admit(self.cost(len(content)), caller=caller, key=key)
         workspace: Workspace | None = None
         try:
             workspace = await asyncio.to_thread(self.store.new_workspace, content)

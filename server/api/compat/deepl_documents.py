@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from server.api.compat.deepl import FORMALITY
 from server.api.dependencies import deadline, enter, glossary_terms, json_response, services_of, translation_request
+from server.api.early_refusal import REPEATED
 from server.api.parameters import ParameterRoute
 from server.api.routes.files import DOWNLOADED, file_response, stated, warned
 from server.api.schemas.deepl import DocumentKey, DocumentParameters
@@ -22,7 +23,7 @@ router = APIRouter(prefix="/v2/document", tags=["DeepL"], route_class=ParameterR
 Id = Annotated[str, Path(description="From the answer to the upload.")]
 
 
-@router.post("", summary="Upload a file for translation")
+@router.post("", name="translate_file", summary="Upload a file for translation")
 async def send(request: Request, parameters: Annotated[DocumentParameters, File()]) -> Response:
     services, file = services_of(request), parameters.file
     name = file.filename or ""
@@ -39,7 +40,7 @@ async def send(request: Request, parameters: Annotated[DocumentParameters, File(
     services.translator.catalog.target(parameters.target_lang)
     try:
         document = await services.documents.receive(
-            await file.read(), name, parameters.target_lang, caller.name, output
+            await file.read(), name, parameters.target_lang, caller.name, output, request.scope.get(REPEATED)
         )
     except InvalidRequest as error:
         raise type(error)(f"Invalid file: {error.message}") from None

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.api.errors import COMPRESSED, error_response
-from server.errors import PayloadTooLarge, Unavailable, UnsupportedMediaType
+from server.errors import AttentiveError, PayloadTooLarge, Unavailable, UnsupportedMediaType
 
 CANCELLED_AT_DISCONNECT = "attentive.cancelled_at_disconnect"
 """Extension of ASGI's scope: the server cancels the task of a request whose client has disconnected."""
-LINGER_SECONDS = 2.0
-"""Time for which the rest of a refused body is read and discarded. A connection that is closed at once would be reset, and
-the client would not receive the answer."""
 
 
 class RequestBody:
@@ -36,6 +32,8 @@ class RequestBody:
             return
         try:
             await self._handle(scope, receive, send)
+        except AttentiveError as error:  # of this class; the application answers to its own
+            await error_response(scope, error)(scope, receive, send)
         except asyncio.CancelledError:
             if (task := asyncio.current_task()) is not None:
                 task.uncancel()
@@ -54,28 +52,14 @@ class RequestBody:
             body += message.get("body", b"")
             more = message.get("more_body", False)
             too_large = len(body) > self.limit
-        if too_large:
-            await self._refuse(scope, more, receive, send)
-        elif body and (encoding := headers.get(b"content-encoding", b"identity").lower()) != b"identity":
+        if too_large:  # the server reads and discards the rest, so that the client gets the answer
+            raise PayloadTooLarge(f"The body is over the limit of {self.limit:,} bytes.")
+        if body and (encoding := headers.get(b"content-encoding", b"identity").lower()) != b"identity":
             raise UnsupportedMediaType(COMPRESSED.format(printable(encoding)))
-        else:
-            whole = bytes(body)
-            if self.check is not None:
-                self.check(scope, whole)
-            await self._run(scope, whole, receive, send)
-
-    async def _refuse(self, scope: Scope, more: bool, receive: Receive, send: Send) -> None:
-        """Answers with 413, discards the rest of the body if there is `more`, and closes the connection."""
-        error = PayloadTooLarge(f"The body is over the limit of {self.limit:,} bytes.")
-        response = error_response(scope, error)
-        response.headers["Connection"] = "close"
-        await send({"type": "http.response.start", "status": response.status_code, "headers": response.raw_headers})
-        await send({"type": "http.response.body", "body": response.body, "more_body": True})
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(LINGER_SECONDS):
-                while more:
-                    more = (await receive()).get("more_body", False)
-        await send({"type": "http.response.body"})
+        whole = bytes(body)
+        if self.check is not None:
+            self.check(scope, whole)
+        await self._run(scope, whole, receive, send)
 
     async def _run(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
         messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]

@@ -25,11 +25,13 @@ from server.translation.types import Storage, TranslationRequest
 
 
 class AttentionRoute(ParameterRoute):
-    """Sends the explorer's page to a browser that names no format. The page is free, and it shows errors itself."""
+    """Sends the explorer's page to a browser that names no format. The page shows errors itself."""
+
+    def is_page(self, request: Request) -> bool:
+        return prefers_html(request) and "format" not in request.query_params
 
     async def respond(self, request: Request) -> Response:
-        explores = prefers_html(request) and "format" not in request.query_params
-        return html_page(request, "explorer/index.html") if explores else await super().respond(request)
+        return html_page(request, "explorer/index.html") if self.is_page(request) else await super().respond(request)
 
 
 router = APIRouter(tags=["attention"], route_class=AttentionRoute)

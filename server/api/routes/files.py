@@ -14,6 +14,7 @@ from starlette.responses import FileResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from server.api.dependencies import deadline, enter, inline_or_stored, json_response, services_of, translation_request
+from server.api.early_refusal import REPEATED
 from server.api.openapi import WORK, content, errors
 from server.api.parameters import ParameterRoute
 from server.api.schemas.base import Answer, Code, Key, OptionalText, UploadParameters
@@ -63,7 +64,9 @@ async def translate_file(request: Request, parameters: Annotated[FileParameters,
     format_of(file.filename or "", output)
     glossary = await inline_or_stored(request, caller, parameters.glossary, parameters.source, parameters.target)
     name, content = file.filename or "", await file.read()
-    document = await documents.receive(content, name, parameters.target, caller.name, output)
+    document = await documents.receive(
+        content, name, parameters.target, caller.name, output, request.scope.get(REPEATED)
+    )
     try:
         await enter(request, document.characters, parameters.api_key, requests=0)
         work = translation_request(

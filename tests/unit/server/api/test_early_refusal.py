@@ -1,10 +1,82 @@
-"""While the queue is full, a short translation is rejected before its body is parsed; others are not."""
+"""While there is no room, a request is rejected before its body is parsed, as it would be rejected afterwards."""
 
 from __future__ import annotations
 
 import pytest
 
+from server.api.early_refusal import EarlyRefusal
+
 ASK = {"q": "Hello", "source": "en", "target": "de"}
+DEEPL = {"source_lang": "EN", "target_lang": "DE"}
+FILE = {"file": ("a.txt", b"Hello")}
+GUARDED = [
+    ("POST", "/translate", {"json": ASK}),
+    ("POST", "/translate", {"data": ASK}),
+    ("POST", "/translate", {"params": ASK}),
+    ("POST", "/translate", {"data": ASK, "files": {"a": b""}}),
+    ("POST", "/translate", {"json": ASK | {"q": "Hello. " * 2_000}}),
+    ("POST", "/translate", {"data": ASK | {"q": "\u4e16" * 3_000}}),
+    ("POST", "/v2/translate", {"json": DEEPL | {"text": ["Hello"]}}),
+    ("GET", "/v2/translate", {"params": DEEPL | {"text": "Hello"}}),
+    ("POST", "/language/translate/v2", {"json": ASK}),
+    ("GET", "/language/translate/v2", {"params": ASK}),
+    ("POST", "/imme", {"json": {"text_list": ["Hello"], "target_lang": "de"}}),
+    ("POST", "/translate_file", {"data": ASK, "files": FILE}),
+    ("POST", "/v2/document", {"data": DEEPL, "files": FILE}),
+    ("POST", "/score", {"json": ASK | {"translation": "Hallo"}}),
+    ("POST", "/trace", {"json": ASK}),
+    ("GET", "/attention", {"params": ASK}),
+    ("GET", "/encoder", {"params": ASK}),
+]
+
+
+def fill(client) -> None:
+    """Leaves no room in any queue, for about ten seconds at their measured speeds."""
+    services = client.app.state.services
+    for admission in (services.translator.admission, services.inspector.admission, services.documents.admission):
+        now = [1_000.0]
+        admission.clock = lambda now=now: now[0]
+        admission._seconds = 1e9
+        for document in (False, True):
+            with admission.admit(admission.limit, document=document):
+                now[0] += 10.0
+        for document in (False, True):
+            admission.admit(2 * admission.limit, document=document)
+
+
+@pytest.mark.parametrize(("method", "path", "content"), GUARDED)
+def test_an_early_rejection_is_that_of_the_route(serve, monkeypatch, method, path, content):
+    def rejection():
+        client = serve()
+        fill(client)
+        answer = client.request(method, path, headers={"Origin": "http://x"}, **content)
+        counted = [line for line in client.get("/metrics").text.splitlines() if '"429"' in line or "rejected" in line]
+        return answer.status_code, answer.json(), answer.headers["Retry-After"], counted, answer.headers.keys()
+
+    early = rejection()
+    monkeypatch.setattr(EarlyRefusal, "__call__", lambda *_: None)
+    assert early[0] == 429 and int(early[2]) > 5
+    assert early == rejection()
+
+
+@pytest.mark.parametrize("content", [b"{", b"\xff\xfe", b""])
+def test_nothing_of_a_rejected_request_is_parsed(client, content):
+    fill(client)
+    for method, path in {(method, path) for method, path, _ in GUARDED}:
+        answer = client.request(method, path, content=content, headers={"Content-Type": "application/json"})
+        assert answer.status_code == 429, path
+
+
+def test_a_rejected_form_is_known_when_it_returns_with_another_boundary(client):
+    fill(client)
+    for _ in range(3):
+        assert client.post("/translate_file", data=ASK, files=FILE).status_code == 429
+    assert len(client.app.state.services.documents.admission._short.invitations) == 1
+
+
+def test_pages_are_free(client):
+    fill(client)
+    assert client.get("/attention", params=ASK, headers={"Accept": "text/html"}).status_code == 200
 
 
 @pytest.fixture
@@ -16,36 +88,14 @@ def full(serve):
         yield client
 
 
-@pytest.mark.parametrize("content", [b'{"q": "new", "source": "en", "target": "de"}', b"{", b"\xff\xfe", b""])
-def test_a_short_request_is_rejected_whatever_its_body_is(full, content):
-    before = full.get("/metrics").text
-    answer = full.post("/translate", content=content, headers={"Content-Type": "application/json"})
-    assert answer.status_code == 429 and int(answer.headers["Retry-After"]) >= 1
-    assert "The server is busy" in answer.json()["error"] and "X-Request-Id" in answer.headers
-    after = full.get("/metrics").text
-    counted = 'attentive_http_requests_total{method="POST",route="/translate",status="429"} 1.0'
-    assert counted not in before and counted in after
-    assert 'attentive_requests_rejected_total{reason="queue"} 1.0' in after
+@pytest.mark.parametrize(("method", "path", "content"), GUARDED[:11])
+def test_what_the_cache_may_answer_is_not_rejected(client, method, path, content):
+    assert client.request(method, path, **content).status_code == 200
+    fill(client)
+    assert client.request(method, path, **content).status_code == 200
 
 
-@pytest.mark.parametrize(
-    ("path", "asked"),
-    [
-        ("/v2/translate", {"text": ["Hello"], "source_lang": "EN", "target_lang": "DE"}),
-        ("/language/translate/v2", {"q": "Hello", "source": "en", "target": "de"}),
-    ],
-)
-def test_the_routes_that_follow_others_reject_and_answer_from_the_cache(serve, path, asked):
-    client = serve(queue_tokens=100)
-    assert client.post(path, json=asked).status_code == 200
-    with client.app.state.services.translator.admission.admit(10_000):
-        assert client.post(path, json=asked).status_code == 200
-        answer = client.post(path, content=b"{", headers={"Content-Type": "application/json"})
-        assert answer.status_code == 429 and int(answer.headers["Retry-After"]) >= 1
-
-
-def test_what_the_cache_may_answer_and_other_routes_are_not_rejected(full):
-    assert full.post("/translate", json=ASK).status_code == 200
+def test_routes_without_a_queue_are_not_rejected(full):
     assert full.post("/detect", json={"q": "Hello"}).status_code == 200
     assert full.get("/languages").status_code == 200
     assert full.get("/translate").status_code == 405

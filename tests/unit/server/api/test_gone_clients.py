@@ -68,7 +68,7 @@ HOW = ("at once", "head, body", "within the head", "last byte", "halves", "piece
 
 def requests_in(server: Server) -> int:
     services = server._services
-    return services.translator.admission.requests + services.documents._admission.requests
+    return services.translator.admission.requests + services.documents.admission.requests
 
 
 def leave(connection: socket.socket, reset: bool) -> None:

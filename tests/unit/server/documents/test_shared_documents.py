@@ -168,7 +168,7 @@ def test_without_redis_a_file_is_refused_with_a_reason(serve):
     wait_for(lambda: not client.app.state.services.state.up)
     answer = send(client)
     assert answer.status_code == 503 and "shared state" in answer.json()["message"]
-    assert client.app.state.services.documents._admission.requests == 0
+    assert client.app.state.services.documents.admission.requests == 0
 
 
 def test_a_shared_folder_needs_redis_and_must_exist(tmp_path: Path):

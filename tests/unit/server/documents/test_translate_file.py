@@ -183,7 +183,7 @@ def test_a_caller_without_a_place_is_told_when_to_return(serve, engine):
     assert all(1 <= int(answer.headers["Retry-After"]) <= 120 for answer in sent[8:])
     assert send(client).status_code == 429
     engine.gate.set()
-    while client.app.state.services.documents._admission.requests:
+    while client.app.state.services.documents.admission.requests:
         client.get("/health")
     assert send(client).status_code == 200
 

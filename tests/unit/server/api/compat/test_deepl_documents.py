@@ -177,5 +177,5 @@ def test_a_failed_upload_leaves_nothing(client):
     for name, content in (("a.docx", b"x"), ("a.txt", b"\xff\xfe\xff"), ("a.exe", b"x")):
         assert client.post("/v2/document", files={"file": (name, content)}, data=FIELDS).status_code >= 400
     assert send(client, source_lang="XX").status_code == 400
-    assert documents._admission.requests == 0
+    assert documents.admission.requests == 0
     assert not list(documents.store._folder.iterdir())
