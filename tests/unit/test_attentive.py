@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -13,7 +15,6 @@ import pytest
 from attentive import AsyncClient, Client, ServerError
 from tests.support.engine.fake_engine import FakeEngine
 from tests.support.servers.in_process import running
-from tests.support.servers.keys import KeyFile
 
 NOTEBOOK = Path(__file__).parents[2] / "docs" / "notebook.md"
 
@@ -41,50 +42,40 @@ def test_the_notebook_runs(url, tmp_path, monkeypatch):
 
 def test_both_clients_do_the_same(url, tmp_path):
     (tmp_path / "a b.txt").write_text("Hello")
+    asked = (["Hello"] * 5, "en", "de")
 
-    async def asked():
+    async def answers() -> tuple:
         async with AsyncClient(url) as client:
             file = await client.translate_document(tmp_path / "a b.txt", "en", "de")
-            return (
-                await client.translate(["Hello"] * 5, "en", "de", batch=2),
-                await client.languages(),
-                file.read_text(),
-            )
+            return await client.translate(*asked, batch=2), await client.languages(), file, file.read_text()
 
     with Client(url) as client:
         file = client.translate_document(tmp_path / "a b.txt", "en", "de")
-        assert (
-            client.translate(["Hello"] * 5, "en", "de", batch=2),
-            client.languages(),
-            file.read_text(),
-        ) == asyncio.run(asked())
+        both = (client.translate(*asked, batch=2), client.languages(), file, file.read_text())
+        assert both == asyncio.run(answers())
+        assert (file.name, both[-1]) == ("a b.de.txt", "olleH")
         assert client.translate([], "en", "de") == []
-        assert file.name == "a b.de.txt"
         with pytest.raises(ServerError, match="xx is not supported") as refused:
             client.translate("Hello", "en", "xx")
         assert refused.value.status == 400
 
 
-@pytest.mark.parametrize(
-    ("headers", "waits"), [({"Retry-After": "7"}, [7, 7]), ({}, [1, 1]), ({"Retry-After": "Thu, 26 Nov"}, [1, 1])]
-)
 @pytest.mark.parametrize("status", [429, 503])
-def test_a_busy_server_is_asked_again_when_it_says(monkeypatch, status, headers, waits):
-    answers = iter(
-        [httpx.Response(status, headers=headers)] * 2 + [httpx.Response(200, json={"translatedText": ["x"]})]
-    )
-    transport, waited = httpx.MockTransport(lambda _: next(answers)), []
-    monkeypatch.setattr(Client, "_open", lambda _, **options: httpx.Client(transport=transport, **options))
-    monkeypatch.setattr(Client, "_sleep", lambda _, seconds: waited.append(seconds))
-    with Client("http://x") as client:
+@pytest.mark.parametrize(
+    ("header", "waits"), [("7", [7, 7]), ("", [1, 1]), ("Thu, 26 Nov 2026 12:00:00 GMT", [1, 1]), ("86400", None)]
+)
+def test_a_busy_server_is_asked_again_when_it_says(monkeypatch, status, header, waits):
+    busy = httpx.Response(status, headers={"Retry-After": header} if header else {})
+    answers = iter([busy, busy, httpx.Response(200, json={"translatedText": ["x"]})])
+    seen, waited = [], []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        seen.append(request.headers["authorization"])
+        return next(answers)
+
+    monkeypatch.setattr(Client, "_open", partial(httpx.Client, transport=httpx.MockTransport(answer)))
+    monkeypatch.setattr(Client, "_sleep", waited.append)
+    with Client("http://x", "secret") as client, nullcontext() if waits else pytest.raises(ServerError):
         assert client.translate("Hello", "en", "de") == "x"
-    assert waited == waits
-
-
-def test_a_client_has_a_key_and_waits_for_no_quota(tmp_path):
-    secret, _ = KeyFile(tmp_path).create("Ann", characters_per_month=5)
-    with running(FakeEngine(), data=tmp_path, key_required=True) as (url, _), Client(url, secret) as client:
-        assert client.translate("Hello", "en", "de") == "olleH"
-        with pytest.raises(ServerError, match="per month") as refused:
-            client.translate("Hello", "en", "de")
-        assert refused.value.status == 429
+    assert waited == (waits or [])
+    assert set(seen) == {"Bearer secret"}

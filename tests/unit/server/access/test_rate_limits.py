@@ -10,6 +10,7 @@ from server.access.authentication import Caller
 from server.access.rate_limits import RateLimiter
 from server.config import Settings
 from server.errors import Overloaded
+from server.store.keys import Key
 from server.store.redis import RedisStore
 from server.store.redis_connection import connect
 from server.store.usage import Usage
@@ -68,22 +69,30 @@ def test_a_server_counts_for_itself_while_the_storage_is_unreachable(serve):
 
 
 async def test_the_limit_holds_exactly_for_parallel_requests_to_two_servers(redis):
-    """Of each 100 requests and 1,000 characters, exactly the permitted ones are counted, whatever the order."""
+    """Of each 100 requests and 1,000 characters, exactly the permitted ones are counted, whatever the order, per minute and
+    in a key's month."""
 
     async def accepted(limiter: RateLimiter, caller: Caller, characters: int) -> int:
         try:
             await limiter.count(caller, 1, characters)
         except Overloaded as error:
-            assert 1 <= error.retry_after <= 60
+            assert error.reason == "quota" or 1 <= error.retry_after <= 60
             return 0
         return characters
 
     states = [RedisStore(connect(redis)) for _ in range(2)]
     by_requests = [RateLimiter(Settings(requests_per_minute=60), Usage(state), state) for state in states]
     by_characters = [RateLimiter(Settings(characters_per_minute=500), Usage(state), state) for state in states]
-    for limiters, name, characters, most in ((by_requests, "a", 1, 60), (by_characters, "b", 10, 500)):
-        tasks = [accepted(limiter, Caller(name), characters) for _ in range(50) for limiter in limiters]
+    by_quota = [RateLimiter(Settings(), Usage(state), state) for state in states]
+    limited = Caller("c", Key("ab", "Ann", "digest", 0.0, characters_per_day=600, characters_per_month=500))
+    for limiters, caller, characters, most in (
+        (by_requests, Caller("a"), 1, 60),
+        (by_characters, Caller("b"), 10, 500),
+        (by_quota, limited, 10, 500),
+    ):
+        tasks = [accepted(limiter, caller, characters) for _ in range(50) for limiter in limiters]
         assert sum(await asyncio.gather(*tasks)) == most
+    assert [quota.used for quota in await by_quota[0].usage.quotas(limited.key)] == [500, 500]
     for state in states:
         await state.stop()
 

@@ -10,57 +10,46 @@ HELLO = {"q": "Hello", "source": "en", "target": "de"}
 BROWSER = {"Accept": "text/html"}
 
 
-class Proxied:
-    """A client of the proxy: each path is one under the prefix, as a browser asks for it."""
-
-    def __init__(self, client, prefix: str, keeps: bool) -> None:
-        self.client, self.prefix, self.keeps = client, prefix, keeps
-
-    def send(self, method: str, address: str, **options):
-        assert address.startswith(self.prefix), f"{address} is outside of the prefix"
-        path = address if self.keeps else address.removeprefix(self.prefix) or "/"
-        return self.client.request(method, path, follow_redirects=False, **options)
+@pytest.fixture(params=["/translator", "/a/b-c", "/translate"])
+def prefix(request) -> str:
+    return request.param
 
 
 @pytest.fixture(params=["kept", "removed"])
-def keeps(request) -> bool:
-    return request.param == "kept"
+def send(request, serve, prefix):
+    """Sends a request to an address of the proxy."""
+    client = serve(root_path=prefix, body_bytes=1_024)
+
+    def send(method: str, address: str, **options):
+        assert address.startswith(prefix), f"{address} is outside of the prefix"
+        path = address if request.param == "kept" else address.removeprefix(prefix) or "/"
+        return client.request(method, path, follow_redirects=False, **options)
+
+    send.keeps = request.param == "kept"
+    return send
 
 
-@pytest.mark.parametrize("prefix", ["/translator", "/a/b-c", "/translate"])
-def test_every_address_is_under_the_prefix(serve, prefix, keeps):
-    proxy = Proxied(serve(root_path=prefix, char_limit=10), prefix, keeps)
-    assert proxy.send("POST", f"{prefix}/translate", json=HELLO).json()["translatedText"] == "olleH"
+def test_every_address_is_under_the_prefix(send, prefix):
+    assert send("POST", f"{prefix}/translate", json=HELLO).json()["translatedText"] == "olleH"
     for page in ("/", "/attention", "/docs"):
-        answer = proxy.send("GET", prefix + page, headers=BROWSER)
-        assert answer.status_code == 200
-        links = [
-            link for link in re.findall(r'(?:href|src)="([^"]+)"', answer.text) if not link.startswith(("#", "data:"))
-        ]
-        assert links
-        for link in links:
+        html = send("GET", prefix + page, headers=BROWSER).text
+        for link in [*re.findall(r'(?:href|src)="([^"#]+)"', html), "static/icon.svg"]:
             assert not link.startswith("/")
-            assert proxy.send("GET", f"{prefix}/{link.removeprefix('./')}", headers=BROWSER).status_code == 200, link
-    assert proxy.send("GET", f"{prefix}/openapi.json").json()["servers"] == [{"url": prefix}]
-    links = proxy.send("GET", f"{prefix}/").json()
+            assert send("GET", f"{prefix}/{link.removeprefix('./')}", headers=BROWSER).status_code == 200, link
+    links = send("GET", f"{prefix}/").json()
     assert links["languages"] == f"{prefix}/languages"
-    assert proxy.send("GET", links["openapi"]).status_code == 200
+    assert send("GET", links["openapi"]).json()["servers"] == [{"url": prefix}]
 
 
-def test_redirects_and_errors_know_the_prefix(serve, keeps):
-    client = serve(root_path="/x", body_bytes=1_024)
-    proxy = Proxied(client, "/x", keeps)
-    for address, target in (("/x/docs/", "/x/docs"), ("/x/languages/", "/x/languages")):
-        assert proxy.send("GET", address).headers["location"] == f"http://testserver{target}"
-    if keeps:
-        assert proxy.send("GET", "/x", headers=BROWSER).headers["location"] == "http://testserver/x/"
-    deepl = proxy.send("POST", "/x/v2/translate", json={})
-    assert set(deepl.json()) == {"message"} and "x-trace-id" in deepl.headers
-    large = proxy.send("POST", "/x/v2/translate", content=b"x" * 2_000)
-    assert large.status_code == 413 and set(large.json()) == {"message"}
-    file = proxy.send("POST", "/x/translate_file", files={"file": ("a.txt", b"Hello")}, data=HELLO).json()
-    assert "/x/download_file/" in file["translatedFileUrl"]
-    assert client.get("/health").status_code == 200  # of a monitor that asks the server itself
+def test_redirects_and_errors_know_the_prefix(send, prefix):
+    for path in ["/docs/", "/languages/", *([""] if send.keeps else [])]:
+        location = send("GET", prefix + path, headers=BROWSER).headers["location"]
+        assert location == f"http://testserver{prefix}{path.rstrip('/') or '/'}"
+    for body, status in ((b"{}", 400), (b"x" * 2_000, 413)):
+        deepl = send("POST", f"{prefix}/v2/translate", content=body)
+        assert (deepl.status_code, set(deepl.json()), "x-trace-id" in deepl.headers) == (status, {"message"}, True)
+    file = send("POST", f"{prefix}/translate_file", files={"file": ("a.txt", b"Hello")}, data=HELLO).json()
+    assert f"{prefix}/download_file/" in file["translatedFileUrl"]
 
 
 @pytest.mark.parametrize("wrong", ["translator", "/translator/", "/", "//x", "/a b", "http://x"])

@@ -26,45 +26,36 @@ def test_usage_is_kept_over_restarts(serve, tmp_path):
 
 
 async def test_counts_wait_while_the_store_fails_and_are_written_at_the_stop(any_store, monkeypatch):
+    """Quotas let pass meanwhile, and count what has passed."""
+
     async def fail(*_: object) -> None:
         raise StateUnreachable
 
     async with any_store() as store:
-        usage = Usage(store)
+        usage, limited = Usage(store), Key("a", "Ann", "digest", 0.0, characters_per_day=5)
         await store.start()
-        usage.add("a", 5)
         with monkeypatch.context() as patches:
             patches.setattr(store, "increase", fail)
+            usage.add("b", 5)
+            await usage.spend(limited, 5)
             with pytest.raises(StateUnreachable):
                 await usage.flush()
-        usage.add("a", 1)
-        assert await usage.read("a") == 6
+        usage.add("b", 1)
+        assert (await usage.read("a"), await usage.read("b")) == (5, 6)
+        assert [quota.used for quota in await usage.quotas(limited)] == [5]
+        await usage.flush()
+        with pytest.raises(QuotaExceeded):
+            await usage.spend(limited, 1)
+        usage.add("b", 1)
         counts = []
 
         async def read() -> None:
-            counts.append(await store.read("usage", "a"))
+            counts.append(await store.read("usage", "b"))
 
         with monkeypatch.context() as patches:
             patches.setattr(store, "_close", read)
             await store.stop()
-        assert counts == [b"6"]
-
-
-async def test_quotas_let_pass_and_count_later_while_the_store_fails(any_store, monkeypatch):
-    async def fail(*_: object) -> None:
-        raise StateUnreachable
-
-    async with any_store() as store:
-        usage, limited = Usage(store), Key("ab", "Ann", "digest", 0.0, characters_per_day=5)
-        [quota] = quotas_of(limited)
-        with monkeypatch.context() as patches:
-            patches.setattr(store, "increase", fail)
-            await usage.spend(limited, 4)
-        assert await usage.read(quota.record) == 4
-        await usage.flush()
-        with pytest.raises(QuotaExceeded):
-            await usage.spend(limited, 2)
-        assert (await usage.read(quota.record), await usage.read("ab")) == (4, 4)
+        assert counts == [b"7"]
 
 
 async def test_counts_of_earlier_months_are_forgotten(any_store, monkeypatch):
