@@ -36,7 +36,7 @@ async def formatted(parameters: AttentionParameters, result: InspectionResult) -
     Raises InvalidRequest for maps that the model does not have or that exceed a limit.
     """
     leg = result.subject.leg
-    link = f'</model?source={leg.source}&target={leg.target}>; rel="describedby"'
+    link = f'<model?source={leg.source}&target={leg.target}>; rel="describedby"'
     headers = {"Cache-Control": "private, no-cache", "Vary": "Accept", "Link": link}
     format = parameters.format or "json"
     match format:

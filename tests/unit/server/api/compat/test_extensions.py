@@ -78,15 +78,3 @@ def test_a_key_is_in_the_address_or_in_the_header(serve, keys, path):
     answers = [client.post(path, json=REQUESTS[path], **way) for way in ({}, address, header, address)]
     assert [answer.status_code for answer in answers] == [403, 200, 200, 429]
     assert int(answers[-1].headers["Retry-After"]) >= 1
-
-
-@pytest.mark.parametrize("origin", ["chrome-extension://abc", "moz-extension://abc", "https://example.org"])
-def test_a_browser_lets_an_extension_send_it(client, origin):
-    asked = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization,content-type"}
-    for path, body in REQUESTS.items():
-        allowed = client.options(path, headers={"Origin": origin} | asked)
-        assert (allowed.status_code, allowed.headers["access-control-allow-headers"]) == (
-            200,
-            "authorization,content-type",
-        )
-        assert client.post(path, json=body, headers={"Origin": origin}).headers["access-control-allow-origin"] == "*"

@@ -70,7 +70,7 @@ def test_a_given_translation(client, engine):
     asked = ASK | {"translation": "Hallo"}
     found = client.get("/attention", params=asked).json()
     assert found["target"]["text"] == "Hallo" and found["id"] is None
-    assert client.get("/attention", params=asked).headers["Link"] == '</model?source=en&target=de>; rel="describedby"'
+    assert client.get("/attention", params=asked).headers["Link"] == '<model?source=en&target=de>; rel="describedby"'
     assert engine.submitted == []
 
 

@@ -87,13 +87,15 @@ def test_request_ids_are_kept_or_made(client):
         assert made != bad and len(made) == 32
 
 
-def test_cross_origin_requests(client):
+@pytest.mark.parametrize("origin", ["https://example.org", "chrome-extension://abc", "moz-extension://abc"])
+@pytest.mark.parametrize("path", ["/translate", "/imme", "/kiss", "/hcfy", "/deeplx/translate"])
+def test_cross_origin_requests(client, path, origin):
     asked = {
-        "Origin": "https://example.org",
+        "Origin": origin,
         "Access-Control-Request-Method": "POST",
         "Access-Control-Request-Headers": "authorization, content-type, user-agent",
     }
-    preflight = client.options("/translate", headers=asked)
+    preflight = client.options(path, headers=asked)
     assert preflight.status_code == 200
     assert preflight.headers["access-control-allow-origin"] == "*"
     allowed = preflight.headers["access-control-allow-headers"].lower()
