@@ -27,7 +27,7 @@ FETCHED = 2>$(VENV)/pip.log || { if grep -q "from versions: none\|ResolutionImpo
 	echo "The packages cannot be fetched: the network or the package index cannot be reached, or it lacks a pinned version for this Python; see PIP_ARGS." >&2; \
 	else cat $(VENV)/pip.log >&2; fi; exit 1; }
 
-.PHONY: serve wheel test test-unit numeric sanitize conformance check audit lock coverage fuzz install install-dev clean
+.PHONY: serve wheel test test-unit numeric kernels sanitize conformance check audit lock coverage fuzz install install-dev clean
 .DEFAULT_GOAL := serve
 
 serve: install
@@ -80,6 +80,15 @@ sanitize: install-dev
 conformance: install-dev
 	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) -rs -m "programs or not programs" $(PYTEST_ARGS) tests/conformance
 	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) -rs --dist loadfile -m programs $(PYTEST_ARGS) tests/unit
+
+# The kernels for GPUs: in Triton's interpreter, which needs an older NumPy than the project, and as code for the oldest and a
+# recent GPU. Triton in the version of deploy/requirements/gpu.txt and that NumPy lie in a folder before the other packages.
+KERNELS := $(VENV)/kernels
+kernels: install-dev
+	test -d $(KERNELS)/triton || $(BIN)/python -m pip --disable-pip-version-check --quiet install $(PIP_ARGS) --no-deps --target $(KERNELS) \
+		$$(sed -n 's/^\(triton==[^ ]*\).*/\1/p' deploy/requirements/gpu.txt) "numpy<2.4" $(FETCHED)
+	PYTHONPATH=$(KERNELS):. TRITON_INTERPRET=1 $(BIN)/python tests/support/processors/interpret_kernels.py
+	PYTHONPATH=$(KERNELS):. TRITON_CACHE_DIR=$(KERNELS)/cache $(BIN)/python tests/support/processors/compile_kernels.py 75 90
 
 # Lint, format, types and import layers of Python, format of C++, lint and format of JavaScript: the checks of CI that run no tests.
 check: install-dev

@@ -13,6 +13,7 @@ import torch
 from model.backends.cuda.fused_step import SlotKernels
 from model.backends.cuda.graphs import GraphedBackend
 from model.backends.cuda.self_check import disagreement
+from model.backends.cuda.torch_kernels import KERNELS as TORCH
 from model.backends.torch.backend import TorchBackend
 from model.checkpoint import save_model
 from model.config import ModelConfig
@@ -63,9 +64,9 @@ def test_replayed_steps_equal_eager_steps(beam: int) -> None:
     assert [found[0].tokens for found in plain] == [found[0].tokens for found in replayed]
 
 
-@pytest.mark.parametrize("kernels", [None, KERNELS])
+@pytest.mark.parametrize("kernels", [TORCH, KERNELS])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-def test_captured_graphs_agree_with_eager_steps(dtype: torch.dtype, kernels: SlotKernels | None) -> None:
+def test_captured_graphs_agree_with_eager_steps(dtype: torch.dtype, kernels: SlotKernels) -> None:
     assert disagreement(GraphedBackend(transformer(dtype), 64, capture=True, kernels=kernels)) is None
 
 
@@ -74,8 +75,8 @@ def test_kernels_agree_with_torch() -> None:
     runpy.run_path(str(program))["main"]("cuda")
 
 
-@pytest.mark.parametrize("kernels", [None, KERNELS])
-def test_sentences_start_while_others_decode(kernels: SlotKernels | None) -> None:
+@pytest.mark.parametrize("kernels", [TORCH, KERNELS])
+def test_sentences_start_while_others_decode(kernels: SlotKernels) -> None:
     model, options = transformer(), DecodingOptions(max_length=40)
     plain_backend = TorchBackend(model, 24)
     # With few slots, most sentences start while others decode, and graphs are captured between the steps.

@@ -34,7 +34,7 @@ def check_attention(device: str, dtype: torch.dtype, tolerance: float) -> None:
 
         every = torch.arange(rows, device=device)
         origins = torch.randint(0, rows, (rows + 1,), device=device)
-        found = KERNELS.attend(query, keys, values, lengths, origins)
+        found = KERNELS.attend(query, keys, values, lengths, origins[:, None])
         check_close(found, attention(query, keys[origins[:rows]], values[origins[:rows]], mask), tolerance)
         places = torch.arange(rows + 1, device=device)[:, None].repeat(1, room)
         common = int(lengths[:rows].min())  # beyond it a row may be writing

@@ -16,7 +16,7 @@ import torch
 from model.backends.cpu import isa as processor
 from model.backends.cpu.build import build
 from model.backends.cpu.isa import CpuBackendUnavailable, Isa
-from model.backends.cuda import device_check
+from model.backends.cuda import device_check, triton_driver
 from model.backends.cuda.torch_kernels import KERNELS as TORCH
 from model.backends.cuda.triton_driver import link_compiled_driver
 from model.backends.torch.backend import TorchBackend
@@ -34,6 +34,7 @@ from server.engine.worker.device_config import DeviceConfig, available_cores, fa
 from server.engine.worker.model_runner import ModelRunner
 from server.engine.worker.torch_loader import gpu_backend
 from tests.support.models.folders import new_folder
+from tests.support.servers.live import ROOT
 
 CONFIG = ModelConfig(
     vocab_size=64, d_model=32, heads=2, d_ff=64, encoder_layers=2, decoder_layers=2, max_length=48, dropout=0.0
@@ -203,6 +204,7 @@ def test_the_compiled_driver_is_found_where_triton_looks(tmp_path: Path) -> None
     for _ in range(2):  # the second worker finds the link
         link_compiled_driver(cache, tmp_path / "image")
     assert (cache / "KEY" / "cuda_utils.so").resolve() == compiled / "cuda_utils.so"
+    assert f"model/backends/cuda/{triton_driver._COMPILED.name}\n" in (ROOT / "Dockerfile").read_text()
     link_compiled_driver(tmp_path / "other", tmp_path / "absent")
     assert not (tmp_path / "other").exists()
 

@@ -1,0 +1,227 @@
+"""The parts of first_minutes.sh. Without a GPU they run on the CPU with a small model, and nothing is captured."""
+
+from __future__ import annotations
+
+import os
+import runpy
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import torch
+
+from model.backends.cuda import torch_kernels
+from model.backends.cuda.fused_step import SlotKernels
+from model.backends.cuda.graphs import GraphedBackend
+from model.backends.torch.backend import TorchBackend
+from model.config import ModelConfig, base
+from model.transformer import Transformer
+from server.engine.ipc.options import WorkerOptions
+from server.engine.worker.device_config import DeviceConfig, failure_kind, find_device
+from tests.support.servers.live import ROOT, live_server, tiny_model
+
+GPU = torch.cuda.is_available()
+DEVICE = torch.device("cuda" if GPU else "cpu")
+CONFIG = base(32_000) if GPU else ModelConfig(vocab_size=500, d_model=32, heads=2, d_ff=64, max_length=200)
+ROWS = (1, 32, 256) if GPU else (1, 3)
+BANDWIDTH = 4.8e12
+"""Bytes a second of an H200."""
+try:
+    from model.backends.cuda.kernels import KERNELS
+except ImportError:
+    KERNELS = torch_kernels.KERNELS
+
+
+def say(*values: object) -> None:
+    sys.stdout.write(" ".join(map(str, values)) + "\n")
+    sys.stdout.flush()
+
+
+def transformer(dtype: torch.dtype = torch.bfloat16) -> Transformer:
+    torch.manual_seed(1)
+    return Transformer(CONFIG).to(DEVICE, dtype).eval()
+
+
+def graphed(model: Transformer, rows: int, kernels: SlotKernels = KERNELS, **options: Any) -> GraphedBackend:
+    backend = GraphedBackend(model, rows, kernels=kernels, **{"capture": GPU, **options})
+    backend.prefill([[5 + row, 6, 7, 3] for row in range(rows)], list(range(rows)))
+    return backend
+
+
+def difference(backends: Sequence[Any], step: int, candidates: int, slots: Sequence[int]) -> float:
+    tokens = [7 + step + slot for slot in slots]
+    left, right = (one.step(slots, tokens, candidates, tokens).scores[:, 0] for one in backends)
+    return float(np.abs(left - right).max())
+
+
+def environment() -> None:
+    if shutil.which("nvidia-smi"):
+        say(subprocess.run(["nvidia-smi"], capture_output=True, text=True, check=False).stdout)
+    say("torch", torch.__version__, torch.version.cuda, torch.cuda.get_arch_list(), "kernels", KERNELS.name)
+    say("compiler", shutil.which("gcc"), "disk", shutil.disk_usage("/tmp"))
+    say(find_device(WorkerOptions(), 0))
+    if GPU:
+        say(torch.cuda.get_device_properties(0), torch.cuda.mem_get_info())
+
+
+def kernels() -> None:
+    if KERNELS.name == "triton":
+        runpy.run_path(str(ROOT / "tests/support/processors/interpret_kernels.py"))["main"](DEVICE.type)
+    say("the kernels of", KERNELS.name, "agree with torch")
+
+
+def buckets() -> None:
+    """Prints the differences of steps 1 to 6 from eager ones: 1 and 2 are computed, the third is captured."""
+    for dtype in (torch.float32, torch.bfloat16, torch.float16) if GPU else (torch.float32,):
+        model = transformer(dtype)
+        for own in {KERNELS.name: KERNELS, "torch": torch_kernels.KERNELS}.values():
+            for candidates in (1, 8, 16, 64):
+                pair = graphed(model, 8, own), graphed(model, 8, own, capture=False)
+                found = [difference(pair, step, candidates, range(8)) for step in range(6)]
+                say(dtype, own.name, candidates, "replayed", pair[0].captured, [f"{value:.2g}" for value in found])
+                assert max(found) < 0.2 and (pair[0].captured or not GPU)
+
+
+def memory() -> None:
+    """Short memory leaves a cache as it was. Then a newcomer makes the cache move while the device still computes."""
+    model = transformer(torch.float32)
+    own, plain = graphed(model, 4), TorchBackend(model, 4)
+    plain.prefill([[5 + row, 6, 7, 3] for row in range(4)], range(4))
+    room, long = own.cache.room, [9] * (CONFIG.max_length - 1)
+    with patch.object(own.cache, "_allocate", side_effect=torch.OutOfMemoryError("made up")):
+        try:
+            own.prefill([long], [3])
+        except torch.OutOfMemoryError as error:
+            say("short of memory:", error)
+    say("room", room, own.cache.room, "difference", difference((own, plain), 0, 1, range(4)))
+    assert own.cache.room == room
+    if GPU:
+        torch.cuda._sleep(2_000_000_000)
+    for backend in (own, plain):
+        backend.free([3])
+        backend.prefill([long], [3])
+    found = [difference((own, plain), step, 1, range(4)) for step in range(4)]
+    say("room", own.cache.room, "differences after the move", found)
+    assert max(found) < 1e-2
+
+
+def served() -> None:
+    """A request, and reloads while eight clients send."""
+    out = Path(os.environ.get("OUT", tempfile.mkdtemp()))
+    with tempfile.TemporaryDirectory() as folder:
+        tiny_model(Path(folder) / "weights" / "tiny")
+        arguments = ("--device", "cuda" if GPU else "cpu", "--data", f"{folder}/data", "--cache-bytes", "0")
+        with live_server(Path(folder) / "weights", out / "server.log", arguments) as server:
+            say(server.get("/ready").body.decode())
+            body = {"q": "the house is in the small train", "source": "en", "target": "de"}
+            say(server.post("/translate", body).body.decode())
+            end = time.monotonic() + (6 if GPU else 2)
+
+            def client(number: int) -> list[int]:
+                found = []
+                while time.monotonic() < end:
+                    found.append(server.post("/translate", {**body, "q": f"{body['q']} {number} {len(found)}"}).status)
+                return found
+
+            with ThreadPoolExecutor(8) as pool:
+                answers = [pool.submit(client, number) for number in range(8)]
+                for seed in (1, 2):
+                    tiny_model(Path(folder) / f"new-{seed}", seed)
+                    shutil.rmtree(Path(folder) / "weights" / "tiny")
+                    shutil.move(Path(folder) / f"new-{seed}", Path(folder) / "weights" / "tiny")
+                    server.process.send_signal(signal.SIGHUP)
+                    time.sleep(0.7)
+            found = [status for answer in answers for status in answer.result()]
+            say(len(found), "answers, statuses", sorted(set(found)))
+            say([line for line in server.get("/metrics").body.decode().splitlines() if "engine_info{" in line])
+            say(server.get("/ready").body.decode())
+            assert set(found) == {200}
+
+
+def poisoned() -> None:
+    """An error that breaks the device is recognised; with it the process would end."""
+    device = DeviceConfig("cuda:0", 1, "bfloat16", 1, 4)
+    broken = patch("model.backends.cuda.device_check.check_device", side_effect=RuntimeError("made up"))
+    try:
+        if GPU:
+            say("harmless:", failure_kind(RuntimeError("CUDA error: made up"), device))
+            say(torch.zeros(1, device=DEVICE)[torch.tensor([5], device=DEVICE)])
+        raise RuntimeError("made up")
+    except Exception as error:  # noqa: BLE001
+        with patch.dict({}) if GPU else broken:
+            kind = failure_kind(error, device)
+        say(type(error).__name__, str(error)[:200], "->", kind)
+        assert kind is None
+
+
+def timed(action: Callable[[], object]) -> float:
+    """Returns seconds, those of the device on a GPU."""
+    if GPU:
+        torch.cuda.synchronize()
+    began = time.perf_counter()
+    action()
+    if GPU:
+        torch.cuda.synchronize()
+    return time.perf_counter() - began
+
+
+def decode_limit() -> None:
+    model = transformer()
+    weights = sum(p.nbytes for p in [*model.decoder.parameters(), model.embedding.weight])
+    for rows in ROWS:
+        backend = graphed(model, rows)
+        slots, tokens = range(rows), [5] * rows
+
+        def chunks(number: int) -> None:
+            for _ in range(number):
+                backend.multi_step(slots, tokens, 4)  # noqa: B023
+
+        chunks(3)
+        number = 20 if GPU else 2
+        greedy = timed(lambda: chunks(number)) / number / 4  # noqa: B023
+        kept = weights + rows * 60 * 2 * CONFIG.decoder_layers * CONFIG.d_model * 2
+        beam = 0.0
+        if rows % 4 == 0:
+            order = [row // 4 * 4 for row in slots]
+
+            def beams(number: int) -> None:
+                for _ in range(number):
+                    backend.step(slots, tokens, 8, [-1] * rows)  # noqa: B023
+                    backend.reorder(slots, order)  # noqa: B023
+
+            beams(4)
+            beam = timed(lambda: beams(10)) / 10
+        say(f"{rows} rows: {greedy * 1e6:.0f} us a greedy step, {beam * 1e6:.0f} a beam step;")
+        say(f"  memory limit at 4.8 TB/s {kept / BANDWIDTH * 1e6:.1f} us; {backend.captured} steps replayed")
+
+
+def profile() -> None:
+    backend = graphed(transformer(), ROWS[-1])
+    slots, tokens = range(ROWS[-1]), [5] * ROWS[-1]
+    backend.multi_step(slots, tokens, 4)
+    with torch.profiler.profile() as found:
+        for _ in range(4):
+            backend.multi_step(slots, tokens, 4)
+    say(found.key_averages().table(sort_by="cuda_time_total" if GPU else "cpu_time_total", row_limit=30))
+
+
+def tables() -> None:
+    """The tables beside CTranslate2 on CUDA, where it is installed."""
+    command = [sys.executable, "-m", "benchmarks.engine", "--random", "base", "--vocabulary", "32000"]
+    command += ["--batches", "1", "32", "256", "--rounds", "1", "--device", "cuda"] if GPU else ["--help"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    say(done.stdout, done.stderr)
+    assert done.returncode == 0
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]]()
