@@ -37,7 +37,8 @@ class AttentionMaps:
     the target. `token_scores` (T,) are the natural log-probabilities of the target tokens and of the end of sentence.
     `candidate_ids` and `candidate_scores` (T, C) are the most probable tokens at each position, best first. Decoders
     with a recurrence have no heads in `decoder` (L, 0, T, T) and `forget_gates` (L, T) instead: the share of the state
-    that a position keeps, averaged over the features.
+    that a position keeps, averaged over the features. `value_products` are the inner products of what any two heads of
+    cross-attention add for a source token with the weight 1 (`model.analysis.contributions`), 0 for masked heads.
     """
 
     cross: NDArray[np.float32]  # (L, H, T, S)
@@ -46,6 +47,7 @@ class AttentionMaps:
     token_scores: NDArray[np.float32]
     candidate_ids: NDArray[np.int64]
     candidate_scores: NDArray[np.float32]
+    value_products: NDArray[np.float32]  # (L, S, H, H)
     vectors: HeadVectors | None = None
     forget_gates: NDArray[np.float32] | None = None  # (L, T)
 
@@ -66,6 +68,7 @@ class AttentionMaps:
             token_scores=self.token_scores[1:],
             candidate_ids=self.candidate_ids[1:],
             candidate_scores=self.candidate_scores[1:],
+            value_products=self.value_products,
             vectors=vectors,
             forget_gates=None if self.forget_gates is None else self.forget_gates[:, 1:],
         )

@@ -28,7 +28,10 @@ def attention_query(parameters: AttentionParameters, accept: str) -> AttentionPa
     format = parameters.format or negotiated_format(accept)
     _check_picture_fields(parameters, format)
     if format != "html":
-        return parameters.model_copy(update={"format": format})
+        limited = parameters.measure == "weights" and parameters.head != "sum"
+        bounded = limited or (format not in PICTURES and parameters.numbers != "uint16")
+        scale = parameters.normalize if bounded or parameters.normalize != "none" else "max"
+        return parameters.model_copy(update={"format": format, "normalize": scale})
     # A report has all maps; parameters that choose some have no effect.
     return parameters.model_copy(update=ViewOptions().model_dump() | {"figures": True, "numbers": "uint16"})
 

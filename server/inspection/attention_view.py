@@ -10,6 +10,7 @@ import numpy as np
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictStr
 
 from model.analysis.attention_alignment import Weights, to_words
+from model.analysis.contributions import head_contributions, layer_contributions
 from model.analysis.head_statistics import Kind
 from model.analysis.rollout import Rollout, rollout
 from server.errors import InvalidRequest, NotFound
@@ -28,13 +29,13 @@ RECURRENT = (
 )
 
 
-HEADS = re.compile(r"all|mean|max|[0-9]{1,3}(,[0-9]{1,3}){1,63}", re.ASCII)
+HEADS = re.compile(r"all|mean|max|sum|[0-9]{1,3}(,[0-9]{1,3}){1,63}", re.ASCII)
 
 
 def heads(value: int | str) -> int | str:
     """Returns the choice of heads. Raises ValueError for other text."""
     if isinstance(value, str) and not HEADS.fullmatch(value):
-        raise ValueError("must be a number, several such as 0,3, or one of all, mean, max")
+        raise ValueError("must be a number, several such as 0,3, or one of all, mean, max, sum")
     return value
 
 
@@ -56,7 +57,13 @@ class ViewOptions(BaseModel):
     )
     head: Annotated[int | StrictStr, BeforeValidator(number_or_word), AfterValidator(heads)] = Field(
         default="all",
-        description="One head, counted from 0, several (`0,3`), the `mean` or `max` over the heads, or `all`.",
+        description="One head, counted from 0, several (`0,3`), the `mean`, `max` or `sum` over the heads, or `all`.",
+    )
+    measure: Literal["weights", "contributions"] = Field(
+        default="weights",
+        description="Cross-attention: the `weights`, or `contributions`, the length of the vector that a source token adds; "
+        "`head=sum` is that of the sum over the heads. Lengths have no limit: pictures and `uint16` show them divided by the "
+        "largest of a map.",
     )
     level: Literal["piece", "word"] = Field(
         default="piece", description="`word` sums weights over a key's pieces and averages them over a query's."
@@ -113,6 +120,8 @@ def select_maps(result: InspectionResult, options: ViewOptions) -> list[MapView]
     kinds = [kind for kind in KINDS if options.kind in (kind, "all") and kind not in absent]
     if not kinds:
         raise NotFound(RECURRENT)
+    if options.measure == "contributions" and (options.kind != "cross" or options.rollout):
+        raise InvalidRequest("Contributions are those of cross-attention: give kind=cross and no rollout with them.")
     if options.rollout and absent:
         raise InvalidRequest(f"{RECURRENT} Attention rollout needs them.")
     maps = result.attention.maps
@@ -127,7 +136,10 @@ def absent_kinds(result: InspectionResult) -> dict[Kind, str]:
 
 def _view(result: InspectionResult, kind: Kind, rolled: Rollout | None, options: ViewOptions) -> MapView:
     queries, keys = result.sides(kind)
-    raw = result.maps(kind)
+    raw, products = result.maps(kind), result.attention.maps.value_products
+    if options.measure == "contributions":
+        summed = options.head == "sum"
+        raw = layer_contributions(raw, products)[:, None] if summed else head_contributions(raw, products)
     layers = _indices("layer", options.layer, raw.shape[0])
     maps, heads = _select_heads(kind, raw[list(layers)], rolled, layers, options)
     if options.level == "word":
@@ -149,6 +161,8 @@ def _select_heads(
         return raw.mean(axis=1, keepdims=True), ("mean",)
     if options.head == "max":
         return raw.max(axis=1, keepdims=True), ("max",)
+    if options.head == "sum":
+        return raw.sum(axis=1, keepdims=True), ("sum",)
     heads = _indices("head", options.head, raw.shape[1])
     return raw[:, list(heads)], heads
 

@@ -18,14 +18,15 @@ _NO_HEAD = -1
 class _Struct(ctypes.Structure):
     _fields_ = (
         *((name, c_int32) for name in ("source", "queries", "kind", "layer", "head")),
-        *((name, c_void_p) for name in ("encoder", "decoder", "cross", "query", "key", "value", "gates")),
+        *((name, c_void_p) for name in ("encoder", "decoder", "cross", "query", "key", "value", "values", "gates")),
     )
 
 
 class AttentionCapture:
     """Attention weights for S = `source` source tokens and T = `queries` decoder inputs.
 
-    `encoder` (L, H, S, S), `decoder` (L, H, T, T), `cross` (L, H, T, S); `vectors` of the head `vectors_of`, else None;
+    `encoder` (L, H, S, S), `decoder` (L, H, T, T), `cross` (L, H, T, S); the values `cross_values` (L, H, S, D) of
+    cross-attention, which only a forced decode writes; `vectors` of the head `vectors_of`, else None;
     `forget_gates` (L, T) of a decoder with a recurrence, else None.
     Raises ValueError for an unknown head.
     """
@@ -34,6 +35,7 @@ class AttentionCapture:
         self.encoder = _zeros(config.encoder_layers, config.heads, source, source)
         self.decoder = _zeros(config.decoder_layers, config.decoder_heads, queries, queries)
         self.cross = _zeros(config.decoder_layers, config.heads, queries, source)
+        self.cross_values = _zeros(config.decoder_layers, config.heads, source, config.head_dim)
         self.forget_gates = None if config.recurrence == "none" else _zeros(config.decoder_layers, queries)
         self.vectors: HeadVectors | None = None
         kind, layer, head = _NO_HEAD, 0, 0
@@ -46,7 +48,7 @@ class AttentionCapture:
         arrays = (self.encoder, self.decoder, self.cross)
         vectors = (None,) * 3 if (found := self.vectors) is None else (found.query, found.key, found.value)
         self._struct = _Struct(
-            source, queries, kind, layer, head, *map(address, (*arrays, *vectors, self.forget_gates))
+            source, queries, kind, layer, head, *map(address, (*arrays, *vectors, self.cross_values, self.forget_gates))
         )
 
     @property

@@ -11,6 +11,7 @@ from typing import Literal
 
 import numpy as np
 
+from model.analysis.contributions import value_products
 from model.analysis.pair_alignment import WordedSentence, WordReading, check_words
 from model.analysis.types import CANDIDATES, AttentionMaps, Head, HeadMask, check_head, check_pair
 from model.backends.cpu import bindings as library
@@ -92,6 +93,8 @@ class CpuBackend:
         self.config, self.slots, self.precision, self.end = config, slots, precision, config.eos_id
         self._handle: int | None = None
         self._commons = 0
+        self._outputs: list[Float32] = []
+        """The output projection of each layer's cross-attention, (H, D, d_model)."""
         self._library = library.load(path)
         scale = math.sqrt(config.d_model) if config.scale_embeddings else 1.0
         integers = [
@@ -254,6 +257,7 @@ class CpuBackend:
             forced_scores,
             ids.astype(np.int64),
             scores,
+            value_products(capture.cross_values, self._outputs, masked_heads),
             capture.vectors,
             capture.forget_gates,
         )
@@ -329,6 +333,8 @@ class CpuBackend:
             if weight.ndim != 2 or (offset is not None and offset.shape != weight.shape[:1]):
                 raise ValueError(f"The tensors of {name} do not have the shapes of a matrix and its bias.")
             ranges = np.concatenate([row_ranges(part) for part in parts]) if int8 else None
+            if name.endswith("cross_output"):
+                self._outputs.append(weight.T.reshape(self.config.heads, self.config.head_dim, -1))
             self._call("linear", name.encode(), address(weight), address(ranges), address(offset), *weight.shape)
         for name, vector in vectors(self.config, tensors, positions):
             values = np.ascontiguousarray(vector, dtype=np.float32)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
+import numpy as np
 import torch
 
+from model.analysis.contributions import value_products
 from model.analysis.types import CANDIDATES, AttentionMaps, Head, HeadVectors, check_head, check_pair
 from model.attention import MultiHeadAttention
 from model.backends.torch.inputs import head_gates, pad_ids, to_array
@@ -39,10 +41,11 @@ def attention_maps(
         transformer.eval()
     gates = head_gates(transformer, [tuple(masked_heads)]) if masked_heads else None
     attention = None if vectors_of is None else _attention(transformer, vectors_of)
+    crossed = [cast(DecoderLayer, block).cross_attention for block in transformer.decoder]
     projections = [] if attention is None else [attention.query, attention.key, attention.value]
     recurrences = [cast(DecoderLayer, block).recurrence for block in transformer.decoder]
     forget = [recurrence.forget for recurrence in recurrences if recurrence is not None]
-    with recorded([*projections, *forget]) as passed:
+    with recorded([*projections, *forget, *(cross.value for cross in crossed)]) as passed:
         logits, weights = transformer.forward_with_weights(ids, mask, inputs, gates)
     forget_gates = [torch.sigmoid(passed[gate][1][0].float()).mean(dim=-1) for gate in forget]  # (T,) each
     scores = torch.log_softmax(logits[0].float(), dim=-1)  # (T, V)
@@ -55,6 +58,11 @@ def attention_maps(
         token_scores=to_array(scores.gather(1, written[:, None])[:, 0]),
         candidate_ids=best_ids.cpu().numpy(),
         candidate_scores=to_array(best),
+        value_products=value_products(
+            np.stack([to_array(cross.split(passed[cross.value][1])[0]) for cross in crossed]),
+            [to_array(cross.output.weight.T.reshape(config.heads, -1, config.d_model)) for cross in crossed],
+            masked_heads,
+        ),
         vectors=(
             None
             if attention is None or vectors_of is None

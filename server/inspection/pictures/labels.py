@@ -125,6 +125,6 @@ def map_name(view: MapView, layer: int, head: int) -> str:
 
 
 def head_name(head: int | str) -> str:
-    """Returns "head 2", "mean of heads", "largest of heads" or "rollout"."""
-    names = {"mean": "mean of heads", "max": "largest of heads"}
+    """Returns "head 2", "mean of heads", "largest of heads", "sum of heads" or "rollout"."""
+    names = {"mean": "mean of heads", "max": "largest of heads", "sum": "sum of heads"}
     return f"head {head}" if isinstance(head, int) else names.get(head, head)

@@ -205,6 +205,7 @@ class FakeEngine:
                 token_scores=np.full(rows, -0.1),
                 candidate_ids=likeliest,
                 candidate_scores=np.full((rows, 1), -0.1),
+                value_products=np.ones((2, columns, 2, 2), dtype=np.float32),
                 forget_gates=np.full((2, rows), 0.25, dtype=np.float32) if self.decoder_heads == 0 else None,
             ),
             words and mirrored(*words),

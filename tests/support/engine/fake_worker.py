@@ -116,7 +116,7 @@ class FakeRunner:
 
     def attend(self, request: AttentionRequest) -> AttentionResult:
         self._fail_on(request.job.source[-1])
-        return AttentionResult(request.id, AttentionMaps(*[np.zeros((1, 1))] * 6))
+        return AttentionResult(request.id, AttentionMaps(*[np.zeros((1, 1))] * 7))
 
     def failure_kind(self, error: Exception) -> FailureKind | None:
         return None if isinstance(error, AssertionError) else "internal"

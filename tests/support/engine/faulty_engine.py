@@ -161,5 +161,6 @@ class FaultyEngine(FakeEngine):
             token_scores=np.zeros(1, dtype=np.float32),
             candidate_ids=np.zeros((1, 1), dtype=np.int64),
             candidate_scores=np.zeros((1, 1), dtype=np.float32),
+            value_products=np.ones((1, len(source), 1, 1), dtype=np.float32),
         )
         return AttentionResult(next(count()), maps, None)

@@ -211,6 +211,7 @@ class Engine {
     void score_tokens(PoolThread& thread, int rows, const std::vector<std::vector<int>>& places,
                       const int32_t* wanted, int wanted_count, float* scores);
     void copy_keys(const Slot& slot, const AttentionCapture& capture) const;
+    void copy_cross_values(const Slot& slot, const AttentionCapture& capture) const;
     void copy_encoder_vectors(const Span& span, const AttentionCapture& capture) const;
 
     Slot& slot(int index);

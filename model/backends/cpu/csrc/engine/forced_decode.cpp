@@ -28,6 +28,20 @@ void Engine::forced_decode(const int32_t* source, const int32_t* inputs, const u
     add_step_rows(slots_[reserved], capture.queries, inputs);
     run_step(capture.queries, candidates, forced, ids, scores, forced_scores, &capture);
     copy_keys(slots_[reserved], capture);
+    copy_cross_values(slots_[reserved], capture);
+}
+
+// Copies the values of all heads of cross-attention from the pages.
+void Engine::copy_cross_values(const Slot& slot, const AttentionCapture& capture) const {
+    const std::vector<int>& pages = sources_[slot.source].pages;
+    std::vector<float> key(shape_.dim);
+    float* value = capture.cross_values;
+    for (int layer = 0; layer < config_.decoder_layers; ++layer)
+        for (int head = 0; head < shape_.heads; ++head)
+            for (int position = 0; position < capture.source; ++position, value += shape_.dim)
+                read_position(shape_, layout_,
+                              pages_.at(pages[position / kPage]) + layer * layout_.layer_bytes,
+                              position % kPage, head, key.data(), value);
 }
 
 // Copies the keys and values of the captured decoder head from the pages.

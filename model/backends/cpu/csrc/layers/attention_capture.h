@@ -19,6 +19,7 @@ struct AttentionCapture {
     float* query;               // (S or T, head width)
     float* key;                 // (S or T, head width); int8 keys and values are dequantised
     float* value;
+    float* cross_values;  // (layers, heads, S, head width), as `value`
     float* forget_gates;  // (layers, T), the mean of each position's gates; written by decoders
                           // with a recurrence
 

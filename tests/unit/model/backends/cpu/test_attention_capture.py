@@ -74,6 +74,8 @@ def test_maps_agree_with_torch(variant: str, precision: Precision, tolerance: fl
         theirs = attention_maps(torch_backend(transformer, precision).transformer, source, target, (), head)
         for kind in ("encoder", "decoder", "cross"):
             np.testing.assert_allclose(getattr(ours, kind), getattr(theirs, kind), atol=tolerance)
+        products, scale = theirs.value_products, np.abs(theirs.value_products).max()
+        np.testing.assert_allclose(ours.value_products, products, atol=3 * tolerance * scale)
         assert (ours.forget_gates is None) == (config.recurrence == "none")
         if ours.forget_gates is not None and theirs.forget_gates is not None:
             assert ours.forget_gates.shape == (config.decoder_layers, len(target) + 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import time
 
@@ -14,6 +15,7 @@ from tests.support.engine.fake_engine import FIRST_LAYER, fake_model
 from tests.support.servers.keys import KeyFile
 
 ASK = {"q": "Hello", "source": "en", "target": "de"}
+SUM = {"head": "sum"}
 TEXT = "Hello. 42.\nGood day."
 
 
@@ -64,6 +66,20 @@ def test_choice_of_kind_layer_and_head(client, served):
     mean = client.get("/attention", params={"id": served, "kind": "cross", "head": "mean"}).json()
     assert np.allclose(mean["cross"], np.array(whole["cross"]).mean(axis=1, keepdims=True))
     assert mean["heads"] == {"cross": ["mean"]}
+
+
+def test_contributions_are_a_measure_of_cross_attention(client, served):
+    asked = {"id": served, "kind": "cross", "measure": "contributions"}
+    heads, summed = (np.array(client.get("/attention", params=asked | more).json()["cross"]) for more in ({}, SUM))
+    assert np.allclose(heads.sum(axis=1, keepdims=True), summed)  # equal vectors of all heads
+    packed = client.get("/attention", params=asked | SUM | {"numbers": "uint16"}).json()
+    assert packed["heads"] == {"cross": ["sum"]}
+    found = np.frombuffer(base64.b64decode(packed["cross"]), "<u2").reshape(summed.shape) / 65535
+    assert np.allclose(found, summed / summed.max(axis=(2, 3), keepdims=True), atol=1e-4)
+    assert client.get("/attention", params=asked | SUM | {"layer": 0, "format": "svg"}).status_code == 200
+    for wrong in ({"kind": "all"}, {"kind": "encoder"}, {"rollout": 1}):
+        refused = client.get("/attention", params=asked | wrong)
+        assert refused.status_code == 400 and refused.json()["error"].startswith("Contributions are those of cross")
 
 
 def test_a_given_translation(client, engine):

@@ -65,6 +65,7 @@ def test_arrays_keep_type_shape_and_values() -> None:
         token_scores=rng.random(3, dtype=np.float32),
         candidate_ids=rng.integers(0, 9, (3, 8)),
         candidate_scores=rng.random((3, 8), dtype=np.float32),
+        value_products=rng.random((2, 5, 4, 4), dtype=np.float32),
         vectors=HeadVectors(*(rng.random((rows, 6), dtype=np.float32) for rows in (3, 5, 5))),
     )
     evidence = WordEvidence(*(rng.random((2, 3), dtype=np.float32) for _ in range(3)))
