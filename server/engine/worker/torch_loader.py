@@ -18,6 +18,9 @@ from model.model_folder import ModelFolder
 from model.transformer import Transformer
 from server.engine.worker.device_config import DeviceConfig
 
+_ALIGNED = 16
+"""Triton compiles kernels anew for a number that is not a multiple of it."""
+
 
 def open_on_cpu(folder: ModelFolder, device: DeviceConfig) -> TorchBackend:
     """Loads a model for plain steps on the CPU. Raises FolderError."""
@@ -64,7 +67,8 @@ def _affordable(transformer: Transformer, slots: int) -> tuple[int, int]:
     kinds = 4 if config.recurrence == "none" else 2  # keys and values of both attentions
     position = kinds * config.decoder_layers * config.d_model * parameter.element_size()
     slots = max(1, min(slots, free // 2 // (position * config.max_length)))
-    return slots, max(1, min(config.max_length, free // 4 // (position * slots)))
+    room = max(_ALIGNED, free // 4 // (position * slots) // _ALIGNED * _ALIGNED)
+    return slots, min(config.max_length, room)
 
 
 def _load_transformer(folder: ModelFolder, device: DeviceConfig) -> Transformer:
