@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable
+from socket import gaierror
 from typing import Any, TypeVar
 
 from redis.asyncio import BlockingConnectionPool, Redis
@@ -104,6 +105,7 @@ class RedisConnection(Store):
 
 def connect(url: str) -> Redis:
     """Returns a client that connects at its first command. Raises ValueError or TypeError for an invalid address."""
+    logging.getLogger("asyncio").addFilter(is_not_late_lookup)
     # `_run` limits the time of an operation as a whole: time-outs and retries of the client would add up.
     pool: Any = BlockingConnectionPool.from_url(
         url,
@@ -115,6 +117,12 @@ def connect(url: str) -> Redis:
         retry=Retry(NoBackoff(), 0),
     )
     return Redis.from_pool(pool)
+
+
+def is_not_late_lookup(record: logging.LogRecord) -> bool:
+    """Returns False for what uvloop logs when a name is not found after the time limit of a connection, whose failure was
+    counted then."""
+    return not (record.exc_info and isinstance(record.exc_info[1], gaierror))
 
 
 def reason(error: Exception) -> str:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from socket import gaierror
 
 import pytest
 
@@ -85,3 +86,10 @@ async def test_the_log_has_no_password(caplog):
     await state.stop()
     assert "cannot be reached: ConnectionError" in caplog.text
     assert "hunter2" not in caplog.text
+
+
+@pytest.mark.parametrize(("error", "logged"), [(gaierror(-2, "Name or service not known"), 0), (KeyError("x"), 1)])
+def test_a_name_that_is_not_found_in_time_is_logged_once(caplog, error, logged):
+    connect("redis://nowhere.invalid")
+    logging.getLogger("asyncio").error("Future exception was never retrieved", exc_info=error)
+    assert len(caplog.records) == logged
