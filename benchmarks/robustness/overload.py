@@ -90,14 +90,13 @@ async def overload(
     factor: float,
     retry_share: float,
 ) -> dict[str, Any]:
-    """Measures the capacity of the server, then sends `factor` times that load for `seconds`. Each request has
-    `sentences` sentences."""
+    """Measures the capacity of the server, sends `factor` times that load for `seconds`, and measures the capacity again: that of
+    a virtual machine changes. Each request has `sentences` sentences."""
     supply = distinct(requests)
-    warm_up = AttemptStats()
-    warm_client = CheckingClient(served.address, warm_up, 60.0)
+    warm_client = CheckingClient(served.address, AttemptStats(), 60.0)
+    measured = min(20.0, max(5.0, seconds / 10))
     await closed_loop(warm_client, supply, clients, 2.0)
-    capacity = await closed_loop(warm_client, supply, clients, min(20.0, max(3.0, seconds / 10)))
-    warm_client.close()
+    capacity = await closed_loop(warm_client, supply, clients, measured)
     stats, memory = AttemptStats(), Memory()
     before = await served.metrics()
     client = CheckingClient(served.address, stats, 110.0)
@@ -109,9 +108,12 @@ async def overload(
     memory_task.cancel()
     after = await served.metrics()
     client.close()
+    capacities = [capacity, await closed_loop(warm_client, supply, clients, measured)]
+    warm_client.close()
+    goodput = stats.answers / elapsed
     settled = int(SETTLED * stats.answers)
     return {
-        "capacity, answers/s": round(capacity, 1),
+        "capacity before and after, answers/s": [round(capacity, 1) for capacity in capacities],
         "clients of the capacity": clients,
         "attempts/s": round(load.sent / seconds, 1),
         "seconds": round(elapsed, 1),
@@ -119,7 +121,8 @@ async def overload(
         "attempts": load.sent,
         "statuses": dict(stats.statuses),
         "failures": stats.failures(),
-        "answers/s": round(stats.answers / elapsed, 1),
+        "answers/s": round(goodput, 1),
+        "answers/s of the mean capacity": round(2 * goodput / sum(capacities), 3),
         "wrong": stats.wrong,
         "repeated ids": stats.repeated_ids,
         "generator behind, s": round(load.latest, 2),
