@@ -30,7 +30,7 @@ class ServerError(Exception):
     """The server refused a request with the HTTP status `status`. The message contains its sentence."""
 
     def __init__(self, response: httpx.Response) -> None:
-        super().__init__(f"{response.url} answered {response.status_code}: {response.text[:300]}")
+        super().__init__(f"{response.url.path} answered {response.status_code}: {response.text[:300]}")
         self.status = response.status_code
 
 
@@ -63,7 +63,7 @@ class Methods:
         self, texts: Texts, source: str, target: str, *, batch: int = 50, progress: bool = False, **parameters: Any
     ) -> Texts:
         """Returns the translation of a text, or of a list, which is sent in parts of `batch` texts. `progress` shows a bar."""
-        given = [texts] if isinstance(texts, str) else texts
+        given = [texts] if isinstance(texts, str) else list(texts)
         translations: list[str] = []
         with tqdm(total=len(given), disable=not progress) as bar:
             for start in range(0, len(given), batch):

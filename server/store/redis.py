@@ -123,7 +123,8 @@ class RedisStore(RedisConnection):
     ) -> str | None:
         """If only the answer of Redis was lost, a repetition adds the amounts twice."""
         values = [value for id, amount in amounts.items() for value in (id, amount, (limits or {}).get(id, ""))]
-        over = await self.run(lambda _: self._increase([name_of(table)], values), LARGE_SECONDS)
+        seconds = LARGE_SECONDS if limits is None else None  # a request waits for its limits
+        over = await self.run(lambda _: self._increase([name_of(table)], values), seconds)
         return over.decode() if over else None
 
     async def find(self, collection: str, id: str, seconds: float | None = None) -> bytes | None:

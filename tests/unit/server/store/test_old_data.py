@@ -61,7 +61,7 @@ async def test_changes_are_kept_beside_the_old_files(folder):
         store = open_own(Settings(data=folder))
         keys, glossaries = Keys(store), Glossaries(store)
         if await keys.find(SECRET):
-            await keys.revoke(KEY)
+            await keys.change(KEY, revoked=1.0)
             await glossaries.delete(EVERYONE, SHARED)
         assert await Keys(store).find(SECRET) is None
         assert [each.id for each in await glossaries.of()] == [PRODUCTS]
