@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
@@ -34,7 +35,7 @@ def open_exact(folder: ModelFolder) -> InspectableBackend:
     """Opens a folder in float32: on the CPU backend, or on PyTorch where that cannot run the model, with a warning. Raises
     FolderError, and ModuleNotFoundError without the torch that is needed."""
     try:
-        return open_backend(folder, build(), slots=_SLOTS, threads=1, precision="float32")
+        return open_backend(folder, build(), slots=_SLOTS, threads=min(16, os.cpu_count() or 1), precision="float32")
     except CpuBackendUnavailable as reason:
         log.warning("The model needs PyTorch or a GPU to run. %s", reason)
     from model.backends.torch.backend import TorchBackend
