@@ -20,6 +20,7 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3.14 pyth
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$python; break; }; done)
 
 BIN := $(VENV)/bin
+# Most installed modules are never imported, so none is compiled ahead.
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install --no-compile -c constraints.txt $(PIP_ARGS)
 
 # Without a network pip says that there is no such version, or that the pinned versions are in conflict.
