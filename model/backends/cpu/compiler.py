@@ -38,7 +38,7 @@ class Compiler:
         self._lock.close()
 
     def compiled(self, name: str, flags: Sequence[str], units: Sequence[Path]) -> Path:
-        """Returns a file of the folder, compiled if it is not there, on all cores. Raises CpuBackendUnavailable."""
+        """Returns a file of the folder, compiled if it is not there, on several cores. Raises CpuBackendUnavailable."""
         path = self.folder / name
         if is_own(path):
             return path
@@ -58,7 +58,8 @@ class Compiler:
                 objects = [f"{scratch}/{unit.stem}.o" for unit in units]
                 words = [f"{unit}\0-o\0{made}\0" for unit, made in zip(units, objects, strict=True)]
                 listed.write_text("".join(words), encoding="utf-8")
-                each = ["xargs", "-0", "-n3", f"-P{os.cpu_count() or 1}", f"-a{listed}", compiler, "-c", *flags]
+                jobs = min(8, len(os.sched_getaffinity(0)))  # each takes up to 300 MB
+                each = ["xargs", "-0", "-n3", f"-P{jobs}", f"-a{listed}", compiler, "-c", *flags]
                 _run(each, scratch)
                 _run([compiler, *flags, *objects, "-o", str(output)], scratch)
                 output.replace(path)  # atomic: another process sees the whole file or none
