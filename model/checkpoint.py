@@ -44,5 +44,5 @@ def load_model(
         transformer = Transformer(folder.model)
     stored = SafetensorFiles(weight_files(folder.path))
     stored.check({name: tuple(tensor.shape) for name, tensor in transformer.state_dict().items()})
-    transformer.load_state_dict({name: torch.from_numpy(stored[name]) for name in stored}, assign=True)
+    transformer.load_state_dict({name: torch.from_numpy(stored.stored(name)) for name in stored}, assign=True)
     return transformer.to(device=device, dtype=dtype).eval()
