@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from model.backends.cpu.build import SOURCES, build_one, default_folder
+from model.backends.cpu import build
 from model.backends.cpu.compiler import Compiler
 from model.backends.cpu.isa import InstructionSet, available
 
@@ -19,7 +19,9 @@ def emulated_library() -> Path:
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(FOLDER.iterdir()))).hexdigest()
     flags = (
         *least.compiler_flags, "-O1", "-DATTENTIVE_EMULATED_TILES", f"-DATTENTIVE_EMULATION=0x{digest[:8]}",
-        f"-I{FOLDER}", f"-I{SOURCES}", str(FOLDER / "emulated_gemm.cpp"),
+        f"-I{FOLDER}", f"-I{build.SOURCES}",
     )  # fmt: skip
-    with Compiler(default_folder()) as compiler:
-        return build_one(InstructionSet("amx", least.cpu_flags, flags), compiler)
+    name = build.library_name(InstructionSet("amx", least.cpu_flags, flags))
+    units = [*(path for path in build.source_files() if path.suffix == ".cpp"), FOLDER / "emulated_gemm.cpp"]
+    with Compiler(build.default_folder()) as compiler:
+        return compiler.compiled(name, [*build.FLAGS, *flags], units)
