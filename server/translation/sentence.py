@@ -19,6 +19,7 @@ from server.translation.passes import (
     sentence_parts,
     spelling,
 )
+from server.translation.preparation import Segment
 from server.translation.types import Sentence, TranslationRequest
 
 PASSES = (
@@ -48,31 +49,34 @@ def rows(request: TranslationRequest, options: DecodingOptions) -> int:
 
 
 async def translate(
-    contexts: Sequence[SentenceContext], on_sentence: Callable[[int, Sentence], None] | None = None
+    segments: Sequence[Segment],
+    context: Callable[[int], SentenceContext],
+    on_sentence: Callable[[int, Sentence], None] | None = None,
+    shared: bool = True,
 ) -> list[Sentence]:
-    """Returns the sentences of segments. At most IN_FLIGHT of them are at the workers at the same time; they are reported
-    in order. Equal ones are translated once, unless their tokens are reported."""
-    if len(contexts) == 1 and on_sentence is None:  # needs no task
-        return [(await contexts[0].translate()).sentence()]
+    """Returns the sentences of segments, each translated in the `context` of its number. At most IN_FLIGHT of them are at the
+    workers at the same time; they are reported in order. With `shared`, equal segments are translated once."""
+    if len(segments) == 1 and on_sentence is None:  # needs no task
+        return [(await context(0).translate()).sentence()]
     tasks: list[asyncio.Task[Draft]] = []
     begun: dict[Hashable, asyncio.Task[Draft]] = {}
     sentences: list[Sentence] = []
     try:
-        for position in range(len(contexts)):
-            for context in contexts[len(tasks) : position + IN_FLIGHT]:
-                content = context.on_progress or context.segment.content
+        for position, segment in enumerate(segments):
+            for number in range(len(tasks), min(position + IN_FLIGHT, len(segments))):
+                content = segments[number].content if shared else number
                 if content not in begun:
-                    begun[content] = asyncio.create_task(context.translate())
+                    begun[content] = asyncio.create_task(context(number).translate())
                 tasks.append(begun[content])
                 if len(tasks) % BURST == 0:
                     await asyncio.sleep(0)
             sentences.append((await tasks[position]).sentence())
-            sentences[-1].span = contexts[position].segment.span
+            sentences[-1].span = segment.span
             if on_sentence is not None:
                 on_sentence(position, sentences[-1])
         return sentences
     finally:
         for task in tasks:
             task.cancel()
-        if len(sentences) < len(contexts):
+        if len(sentences) < len(segments):
             await asyncio.gather(*tasks, return_exceptions=True)

@@ -241,28 +241,26 @@ class Translator:
         listener: ProgressListener | None,
     ) -> list[list[Sentence]]:
         """Returns the sentences of each passage of a text, whose number in the request is `number`."""
-        pairs = [(segment, part.leg) for part in segmented for segment in part.segments]
+        segments = [segment for part in segmented for segment in part.segments]
 
-        def contexts() -> list[SentenceContext]:
-            return [
-                SentenceContext(
-                    segment,
-                    leg,
-                    request,
-                    options,
-                    priority,
-                    sentence.PASSES,
-                    self.engine,
-                    self.detector,
-                    self._metrics,
-                    _token_progress(listener, number, position, segment, leg),
-                )
-                for position, (segment, leg) in enumerate(pairs)
-            ]
+        def context(position: int) -> SentenceContext:
+            segment, leg = segments[position], segmented[0].leg
+            return SentenceContext(
+                segment,
+                leg,
+                request,
+                options,
+                priority,
+                sentence.PASSES,
+                self.engine,
+                self.detector,
+                self._metrics,
+                _token_progress(listener, number, position, segment, leg),
+            )
 
         on_sentence = partial(listener.on_sentence, number) if listener else None
-        made = await self.work(request.client, len(pairs), contexts)
-        sentences = iter(await sentence.translate(made, on_sentence))
+        shared = listener is None or listener.on_tokens is None
+        sentences = iter(await sentence.translate(segments, context, on_sentence, shared))
         return [list(islice(sentences, len(part.segments))) for part in segmented]
 
 
