@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from operator import eq
 
@@ -14,15 +14,26 @@ _COPIES, _TOKENS = 3, 7
 def longest_loop(tokens: Sequence[int], longest_period: int = LONGEST_PERIOD) -> int:
     """Returns the length of the longest stretch of tokens that repeats one block, of at most `longest_period` tokens,
     several times in a row; 0 for no loop."""
-    size, longest = len(tokens), 0
-    if size - len(set(tokens)) < _TOKENS - _TOKENS // _COPIES:  # fewer repeated tokens than any loop has
+    if len(tokens) - len(set(tokens)) < _TOKENS - _TOKENS // _COPIES:  # fewer repeated tokens than any loop has
         return 0
-    for period in range(1, min(longest_period, size // _COPIES) + 1):
-        repeated = groupby(map(eq, tokens[period:], tokens))
-        length = period + max([len(list(run)) for same, run in repeated if same], default=0)
-        if length >= max(longest, _TOKENS, _COPIES * period):
-            longest = length
-    return longest
+    lengths = [
+        length
+        for period, _, length in repeated_blocks(tokens, longest_period)
+        if length >= max(_TOKENS, _COPIES * period)
+    ]
+    return max(lengths, default=0)
+
+
+def repeated_blocks(items: Sequence[object], longest_period: int) -> Iterator[tuple[int, int, int]]:
+    """Yields the stretches of items that repeat one block of at most `longest_period` items: size of the block, first item
+    and length of the stretch. The last copy may be a part."""
+    for period in range(1, min(longest_period, len(items) // 2) + 1):
+        start = 0
+        for same, run in groupby(map(eq, items[period:], items)):
+            size = len(list(run))
+            if same:
+                yield period, start, period + size
+            start += size
 
 
 def ends_in_loop(tokens: Sequence[int]) -> bool:

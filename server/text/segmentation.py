@@ -37,8 +37,10 @@ LABEL = re.compile(r"(?<![^\s.:;,])\(?(?:[a-z]|[ivx]{1,4}|\d{1,2})\)[^\S\n]+(?=\
 _LABEL_LENGTH = 6
 _CUT_NAME = re.compile(r"(?<![\w.])[a-z_]\w+(?:\.[^\W\d]\w+)+\.$")
 WORDS = re.compile(r"\S(?:.*\S)?", re.DOTALL)
-_WINDOW = 4_000
-"""Characters of a line whose sentences are found at once."""
+_UNSPACED = 40
+"""Characters between two spaces from which on a line counts as one without spaces."""
+_WINDOW, _UNSPACED_WINDOW = 4_000, 1_000
+"""Characters of a line whose sentences are found at once; the second where most words have no space between them."""
 
 # Where an over-long sentence is split, the best kinds first: after punctuation, before a word that begins a clause, at
 # white space.
@@ -122,11 +124,12 @@ def _sentences_of_line(text: str, line: Span, language: str) -> list[Span]:
 
 def _parts_of_line(line: str, language: str) -> list[str]:
     """Returns the sentences of a line. A long one is read in windows, each from the last sentence of the one before, because
-    the library takes time with the square of the length."""
+    the library takes time with the square of the length without spaces."""
+    size = _WINDOW if line.count(" ") * _UNSPACED > len(line) else _UNSPACED_WINDOW
     parts: list[str] = []
     begin, continues = 0, False
     while True:
-        window = line[begin : begin + _WINDOW]
+        window = line[begin : begin + size]
         found = segment(language, window)
         if "".join(found) != window:  # the library has normalised the text: it is kept whole so that nothing is lost
             found = [window]

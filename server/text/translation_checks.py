@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable, Sequence
 from functools import lru_cache
-from itertools import groupby, pairwise
-from operator import eq
+from itertools import pairwise
 
+from model.search.repetition import repeated_blocks
 from server.text.languages import primary_subtag
 from server.text.protection.copied import do_not_translate_spans
 
@@ -41,19 +41,12 @@ def repeats(source: str, target: str) -> bool:
 
 def _repetition(words: Sequence[str]) -> int:
     """Returns the largest number of copies of a word or phrase in a row; 0 if they are too few for a repetition."""
-    size, most = len(words), 0
-    if not may_repeat(words):
-        return 0
-    for period in range(1, min(LONGEST_PERIOD, size // 2) + 1):
+    most = 0
+    for period, start, length in repeated_blocks(words, LONGEST_PERIOD) if may_repeat(words) else ():
         least = _WORD_COPIES if period == 1 else _PAIR_COPIES if period == 2 else _PHRASE_COPIES
-        start = 0
-        for same, run in groupby(map(eq, words[period:], words)):
-            length = len(list(run))
-            copies = length // period + 1
-            # Groups of digits repeat in numbers: 1 000 000 000.
-            if same and copies >= max(least, most + 1) and any(map(str.isalpha, words[start : start + period])):
-                most = copies
-            start += length
+        # Groups of digits repeat in numbers: 1 000 000 000.
+        if length // period >= max(least, most + 1) and any(map(str.isalpha, words[start : start + period])):
+            most = length // period
     return most
 
 

@@ -94,7 +94,7 @@ async def text_links(
     links: list[list[Link]] = []
     for passage, part, within in zip(passages, segmented, sentences, strict=True):
         links.append([])
-        boundaries = passage.boundaries
+        boundaries = passage.boundaries if passage.marks else ()
         done, written = 0, 0
         for sentence in within if boundaries else ():
             start, end = sentence.span
@@ -149,8 +149,6 @@ async def sentence_attention(
 async def _links_within(engine: EngineClient, leg: Leg, sentence: Sentence) -> list[Link]:
     """Returns links between the texts of a sentence and of its translation."""
     source, target = sentence.source, sentence.targets[0]
-    if sentence.copied and target == source:
-        return [(word.span(), word.span()) for word in WORD.finditer(target)]
     if sentence.copied or bool(sentence.to_read) != bool(sentence.to_target):  # the model's text was repaired
         return links_by_position(source, target)
     linked = await sentence_links(engine, leg, sentence.read, sentence.ids, sentence.hypotheses[0].tokens)

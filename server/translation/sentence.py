@@ -52,10 +52,9 @@ async def translate(
     segments: Sequence[Segment],
     context: Callable[[int], SentenceContext],
     on_sentence: Callable[[int, Sentence], None] | None = None,
-    shared: bool = True,
 ) -> list[Sentence]:
     """Returns the sentences of segments, each translated in the `context` of its number. At most IN_FLIGHT of them are at the
-    workers at the same time; they are reported in order. With `shared`, equal segments are translated once."""
+    workers at the same time; they are reported in order. Equal segments are translated once."""
     if len(segments) == 1 and on_sentence is None:  # needs no task
         return [(await context(0).translate()).sentence()]
     tasks: list[asyncio.Task[Draft]] = []
@@ -64,7 +63,7 @@ async def translate(
     try:
         for position, segment in enumerate(segments):
             for number in range(len(tasks), min(position + IN_FLIGHT, len(segments))):
-                content = segments[number].content if shared else number
+                content = segments[number].content
                 if content not in begun:
                     begun[content] = asyncio.create_task(context(number).translate())
                 tasks.append(begun[content])

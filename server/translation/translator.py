@@ -259,8 +259,7 @@ class Translator:
             )
 
         on_sentence = partial(listener.on_sentence, number) if listener else None
-        shared = listener is None or listener.on_tokens is None
-        sentences = iter(await sentence.translate(segments, context, on_sentence, shared))
+        sentences = iter(await sentence.translate(segments, context, on_sentence))
         return [list(islice(sentences, len(part.segments))) for part in segmented]
 
 

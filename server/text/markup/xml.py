@@ -26,9 +26,8 @@ HIDING = {'"': '"', "'": "'", "<!--": "-->", "<?": "?>"}
 
 @dataclass(slots=True, eq=False)
 class Token:
-    """A piece of XML as written. `name` is that of a tag, and `partner` the tag at the other end of its element: None
-    for other tokens, and where that tag is missing. `splits` is True where it separates sentences (see
-    `server.text.markup.outline`)."""
+    """A piece of XML as written. A tag has a `name`, and as its `partner` the other tag of its element, or None if that is
+    missing. `splits` says that the token separates sentences (see `server.text.markup.outline`)."""
 
     kind: Kind
     raw: str

@@ -163,8 +163,8 @@ def _spans_of(token: re.Match[str], primes: str) -> Sequence[ProtectedSpan]:
 
 
 def _goes_on(word: str, first: int, last: int, primes: str) -> bool:
-    """Returns whether the code at `first` contains the mark at `last`: a prime, or a bracket or quote that closes one of its
-    own."""
+    """Returns whether the mark at `last` belongs to the code at `first`: a prime after a digit, or a bracket or quote whose
+    partner is in the code."""
     opening = _BRACKETS.get(word[last])
     if opening:
         return word.count(opening, first, last) > word.count(word[last], first, last)

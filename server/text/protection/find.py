@@ -33,8 +33,8 @@ class ProtectedSpan(NamedTuple):
 
     Roles: "word" and "number" stand for a word of the sentence. A "point" stands between words. "open" and "close"
     surround words that are translated. A "break" separates sentences. The arms of an "icu" message are translated on
-    their own. An "apostrophe" is written in a way of its own (it''s), and so are those of the translation. `written` is what
-    the translation contains instead of the span, if it is not the span itself.
+    their own. An "apostrophe" is doubled or has a backslash (it''s); those of the translation are written alike. `written`
+    is what the translation contains instead of the span, if it is not the span itself.
     """
 
     start: int
@@ -83,8 +83,8 @@ def kept_pattern(kept: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def _alternatives(terms: Sequence[str], before: str = "") -> str:
-    """Returns a pattern of sorted terms without the letters `before` them. What several begin with is read once: the time of
-    a search does not grow with their number."""
+    """Returns a pattern of sorted terms, from which the letters `before`, with which all of them begin, are removed. Equal
+    beginnings are read once, so the time of a search does not grow with the number of terms."""
     parts = []
     for _, group in groupby(terms, key=lambda term: term[0]):
         same = list(group)

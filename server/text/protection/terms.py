@@ -76,8 +76,8 @@ def case_edits(terms: Sequence[TermMatch], source: str, translation: str) -> lis
 
 
 def doubled_edits(terms: Sequence[TermMatch], translation: str) -> list[Edit]:
-    """Returns the edits after which no term stands beside a copy of its own words: "the the house", "Akku Akku". Terms that
-    the source has twice stay."""
+    """Returns edits that remove a copy of a term's words beside the term ("the the house", "Akku Akku"), where the
+    translation has the term more often than the source."""
     wanted = Counter([term_key(term.entry.target) for term in terms])
     occurrences = _occurrences(terms, translation)
     written = Counter([term_key(found.entry.target) for found in occurrences])

@@ -26,8 +26,8 @@ async def apply(context: SentenceContext, draft: Draft) -> Draft:
 
 
 def masked_retry(segment: Segment, target: str, leg: Leg) -> Segment | None:
-    """Returns the segment with all names, signs and numbers masked if `target`, the translation of what the model read,
-    lacks a stand-in, or lacks or doubles one of them; None if nothing is lost, or nothing more can be masked."""
+    """Returns the segment with all names, signs and numbers masked, if `target`, the translation of what the model read,
+    lacks or doubles one of them or lacks a stand-in. Returns None if nothing is lost or nothing more can be masked."""
     names = _names_in_bytes(segment, leg) if leg.model.tokenizer.may_spell(segment.ids) else []
     if not _has_lost(segment, target, names):
         return None
