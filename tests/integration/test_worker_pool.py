@@ -333,6 +333,14 @@ async def test_the_next_start_of_each_device_is_told_how_often_a_load_ended_it()
         assert made.workers.status().restarts == 3
 
 
+async def test_a_load_that_ends_the_worker_under_load_costs_no_job() -> None:
+    async with crew(SLOW) as made:
+        texts = [tuple(range(100))]
+        futures = [made.submit(text) for text in texts]
+        assert (await made.workers.load("n", Path("late"))).error is not None
+        check(texts, list(await asyncio.gather(*futures, return_exceptions=True)))
+
+
 async def test_unloading_waits_for_accepted_jobs() -> None:
     async with crew(SLOW) as made:
         texts = sources(30)

@@ -137,8 +137,8 @@ class JobDispatcher:
             return
         job = item.job
         model = self._models.get(job.model)
-        worker = self._least_loaded(job.model)
         ends_alone = self.crashes.ends_alone(job)
+        worker = self._least_loaded(job.model, suspected=ends_alone is not None)
         if self._closed:
             _fail(item, "cancelled", SHUTDOWN)
         elif model is None:
@@ -156,9 +156,12 @@ class JobDispatcher:
         else:
             self._backlog[job.id] = item
 
-    def _least_loaded(self, model: str) -> WorkerSupervisor | None:
-        """Returns the worker with the fewest jobs of those that can run a model now."""
+    def _least_loaded(self, model: str, *, suspected: bool) -> WorkerSupervisor | None:
+        """Returns the worker with the fewest jobs of those that can run a model now. A suspected job does not run while
+        another model is loading, which may also be what ends the worker."""
         able = [worker for worker in self._workers if worker.ready is not None and model in worker.loaded]
+        if suspected:
+            able = [worker for worker in able if worker.loading is None]
         return min(able, key=lambda worker: len(worker.pending), default=None)
 
     def _remove(self, item: InFlightJob, _: asyncio.Future[Any]) -> None:

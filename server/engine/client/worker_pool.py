@@ -219,8 +219,8 @@ class WorkerPool:
         elif all(model.name in other.loaded for other in self._workers if other.ready is not None):
             model.ends = 0
             model.resolve(seconds=loaded.seconds, bytes=loaded.bytes)
-        self._jobs.dispatch_backlog()
         self._load_next(worker)
+        self._jobs.dispatch_backlog()
 
     def _on_exit(self, worker: WorkerSupervisor, ended: WorkerExit) -> None:
         """Sends the jobs of an ended worker again, and counts its exit against the model that it was loading."""

@@ -44,19 +44,24 @@ def gpu_backend(transformer: Transformer, slots: int, ends: int = 0) -> tuple[To
     if ends:
         reason = "The worker ended while it loaded the model with faster kernels."
     for kernels in attempts[ends:]:
-        try:
-            first = min(room, FIRST_ROOM) if kernels is TORCH_KERNELS else room  # torch's read all of it in each step
-            backend = GraphedBackend(transformer, slots, capture=True, kernels=kernels, room=first)
-            failure = disagreement(backend)
-        except Exception as error:  # noqa: BLE001  a kernel compiler may raise anything; eager steps need none
-            failure = f"{type(error).__name__}: {str(error)[:200]}"
-            if device.type == "cuda":
-                check_device(device)
-        if failure is None:
+        first = min(room, FIRST_ROOM) if kernels is TORCH_KERNELS else room  # torch's read all of it in each step
+        backend = _graphed(transformer, slots, kernels, first)
+        if not isinstance(backend, str):
             return backend, "cuda-graphs", reason
-        reason = f"CUDA graphs with the kernels of {kernels.name} cannot be used here: {failure}"
+        reason = f"CUDA graphs with the kernels of {kernels.name} cannot be used here: {backend}"
         sys.stderr.write(f"{reason}\n")
     return TorchBackend(transformer, slots), "eager", reason
+
+
+def _graphed(transformer: Transformer, slots: int, kernels: SlotKernels, room: int) -> GraphedBackend | str:
+    """Returns a backend with CUDA graphs, or why it cannot be used; then its memory is free again."""
+    try:
+        backend = GraphedBackend(transformer, slots, capture=True, kernels=kernels, room=room)
+        return disagreement(backend) or backend
+    except Exception as error:  # noqa: BLE001  a kernel compiler may raise anything; eager steps need none
+        if (device := next(transformer.parameters()).device).type == "cuda":
+            check_device(device)
+        return f"{type(error).__name__}: {str(error)[:200]}"
 
 
 def _affordable(transformer: Transformer, slots: int) -> tuple[int, int]:
@@ -64,6 +69,7 @@ def _affordable(transformer: Transformer, slots: int) -> tuple[int, int]:
     memory that is free now, and a quarter at first."""
     config, parameter = transformer.config, next(transformer.parameters())
     free, _ = torch.cuda.mem_get_info(parameter.device)
+    free += torch.cuda.memory_reserved(parameter.device) - torch.cuda.memory_allocated(parameter.device)
     kinds = 4 if config.recurrence == "none" else 2  # keys and values of both attentions
     position = kinds * config.decoder_layers * config.d_model * parameter.element_size()
     slots = max(1, min(slots, free // 2 // (position * config.max_length)))

@@ -40,8 +40,8 @@ def expected(source: tuple[int, ...], shift: int = 1) -> tuple[int, ...]:
 
 class FakeRunner:
     """A ModelRunner with one token per step. A folder name says how the model behaves: its shift, its step time in ms,
-    or how it fails: "absent", "crash" while it is loaded ("crash-0": the first time), "dying" at the first job. There are
-    as many devices as threads of the options."""
+    or how it fails: "absent", "crash" while it is loaded ("crash-0": the first time; "late": after some steps of jobs),
+    "dying" at the first job. There are as many devices as threads of the options."""
 
     def __init__(self, options: WorkerOptions, index: int) -> None:
         if options.device == "cuda":
@@ -52,6 +52,7 @@ class FakeRunner:
         self._models: dict[str, tuple[int, float]] = {}
         self._made: dict[int, list[int]] = {}
         self._dying = False
+        self._polls = 0
 
     cuda = False
 
@@ -65,6 +66,9 @@ class FakeRunner:
         name = Path(folder).name
         if name == "crash" or name == f"crash-{ends}":
             os.kill(os.getpid(), signal.SIGSEGV)
+        if name == "late":
+            self._polls = 8
+            return
         error = "There is no such folder." if name == "absent" else None
         self._dying, name = name == "dying", "1" if name == "dying" else name
         name = "1" if name == "crash-0" else name
@@ -73,9 +77,12 @@ class FakeRunner:
         self._loads.append(ModelLoaded(model, error=error))
 
     def loading(self) -> bool:
-        return False
+        return self._polls > 0
 
     def loaded(self) -> list[ModelLoaded]:
+        if self._polls == 1:
+            os.kill(os.getpid(), signal.SIGSEGV)
+        self._polls = max(0, self._polls - 1)
         loads, self._loads = self._loads, []
         return loads
 
