@@ -101,7 +101,7 @@ class Overloaded(RetryLater):
 class QuotaExceeded(Overloaded):
     """The key has used the characters of a period. `retry_after` is the time until its end, which may be a month."""
 
-    def __init__(self, message: str, retry_after: int) -> None:
+    def __init__(self, message: str, retry_after: int = 1) -> None:
         super().__init__(message, reason="quota")
         self.retry_after = retry_after
 
