@@ -12,6 +12,7 @@ import pytest
 
 from model.analysis.head_roles import HeadRole, HeadRoles, weights_hash
 from model.config import small
+from server.errors import ADD_TORCH
 from server.inspection import encoder_study
 from server.translation.catalog import ModelCatalog
 from server.translation.model_discovery import read_model
@@ -99,7 +100,7 @@ def test_a_study_of_an_encoder(serve, tiny_weights: Path, monkeypatch):
     monkeypatch.setattr(encoder_study, "BYTES_LIMIT", 1000)
     assert refusal() == (400, "Only encoders of models with at most 0 GB of weights are studied.")
     monkeypatch.setattr(encoder_study, "find_spec", lambda name: None)
-    assert refusal() == (503, "Studies of an encoder need PyTorch, which is not installed on this server.")
+    assert refusal() == (503, f"Studies of an encoder need PyTorch. {ADD_TORCH}")
 
 
 @pytest.mark.parametrize(
