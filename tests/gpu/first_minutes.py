@@ -1,12 +1,10 @@
-"""The parts of first_minutes.sh. Without a GPU they run on the CPU with a small model, and nothing is captured."""
+"""Parts of first_minutes.sh. Without a GPU they run on the CPU with a small model, and nothing is captured."""
 
 from __future__ import annotations
 
 import os
-import runpy
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -26,9 +24,8 @@ from model.backends.cuda.graphs import GraphedBackend
 from model.backends.torch.backend import TorchBackend
 from model.config import ModelConfig, base
 from model.transformer import Transformer
-from server.engine.ipc.options import WorkerOptions
-from server.engine.worker.device_config import DeviceConfig, failure_kind, find_device
-from tests.support.servers.live import ROOT, live_server, tiny_model
+from server.engine.worker.device_config import DeviceConfig, failure_kind
+from tests.support.servers.live import live_server, tiny_model
 
 GPU = torch.cuda.is_available()
 DEVICE = torch.device("cuda" if GPU else "cpu")
@@ -62,22 +59,6 @@ def difference(backends: Sequence[Any], step: int, candidates: int, slots: Seque
     tokens = [7 + step + slot for slot in slots]
     left, right = (one.step(slots, tokens, candidates, tokens).scores[:, 0] for one in backends)
     return float(np.abs(left - right).max())
-
-
-def environment() -> None:
-    if shutil.which("nvidia-smi"):
-        say(subprocess.run(["nvidia-smi"], capture_output=True, text=True, check=False).stdout)
-    say("torch", torch.__version__, torch.version.cuda, torch.cuda.get_arch_list(), "kernels", KERNELS.name)
-    say("compiler", shutil.which("gcc"), "disk", shutil.disk_usage("/tmp"))
-    say(find_device(WorkerOptions(), 0))
-    if GPU:
-        say(torch.cuda.get_device_properties(0), torch.cuda.mem_get_info())
-
-
-def kernels() -> None:
-    if KERNELS.name == "triton":
-        runpy.run_path(str(ROOT / "tests/support/processors/interpret_kernels.py"))["main"](DEVICE.type)
-    say("the kernels of", KERNELS.name, "agree with torch")
 
 
 def buckets() -> None:
@@ -216,15 +197,6 @@ def profile() -> None:
         for _ in range(4):
             backend.multi_step(slots, tokens, 4)
     say(found.key_averages().table(sort_by="cuda_time_total" if GPU else "cpu_time_total", row_limit=30))
-
-
-def tables() -> None:
-    """The tables beside CTranslate2 on CUDA, where it is installed."""
-    command = [sys.executable, "-m", "benchmarks.engine", "--random", "base", "--vocabulary", "32000"]
-    command += ["--batches", "1", "32", "256", "--rounds", "1", "--device", "cuda"] if GPU else ["--help"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    say(done.stdout, done.stderr)
-    assert done.returncode == 0
 
 
 if __name__ == "__main__":
