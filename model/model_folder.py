@@ -148,6 +148,8 @@ class ModelFolder:
     segment_length: int = 0
     preference: int = 0
     """Of several models with a language pair, one with a larger number is used."""
+    scores: dict[str, float] = field(default_factory=dict)
+    """BLEU ("bleu") and COMET ("comet") on FLORES, as the publisher states them."""
 
     def __post_init__(self) -> None:
         check_segment_length(self.segment_length, self.model.max_length)
@@ -195,6 +197,7 @@ class ModelFolder:
             **({"formality": list(self.formality)} if self.formality else {}),
             **({"segment_length": self.segment_length} if self.segment_length else {}),
             **({"preference": self.preference} if self.preference else {}),
+            **({"scores": self.scores} if self.scores else {}),
             "tokenizer": asdict(self.tokenizer),
             **({"generation": asdict(self.generation)} if self.generation != Generation() else {}),
             "model": asdict(self.model),
@@ -238,6 +241,7 @@ def folder_of_fields(path: Path, fields: dict[str, Any]) -> ModelFolder:
             formality=tuple([str(language) for language in fields.get("formality", ())]),
             segment_length=fields.get("segment_length", 0),
             preference=int(fields.get("preference", 0)),
+            scores={str(name): float(score) for name, score in fields.get("scores", {}).items()},
             license=_text(fields, "license"),
             origin=_text(fields, "origin"),
             tokenizer=read_tokenizer_files(fields.get("tokenizer", {})),

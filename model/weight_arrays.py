@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -9,12 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, deserialize, safe_open
+from safetensors.numpy import save_file
 
 from model.config import ModelConfig
 from model.model_folder import FolderError
 from model.positions import sinusoidal_table
 
 Float32 = NDArray[np.float32]
+INT8_MAX, SCALES = 127, "int8_scales"
 
 
 class SafetensorFiles(Mapping[str, Float32]):
@@ -25,18 +28,20 @@ class SafetensorFiles(Mapping[str, Float32]):
     def __init__(self, files: list[Path]) -> None:
         self._files: dict[str, tuple[Path, Any]] = {}
         self._bfloat16: dict[str, bytes] = {}
+        self._scales: dict[str, np.float32] = {}
         for file in files:
             try:
                 opened = safe_open(file, framework="numpy")
             except (SafetensorError, OSError) as error:
                 raise FolderError(f"{file.name} is not a readable safetensors file: {error}.") from None
             self._files |= dict.fromkeys(opened.keys(), (file, opened))  # type: ignore[no-untyped-call]
+            self._scales |= _scales(opened.metadata() or {})  # type: ignore[no-untyped-call]
 
     def __getitem__(self, name: str) -> Float32:
         return self.stored(name).astype(np.float32, copy=False)
 
     def stored(self, name: str) -> NDArray[Any]:
-        """Returns a tensor in its own precision, float32 or float16; bfloat16 becomes float32."""
+        """Returns a tensor in its own precision, float32 or float16; bfloat16 and int8 become float32."""
         if name not in self._files:
             raise FolderError(f"The weights lack the tensor {name}.")
         file, opened = self._files[name]
@@ -49,6 +54,8 @@ class SafetensorFiles(Mapping[str, Float32]):
                     tensors: Any = deserialize(file.read_bytes())  # type: ignore[no-untyped-call]
                     self._bfloat16 |= {key: tensor["data"] for key, tensor in tensors}
                 array = from_bfloat16(self._bfloat16[name]).reshape(stored.get_shape())
+            case "I8" if name in self._scales:
+                array = opened.get_tensor(name) * self._scales[name]
             case kind:
                 raise FolderError(f"{file.name}: {name} has the type {kind}, which is neither F32, F16 nor BF16.")
         check_finite(file.name, name, array)
@@ -71,6 +78,27 @@ class SafetensorFiles(Mapping[str, Float32]):
 
     def __len__(self) -> int:
         return len(self._files)
+
+
+def save_arrays(tensors: Mapping[str, NDArray[Any]], file: Path) -> None:
+    """Writes tensors to a safetensors file. The matrices of a model in int8, each a scale times integers to the bit, are written
+    as the integers; the scales are in the metadata."""
+    arrays, scales = {name: np.ascontiguousarray(tensor) for name, tensor in tensors.items()}, {}
+    for name, array in arrays.items():
+        if array.ndim == 2 and array.dtype == np.float32 and array.any():
+            scale = np.abs(array[array != 0]).min()
+            integers = np.rint(array / scale)
+            if np.abs(integers).max() <= INT8_MAX and np.array_equal(integers * scale, array):
+                arrays[name], scales[name] = integers.astype(np.int8), float(scale)
+    save_file(arrays, file, metadata={"format": "pt", **({SCALES: json.dumps(scales)} if scales else {})})
+
+
+def _scales(metadata: Mapping[str, str]) -> dict[str, np.float32]:
+    """Returns the scales of int8 matrices. Raises FolderError."""
+    try:
+        return {str(name): np.float32(scale) for name, scale in json.loads(metadata.get(SCALES, "{}")).items()}
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        raise FolderError("The scales of int8 matrices are not numbers.") from None
 
 
 def from_bfloat16(data: bytes) -> Float32:

@@ -16,9 +16,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from safetensors.numpy import save_file
-
 from model.convert.argos.package import METADATA, PACKAGE_SUFFIX, read_argos
 from model.convert.ctranslate2.model_binary import BINARY
 from model.convert.ctranslate2.reader import read_ctranslate2
@@ -37,6 +34,7 @@ from model.model_folder import (
     read_folder,
 )
 from model.search.driver import check_trial_sentence
+from model.weight_arrays import save_arrays
 from model.weight_files import SINGLE
 
 log = logging.getLogger(__name__)
@@ -134,6 +132,7 @@ def _folder(path: Path, target: Path, name: str, imported: Imported, options: Im
         "origin": options.origin or (f"imported from {path.resolve().name}" if exported is None else exported.origin),
         "tokenizer": _tokenizer(imported),
         "generation": imported.generation,
+        "scores": imported.scores or (exported.scores if exported is not None else {}),
     }
     if imported.language_pieces:
         stated |= _many_languages(path, imported, options)
@@ -179,8 +178,7 @@ def _write(path: Path, folder: ModelFolder, imported: Imported) -> ModelFolder:
     here."""
     folder.path.mkdir(exist_ok=True)
     (folder.path / "config.json").write_text(folder.to_json(), encoding="utf-8")
-    tensors = {name: np.ascontiguousarray(tensor) for name, tensor in imported.tensors.items()}
-    save_file(tensors, folder.path / SINGLE, metadata={"format": "pt"})
+    save_arrays(imported.tensors, folder.path / SINGLE)
     let_others_read(folder.path / SINGLE)
     files = folder.tokenizer
     (folder.path / files.source).write_bytes(imported.source_pieces)

@@ -68,6 +68,7 @@ class Imported:
     source_end: bool = True
     exported: ModelFolder | None = None
     shortlist: Shortlist | None = None
+    scores: dict[str, float] = field(default_factory=dict)
 
 
 def copy_files(source: Path, target: Path) -> None:

@@ -50,7 +50,14 @@ def read_firefox(path: Path) -> Imported:
         license="MPL-2.0" if "sourceLanguage" in published else "",
         generation=Generation(forbidden=(target["<unk>"],)),
         shortlist=_read_shortlist(path, config),
+        scores=_scores(published.get("flores")),
     )
+
+
+def _scores(stated: Any) -> dict[str, float]:
+    """Returns BLEU and COMET of the metadata."""
+    numbers = {name: stated.get(name) for name in ("bleu", "comet")} if isinstance(stated, dict) else {}
+    return {name: number for name, number in numbers.items() if isinstance(number, (int, float)) and 0 < number <= 100}
 
 
 def find_models(folder: Path) -> list[Path]:
