@@ -1,5 +1,6 @@
 # `make serve` and `make test` need Python >= 3.11 and make; everything else goes into .venv.
 #
+#   make serve MODELS=en-de,de-en with stronger models, which are downloaded once (`attentive models --available` lists them)
 #   PORT=9000 make serve          another port (HOST, and every ATTENTIVE_* variable, work the same way)
 #   make serve TORCH=1            with PyTorch, which by default is installed only for GPUs and where the CPU backend cannot run
 #   make serve TORCH_INDEX=URL    take torch from this package index (a CPU-only or a particular CUDA build)
@@ -32,7 +33,7 @@ FETCHED = 2>$(VENV)/pip.log || { if grep -q "from versions: none\|ResolutionImpo
 .DEFAULT_GOAL := serve
 
 serve: install
-	exec $(BIN)/attentive serve --host $(HOST) --port $(PORT)
+	exec $(BIN)/attentive serve --host $(HOST) --port $(PORT) $(if $(MODELS),--models $(MODELS))
 
 # dist/*.whl has the page, the recipes, the embedded model and the CPU backend compiled for all instruction sets of MACHINE or for
 # ISA: where it is installed, nothing is compiled. CXX=aarch64-linux-gnu-g++ MACHINE=aarch64 make wheel makes the one for ARM64.

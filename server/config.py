@@ -71,7 +71,17 @@ class Settings:
     )
     firefox_models: str = setting(
         "https://storage.googleapis.com/moz-fx-translations-data--303e-prod-translations-data/db/models.json",
-        "Address of Mozilla's list of Firefox's models, for `attentive pull firefox/en-de`.",
+        "Address of Mozilla's list of Firefox's models.",
+    )
+    argos_models: str = setting(
+        "https://raw.githubusercontent.com/argosopentech/argospm-index/main/index.json",
+        "Address of the index of Argos's packages.",
+    )
+    models: str = setting(
+        "",
+        "Models to download where they are missing, separated by commas, in the background: pairs such as en-de,de-en for the "
+        "best model of `attentive models --available`, or names such as firefox/en-de, Helsinki-NLP/opus-mt-en-it and "
+        "argos/en-de. They are kept in the folder `models` of --data, or of the user's cache.",
     )
     data: Path | None = setting(
         None,
@@ -211,6 +221,17 @@ class Settings:
             )
         if self.data is not None and self.data.exists() and not self.data.is_dir():
             raise SettingsError(f"{flag_and_variable('data')} must be a folder, and {str(self.data)!r} is a file.")
+
+    @property
+    def pulled(self) -> Path:
+        """The folder of the models that were downloaded by name, which are served beside those of `weights`."""
+        cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        return (self.data or Path(cache, "attentive")) / "models"
+
+    @property
+    def pull_folder(self) -> Path:
+        """The folder that `attentive pull` writes to: `pulled`, unless `weights` is set."""
+        return self.pulled if self.weights == default_weights() else self.weights
 
     @classmethod
     def read(cls, arguments: argparse.Namespace | None = None, environment: Mapping[str, str] = os.environ) -> Self:

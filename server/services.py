@@ -26,7 +26,8 @@ from server.store.usage import Usage
 from server.text.language_id import LanguageDetector
 from server.translation.catalog import ModelCatalog
 from server.translation.hot_reload import ServedModels
-from server.translation.model_discovery import find_models
+from server.translation.model_discovery import find_served
+from server.translation.model_pulls import ModelPulls
 from server.translation.result_cache import ResultCache
 from server.translation.translator import Translator
 from server.version import server_version
@@ -60,7 +61,7 @@ class Services:
 
         errors: dict[str, str] = {}
         if catalog is None:
-            models, errors = find_models(settings.weights, settings.slots)
+            models, errors = find_served(settings)
             catalog = ModelCatalog(models, comma_separated(settings.prefer))
             catalog.check_order({model.name for model in models})
         workers = workers or WorkerPool(worker_options(settings), self.metrics.record_step)
@@ -76,7 +77,9 @@ class Services:
             self.metrics,
             ResultCache(settings, self.state) if settings.cache_bytes else None,
         )
-        self.models = ServedModels(settings.weights, self.engine, self.translator, errors, settings.slots)
+        self.models = ServedModels(settings, self.engine, self.translator, errors)
+        self.pulls = ModelPulls(settings, self.models)
+        catalog.check_pending = self.pulls.check
 
         records = self.state or OwnRecords()
         store = open_store(settings, records)
@@ -105,6 +108,7 @@ class Services:
             await store.start()
         await self.engine.workers.start()
         self._loading = asyncio.create_task(self.models.load(detector=detector))
+        self.pulls.start()
 
     async def loaded(self) -> None:
         """Waits until every model is loaded or has failed to load."""
@@ -117,6 +121,7 @@ class Services:
         if self._loading is not None:
             self._loading.cancel()
             await asyncio.gather(self._loading, return_exceptions=True)
+        await self.pulls.stop()
         await self.file_jobs.close()  # their clients cannot fetch a result here any more
         await self.engine.workers.stop(self.settings.grace_seconds)
         await self.documents.readers.close()

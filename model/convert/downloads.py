@@ -11,7 +11,7 @@ import hashlib
 import os
 import shutil
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
@@ -24,6 +24,8 @@ from tqdm import tqdm
 
 from model.model_folder import FolderError
 
+Progress = Callable[[str, int, int], None]
+"""Receives the name of a file, its bytes so far and all its bytes, 0 where the server does not state them."""
 MAX_LIST_BYTES = 20_000_000
 _BLOCK = 1 << 20
 _GZIP_BYTES = 1 << 16
@@ -91,7 +93,9 @@ def read_url(url: str, name: str, token: str | None = None) -> bytes:
     return data
 
 
-def fetch(file: RemoteFile, folder: Path, name: str, token: str | None = None) -> None:
+def fetch(
+    file: RemoteFile, folder: Path, name: str, token: str | None = None, progress: Progress | None = None
+) -> None:
     """Downloads a file of the model `name` to `folder` unless it is there.
 
     A part of it that is there is continued. A file with a wrong hash is deleted. Raises FolderError.
@@ -104,7 +108,7 @@ def fetch(file: RemoteFile, folder: Path, name: str, token: str | None = None) -
         while not complete:
             before = _size(part)
             try:
-                complete = _continue(file, part, token)
+                complete = _continue(file, part, token, progress)
             except _DISCONNECTED:
                 if _size(part) <= before:
                     raise
@@ -126,7 +130,7 @@ def fetch(file: RemoteFile, folder: Path, name: str, token: str | None = None) -
         part.unlink(missing_ok=True)
 
 
-def _continue(file: RemoteFile, part: Path, token: str | None) -> bool:
+def _continue(file: RemoteFile, part: Path, token: str | None, progress: Progress | None) -> bool:
     """Appends missing bytes of a file to `part`, and some more where there are too many. Returns whether it is complete."""
     done, most = _size(part), file.most + (_GZIP_BYTES if file.packed else 1)
     if part.is_file() and done >= (most if file.packed else file.most):
@@ -144,7 +148,9 @@ def _continue(file: RemoteFile, part: Path, token: str | None) -> bool:
         with tqdm(desc=file.name, total=total, initial=out.tell(), unit="B", unit_scale=True, disable=None) as bar:
             while block := answer.read(min(_BLOCK, most - out.tell())):
                 bar.update(out.write(block))
-    return not answer.length if file.packed else _size(part) >= file.most
+                if progress is not None:
+                    progress(file.name, out.tell(), total or 0)
+    return _size(part) >= file.most if file.exact and not file.packed else not answer.length
 
 
 def _unpack(packed: Path, whole: Path, most: int) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from model.convert.downloads import Refused, RemoteFile, fetch, pull_folder, read_url
+from model.convert.downloads import Progress, Refused, RemoteFile, fetch, pull_folder, read_url
 from model.convert.huggingface.reader import check_kind
 from model.convert.huggingface.weights import WEIGHTS
 from model.model_folder import FolderError
@@ -23,12 +23,15 @@ _FILES = (
     *("config.json", *_TOKENIZER, _MULTILINGUAL, "target_vocab.json", "tokenizer.json", "tokenizer_config.json"),
     *("special_tokens_map.json", "generation_config.json", "README.md"),
 )
+_CTRANSLATE2 = ("model.bin", "config.json", "*vocabulary.json", "*vocabulary.txt", "*.spm", "*.model", "README.md")
 _REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
 _MAX_FILE_BYTES = 64_000_000_000
 
 
 @contextmanager
-def download(repository: str, weights: Path, revision: str = "main") -> Iterator[tuple[Path, str]]:
+def download(
+    repository: str, weights: Path, revision: str = "main", progress: Progress | None = None
+) -> Iterator[tuple[Path, str]]:
     """Downloads a model ("Helsinki-NLP/opus-mt-en-de") to a folder under `weights`, which is removed after the block.
 
     The block gets the folder and its origin.
@@ -44,7 +47,7 @@ def download(repository: str, weights: Path, revision: str = "main") -> Iterator
         for old in set(folder.iterdir()) - {folder / f"{file.name}{end}" for file in files for end in ("", ".part")}:
             old.unlink()
         for file in files:
-            fetch(file, folder, repository, token)
+            fetch(file, folder, repository, token, progress)
         yield folder, f"https://huggingface.co/{repository}/tree/{commit}"
 
 
@@ -72,6 +75,8 @@ def _list_files(endpoint: str, repository: str, revision: str, token: str | None
 def _select_files(repository: str, present: dict[str, Any]) -> list[str]:
     """Returns the names of the files to download. Raises FolderError where one is missing."""
     weights: list[str] = next(filter(None, (fnmatch.filter(present, name) for name in WEIGHTS)), [])
+    if not weights and "model.bin" in present:
+        return [name for name in present if any(fnmatch.fnmatch(name, pattern) for pattern in _CTRANSLATE2)]
     missing = [name for name in ("config.json", *_TOKENIZER) if name not in present]
     if _MULTILINGUAL in present:
         missing = [name for name in missing if name not in _TOKENIZER]

@@ -20,7 +20,7 @@ from server.api.errors import error_response
 from server.api.middleware.body import RequestBody
 from server.api.middleware.request_log import RequestLog
 from server.api.openapi import document
-from server.api.routes import analysis, attention, files, languages, operation, pages, translate
+from server.api.routes import administration, analysis, attention, files, languages, operation, pages, translate
 from server.config import Settings, comma_separated
 from server.errors import AttentiveError, Overloaded, SettingsError
 from server.services import Services
@@ -35,6 +35,7 @@ ROUTERS = (
     pages.router,
     files.router,
     operation.router,
+    administration.router,
     deepl.router,
     deepl_documents.router,
     deepl_glossaries.router,

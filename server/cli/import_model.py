@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from model.convert.importer import ImportOptions, import_model
-from model.model_folder import FolderError, ModelFolder
+from model.model_folder import FolderError
 from server.cli.models import shortened
 from server.config import Settings, add_flags, comma_separated
 from server.errors import AttentiveError
@@ -46,7 +46,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    import_from(arguments.path, arguments, options(arguments))
+    import_from(arguments.path, Settings.read(arguments).weights, options(arguments))
     return 0
 
 
@@ -62,15 +62,16 @@ def options(arguments: argparse.Namespace, **changes: str) -> ImportOptions:
     return ImportOptions(**flags | changes)
 
 
-def import_from(path: Path, arguments: argparse.Namespace, import_options: ImportOptions) -> ModelFolder:
-    """Imports a model and prints the result. Raises InvalidRequest with the reasons of a failure."""
+def import_from(path: Path, weights: Path, import_options: ImportOptions) -> None:
+    """Imports a model as a folder under `weights` and prints the result. Raises AttentiveError with the reasons of a
+    failure."""
     try:
-        folder = import_model(path, Settings.read(arguments).weights, import_options)
+        folder = import_model(path, weights, import_options)
     except FolderError as error:
         raise AttentiveError(str(error)) from None
     size = sum(file.stat().st_size for file in folder.path.iterdir()) / 1e6
     limits = ", which forbids commercial use" if NON_COMMERCIAL.search(folder.license.lower()) else ""
-    print(f"{folder.path}: {shortened(folder.pairs)}; {size:,.1f} MB; licence: {folder.license}{limits}.")
+    scores = "".join(f"; {name.upper()} {score} on FLORES" for name, score in folder.scores.items())
+    print(f"{folder.path}: {shortened(folder.pairs)}; {size:,.1f} MB; licence: {folder.license}{limits}{scores}.")
     if read_confidence(folder.path) is None:
         print(f"It has no confidence; `attentive calibrate {folder.name} --pairs FILE` fits one.")
-    return folder

@@ -3,41 +3,83 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import sys
 from collections.abc import Collection
 from itertools import islice
 
+from model.convert.marian import firefox_list
+from model.convert.published import FIREFOX, PublishedModel, codes, published_models
+from model.model_folder import FolderError
 from server.cli.terminal import print_json, print_table
 from server.config import Settings, add_flags, comma_separated
 from server.translation.catalog import ModelCatalog, ServedModel
-from server.translation.model_discovery import find_models
+from server.translation.model_discovery import find_served
 
 NAME = "models"
-HELP = "List the models in the weights folder in the order of their use, with language pairs, size and licence."
-HEADINGS = ("NAME", "SIZE", "LICENCE", "PAIRS")
+HELP = "List the models of the server in the order of their use, with language pairs, size and licence."
+HEADINGS = ("NAME", "SIZE", "LICENCE", "FOLDER", "ORDER", "PAIRS")
+AVAILABLE = ("NAME", "SIZE", "LICENCE", "BLEU", "COMET", "PUBLISHER")
 SHOWN_PAIRS = 12
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="Print JSON instead of a table.")
-    add_flags(parser, ("weights", "prefer"))
+    parser.add_argument(
+        "--available",
+        nargs="?",
+        const="",
+        metavar="PAIR",
+        help="List the models that `attentive pull` and --models find, for a pair such as en-de or for all, with the scores of "
+        "their publishers on FLORES. Without a network, Firefox's are those of the list in this version.",
+    )
+    add_flags(parser, ("weights", "data", "prefer", "firefox_models"))
 
 
 def run(arguments: argparse.Namespace) -> int:
     settings = Settings.read(arguments)
-    found, errors = find_models(settings.weights)
+    if arguments.available is not None:
+        return print_available(arguments, settings.firefox_models)
+    found, errors = find_served(settings)
     catalog = ModelCatalog(found, comma_separated(settings.prefer))
     models = catalog.models
     if arguments.json:
         print_json({"models": [described(model, catalog) for model in models], "errors": errors})
         return 1 if errors else 0
     rows = [
-        (model.name, f"{size(model) / 1e6:,.1f} MB", model.license, shortened_pairs(model, catalog)) for model in models
+        (
+            *(model.name, f"{size(model) / 1e6:,.1f} MB", model.license, str(model.folder.parent)),
+            "--prefer" if model.name in catalog.prefer else f"preference {model.preference}",
+            shortened_pairs(model, catalog),
+        )
+        for model in models
     ]
     print_table(HEADINGS, *rows)
     for folder, reason in errors.items():
         print(f"{folder} cannot be used: {reason}", file=sys.stderr)
     return 1 if errors else 0
+
+
+def print_available(arguments: argparse.Namespace, address: str) -> int:
+    """Prints the published models of a pair or of all."""
+    listed: list[PublishedModel] = list(published_models())
+    try:
+        listed = [*firefox_list.find_all(address), *(model for model in listed if not model.name.startswith(FIREFOX))]
+    except FolderError as error:
+        print(f"{error} This is the list of this version.", file=sys.stderr)
+    wanted = codes(arguments.available) if arguments.available else None
+    chosen = [model for model in listed if wanted in (None, (model.source, model.target))]
+    if arguments.json:
+        print_json({"models": [dataclasses.asdict(model) for model in chosen]})
+        return 0
+    print_table(AVAILABLE, *map(published_row, chosen))
+    return 0
+
+
+def published_row(model: PublishedModel) -> tuple[str, ...]:
+    """Returns the row of the table; a dash is what the list does not state."""
+    scores = [str(model.scores.get(name, "-")) for name in ("bleu", "comet")]
+    return model.name, f"{model.bytes / 1e6:,.1f} MB" if model.bytes else "-", model.license, *scores, model.publisher
 
 
 def shortened_pairs(model: ServedModel, catalog: ModelCatalog) -> str:
@@ -56,6 +98,8 @@ def described(model: ServedModel, catalog: ModelCatalog) -> dict[str, object]:
         "bytes": size(model),
         "license": model.license,
         "folder": str(model.folder),
+        "preference": model.preference,
+        "scores": model.scores,
     }
 
 

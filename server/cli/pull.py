@@ -1,47 +1,75 @@
-"""`attentive pull`: downloads a translation model from the Hugging Face hub, or one of Firefox's, and imports it."""
+"""`attentive pull`: downloads a translation model by its name and imports it."""
 
 from __future__ import annotations
 
 import argparse
+import json
 
 from model.convert import hub
+from model.convert.argos import index
+from model.convert.downloads import Progress
 from model.convert.importer import new_folder
 from model.convert.marian import firefox_list
+from model.convert.published import ARGOS, FIREFOX, folder_of, full_name
 from model.model_folder import FolderError
 from server.cli.import_model import add_options, import_from, options
 from server.config import Settings, add_flags
 from server.errors import AttentiveError
 
 NAME = "pull"
-HELP = "Download a translation model from the Hugging Face hub, or one of Firefox's, and import it."
-FIREFOX = "firefox/"
+HELP = "Download a translation model of Firefox, the Hugging Face hub or Argos, and import it."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", help="Name on the hub, such as Helsinki-NLP/opus-mt-en-de, or firefox/en-de.")
+    parser.add_argument(
+        "model",
+        help="A pair such as en-de for the best model of `attentive models --available`, or a name: firefox/en-de, "
+        "Helsinki-NLP/opus-mt-en-de or another model of the hub, argos/en-de.",
+    )
     parser.add_argument(
         "--revision",
         default="main",
-        help="Branch, tag or commit. The commit is recorded in the model folder. [default: main]",
+        help="Branch, tag or commit on the hub. The commit is recorded in the model folder. [default: main]",
+    )
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="Print JSON lines with file, bytes and total, at last the folder with 0 and 0, or an error.",
     )
     add_options(parser)
-    add_flags(parser, ("firefox_models",))
+    add_flags(parser, ("data", "firefox_models", "argos_models"))
 
 
 def run(arguments: argparse.Namespace) -> int:
-    settings = Settings.read(arguments)
     try:
-        if arguments.model.startswith(FIREFOX):
-            model = firefox_list.find(arguments.model.removeprefix(FIREFOX), settings.firefox_models)
-            print(model, flush=True)
-            name = arguments.name or f"firefox-{model.source}-{model.target}".replace("_", "-")
-            download = firefox_list.download(model, settings.weights)
-        else:
-            name = arguments.name or arguments.model.rpartition("/")[2]
-            download = hub.download(arguments.model, settings.weights, arguments.revision)
-        new_folder(settings.weights, name, arguments.replace)  # raises before the download
-        with download as (path, origin):
-            import_from(path, arguments, options(arguments, name=name, origin=origin))
-    except FolderError as error:
-        raise AttentiveError(str(error)) from None
+        pull(arguments, print_line if arguments.json else None)
+    except (FolderError, AttentiveError) as error:
+        if not arguments.json:
+            raise AttentiveError(str(error)) from None
+        print(json.dumps({"error": str(error)}), flush=True)
+        return 1
     return 0
+
+
+def pull(arguments: argparse.Namespace, progress: Progress | None) -> None:
+    """Downloads and imports a model. Raises FolderError or AttentiveError."""
+    settings = Settings.read(arguments)
+    weights, name = settings.pull_folder, full_name(arguments.model)
+    folder = arguments.name or folder_of(name)
+    new_folder(weights, folder, arguments.replace)  # raises before the download
+    pair = name.partition("/")[2]
+    if name.startswith(FIREFOX):
+        download = firefox_list.download(firefox_list.find(pair, settings.firefox_models), weights, progress)
+    elif name.startswith(ARGOS):
+        download = index.download(pair, weights, settings.argos_models, progress)
+    else:
+        download = hub.download(name, weights, arguments.revision, progress)
+    with download as (path, origin):
+        if progress is not None:
+            progress(folder, 0, 0)
+        import_from(path, weights, options(arguments, name=folder, origin=origin))
+
+
+def print_line(file: str, done: int, total: int) -> None:
+    """Prints the progress of a file as a line of JSON."""
+    print(json.dumps({"file": file, "bytes": done, "total": total}), flush=True)

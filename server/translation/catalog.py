@@ -6,8 +6,8 @@ import dataclasses
 import hashlib
 import logging
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from model.analysis.attention_alignment import AlignmentChoice
@@ -61,6 +61,8 @@ class ServedModel:
     segment_length: int = 0
     preference: int = 0
     """Of several models with a pair, one with a larger number comes first, after those that the operator prefers."""
+    scores: Mapping[str, float] = field(default_factory=dict)
+    """BLEU ("bleu") and COMET ("comet") on FLORES, as its publisher states them."""
 
     @property
     def key(self) -> str:
@@ -150,8 +152,16 @@ class ModelCatalog:
     A pair without a model is translated through one pivot language, English if possible.
     """
 
-    def __init__(self, models: Iterable[ServedModel], prefer: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        models: Iterable[ServedModel],
+        prefer: Sequence[str] = (),
+        check_pending: Callable[[str | None, str | None], None] = lambda source, target: None,
+    ) -> None:
         self.prefer = tuple(prefer)
+        self.check_pending = check_pending
+        """Raises Unavailable where a model from a language, to a language or for a pair is being downloaded. Called before a
+        language or a pair is refused."""
         rank = {name: number for number, name in enumerate(self.prefer)}
         self.models = tuple(
             sorted(models, key=lambda model: (rank.get(model.name, len(rank)), -model.preference, model.name))
@@ -180,17 +190,18 @@ class ModelCatalog:
 
     def source(self, code: str) -> str:
         """Returns the served source language for a caller's code. Raises UnsupportedLanguage."""
-        return _served(code, self.sources, "source")
+        return self._served(code, self.sources, "source")
 
     def target(self, code: str) -> str:
         """Returns the served target language for a caller's code. Raises UnsupportedLanguage."""
-        return _served(code, self.languages, "target")
+        return self._served(code, self.languages, "target")
 
     def route(self, source: str, target: str, formality: str | None = None, required: bool = False) -> tuple[Leg, ...]:
         """Returns the legs from one language to another, by a caller's codes: none for the same language, one, or two through
         a pivot. The last has the form of address `formality`, if its model knows it.
 
-        Raises UnsupportedLanguage if there is no route, and InvalidRequest without a form of address that is `required`.
+        Raises UnsupportedLanguage if there is no route, Unavailable while one is downloaded, and InvalidRequest without a
+        form of address that is `required`.
         """
         target, source = self.target(target), self.source(source)
         legs = self._legs(source, target)
@@ -206,19 +217,20 @@ class ModelCatalog:
         """Returns the legs between two served languages without a form of address."""
         if source == target:
             return ()
-        if model := self._direct(source, target):
+        if model := self.direct(source, target):
             return (Leg(model, source, target),)
         for pivot in sorted(self.languages, key=lambda language: (language != "en", language)):
-            first, second = self._direct(source, pivot), self._direct(pivot, target)
+            first, second = self.direct(source, pivot), self.direct(pivot, target)
             if first and second:
                 return Leg(first, source, pivot), Leg(second, pivot, target)
+        self.check_pending(source, target)
         goal, origin = [f"{language_name(code)} ({code})" for code in (target, source)]
         raise UnsupportedLanguage(f"{goal} is not available as a target language from {origin}")
 
     def searched(self, source: str, target: str, options: DecodingOptions) -> DecodingOptions:
         """Returns the options for the model between two codes. If the codes need to be resolved or detected first, or
         need two models, the beam is the widest of all models."""
-        if model := self._direct(source, target):
+        if model := self.direct(source, target):
             return Leg(model, source, target).decoding_options(options)
         stated = [model.reranked_beam if options.rerank else model.beam_size for model in self.models]
         widest = options.with_defaults(max(stated, default=1))
@@ -234,14 +246,9 @@ class ModelCatalog:
             self._only[name] = ModelCatalog([model])
         return self._only[name]
 
-    def serving(self, source: str, target: str) -> str | None:
-        """Returns the name of the model of a pair of served languages; None if none has it."""
-        model = self._direct(source, target)
-        return model.name if model else None
-
     def served_pairs(self, model: ServedModel) -> Iterator[tuple[str, str]]:
         """Yields the pairs for which a model is used, sorted."""
-        return (pair for pair in sorted(model.pairs) if self._direct(*pair) is model)
+        return (pair for pair in sorted(model.pairs) if self.direct(*pair) is model)
 
     def check_order(self, names: Iterable[str]) -> None:
         """Logs a warning for each of these models that is never used because others come first, and for unknown names in
@@ -260,22 +267,22 @@ class ModelCatalog:
         """Returns the model with that key, or None if no served model has that name and content."""
         return next((model for model in self.models if model.key == key), None)
 
-    def _direct(self, source: str, target: str) -> ServedModel | None:
+    def _served(self, code: str, served: Sequence[str], role: str) -> str:
+        language = code if code in served else resolve_language_code(code, served)
+        if language is None:
+            self.check_pending(*((code, None) if role == "source" else (None, code)))
+            raise UnsupportedLanguage(
+                f"{printable_code(code)} is not supported as {role} language; served: {', '.join(served)}.",
+                printable_code(code).strip("'"),
+                role,
+            )
+        return language
+
+    def direct(self, source: str, target: str) -> ServedModel | None:
         """Returns the first model that translates a pair."""
         if source == target:
             return None
         return next((model for model, table in self._tables if target in table.get(source, ())), None)
-
-
-def _served(code: str, served: Sequence[str], role: str) -> str:
-    language = code if code in served else resolve_language_code(code, served)
-    if language is None:
-        raise UnsupportedLanguage(
-            f"{printable_code(code)} is not supported as {role} language; served: {', '.join(served)}.",
-            printable_code(code).strip("'"),
-            role,
-        )
-    return language
 
 
 def wider_beam(beam: int) -> int:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from typing import Any
 
+from server.config import Settings
 from server.engine.client.engine_client import EngineClient
 from server.text.language_id import LanguageDetector
 from server.translation.catalog import ModelCatalog, ServedModel
-from server.translation.model_discovery import find_models
+from server.translation.model_discovery import find_served
 from server.translation.translator import Translator
 
 
@@ -17,13 +17,18 @@ class ServedModels:
     """The models of one translator. `errors` maps the names of unusable models to a sentence with the reason."""
 
     def __init__(
-        self, weights: Path, engine: EngineClient, translator: Translator, errors: dict[str, str], slots: int = 0
+        self, settings: Settings, engine: EngineClient, translator: Translator, errors: dict[str, str]
     ) -> None:
         self.errors = errors
-        self._weights, self._slots = weights, slots
+        self._settings = settings
         self._engine = engine
         self._translator = translator
         self._reloading = asyncio.Lock()
+
+    @property
+    def catalog(self) -> ModelCatalog:
+        """The models that are served now."""
+        return self._translator.catalog
 
     async def load(self, *, detector: bool = True) -> None:
         """Loads the models of the catalog into the workers, and the language detector, which without `detector` the first
@@ -35,18 +40,18 @@ class ServedModels:
         self.errors |= errors
 
     async def reload(self) -> dict[str, Any]:
-        """Reads the weights folder again and serves the models that are there now.
+        """Reads the folders of models again and serves the models that are there now.
 
         Requests in progress finish with the models they started with. A model that cannot be loaded leaves its
         predecessor in service. Returns the names of the models that were added, replaced, removed or failed, and the
         reasons of the failures as `errors`. Raises SettingsError where no folder can be used; nothing changes then.
         """
         async with self._reloading:
-            models, errors = await asyncio.to_thread(find_models, self._weights, self._slots)
+            models, errors = await asyncio.to_thread(find_served, self._settings)
             old = self._translator.catalog
             before = {model.name: model for model in old.models}
             after = await self._load_changed(models, before, errors)
-            catalog = ModelCatalog(after.values(), old.prefer)
+            catalog = ModelCatalog(after.values(), old.prefer, old.check_pending)
             if catalog.sources != old.sources:
                 detector = LanguageDetector(catalog.sources)
                 await asyncio.to_thread(detector.load)

@@ -11,6 +11,7 @@ from model.atomic_write import PART_SUFFIX
 from model.model_folder import MAX_BEAM, FolderError, find_folders, read_folder
 from model.symbols import FORMAL, INFORMAL
 from model.weight_files import hash_of_files, weight_bytes
+from server.config import Settings
 from server.errors import SettingsError
 from server.translation.catalog import ServedModel
 
@@ -21,15 +22,21 @@ A matrix of weights that has changed contains several samples."""
 SETTING = "--weights (ATTENTIVE_WEIGHTS)"
 
 
-def find_models(weights: Path, slots: int = 0) -> tuple[list[ServedModel], dict[str, str]]:
-    """Returns the models under a folder, and for each unusable folder one sentence with the reason, by folder name.
-    Beams that no request chooses are at most `slots` wide, if that is not 0.
+def find_served(settings: Settings) -> tuple[list[ServedModel], dict[str, str]]:
+    """Returns what `find_models` does for the folders of a server."""
+    return find_models(settings.weights, settings.slots, settings.pulled)
+
+
+def find_models(weights: Path, slots: int = 0, pulled: Path | None = None) -> tuple[list[ServedModel], dict[str, str]]:
+    """Returns the models under a folder and under that of the `pulled` ones, and for each unusable folder one sentence with
+    the reason, by folder name. Beams that no request chooses are at most `slots` wide, if that is not 0.
 
     Raises SettingsError if there is no usable model.
     """
     weights = weights.absolute()  # for the messages
     try:
-        folders = find_folders(weights)
+        folders = find_folders(pulled.absolute()) if pulled is not None and pulled.is_dir() else []
+        folders += find_folders(weights)
     except (FolderError, OSError) as error:
         raise SettingsError(f"{SETTING}: {error}") from None
     models: dict[str, ServedModel] = {}
@@ -77,6 +84,7 @@ def read_model(folder: Path, slots: int = 0) -> ServedModel:
         confidence=read_confidence(folder),
         segment_length=read.segment_length,
         preference=read.preference,
+        scores=read.scores,
     )
 
 

@@ -13,6 +13,7 @@ from starlette.responses import Response
 from server.api.dependencies import admit, json_response, reader_languages, services_of
 from server.api.openapi import WORK, errors
 from server.api.parameters import ParameterRoute
+from server.api.routes.administration import is_operator
 from server.api.schemas.base import Answer, ErrorAnswer, Key, Parameters
 from server.documents.formats import SUFFIXES
 from server.errors import Forbidden
@@ -35,6 +36,9 @@ class Language(Answer):
     models: dict[str, str] = Field(
         description="Name of the model for each of these languages. One that is left out is reached through another language."
     )
+    scores: dict[str, dict[str, float]] = Field(
+        description="BLEU (bleu) and COMET (comet) of these models on FLORES, where their publishers state them."
+    )
 
 
 @router.get("/languages", summary="List the languages that are served", response_model=list[Language])
@@ -42,16 +46,20 @@ async def languages(request: Request) -> Response:
     catalog = services_of(request).translator.catalog
     return json_response(
         [
-            {**named(source), "targets": catalog.targets(source), "models": models_of(catalog, source)}
+            {**named(source), "targets": catalog.targets(source), **models_of(catalog, source)}
             for source in catalog.sources
         ],
     )
 
 
-def models_of(catalog: ModelCatalog, source: str) -> dict[str, str]:
-    """Returns the name of the model for each target language that needs only one."""
-    names = {target: catalog.serving(source, target) for target in catalog.targets(source)}
-    return {target: name for target, name in names.items() if name}
+def models_of(catalog: ModelCatalog, source: str) -> dict[str, Any]:
+    """Returns names and scores of the models for each target language that needs only one."""
+    serving = {target: catalog.direct(source, target) for target in catalog.targets(source)}
+    models = {target: model for target, model in serving.items() if model}
+    return {
+        "models": {target: model.name for target, model in models.items()},
+        "scores": {target: model.scores for target, model in models.items() if model.scores},
+    }
 
 
 @router.post(
@@ -80,6 +88,7 @@ async def frontend_settings(request: Request) -> Response:
         "keyRequired": services.authenticator.key_required,
         "suggestions": False,
         "filesTranslation": True,
+        "manageModels": is_operator(request),
         "supportedFilesFormat": SUFFIXES,
         "language": {
             "source": {"code": AUTO, "name": "Auto Detect"},

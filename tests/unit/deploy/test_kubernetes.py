@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -78,7 +77,7 @@ def test_every_pod_meets_the_restricted_standard(overlay: str) -> None:
         assert pod["securityContext"]["runAsNonRoot"] is True
         assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
         assert pod["automountServiceAccountToken"] is False
-        for container in [*pod.get("initContainers", ()), *pod["containers"]]:
+        for container in pod["containers"]:
             assert container["securityContext"] == {
                 "allowPrivilegeEscalation": False,
                 "readOnlyRootFilesystem": True,
@@ -134,13 +133,10 @@ def test_the_images_are_those_of_compose() -> None:
         for overlay in OVERLAYS
         for item in rendered(overlay)
         if item["kind"] in ("Deployment", "StatefulSet")
-        for container in [
-            *item["spec"]["template"]["spec"].get("initContainers", ()),
-            *item["spec"]["template"]["spec"]["containers"],
-        ]
+        for container in item["spec"]["template"]["spec"]["containers"]
     }
     assert {image.removeprefix("registry.example.org/") for image in images} == {
-        SERVICES[name]["image"] for name in ("server", "server-gpu", "tools", "redis")
+        SERVICES[name]["image"] for name in ("server", "server-gpu", "redis")
     }
 
 
@@ -185,15 +181,3 @@ def test_the_adapter_offers_the_metrics_of_the_autoscaler() -> None:
     values = yaml.safe_load((KUBERNETES / "overlays/autoscaled-hpa/adapter-values.yaml").read_text(encoding="utf-8"))
     [rule] = values["rules"]["custom"]
     assert set(re.findall(r"attentive_\w+", rule["seriesQuery"])) == metrics_of_autoscaling("autoscaled-hpa")
-
-
-def test_models_are_copied_whole_after_an_interrupted_copy(tmp_path: Path) -> None:
-    image, volume = tmp_path / "image", tmp_path / "volume"
-    (image / "general").mkdir(parents=True)
-    (image / "general/config.json").write_text("{}", encoding="utf-8")
-    (volume / ".general.pod").mkdir(parents=True)
-    script = (KUBERNETES / "base/pull-models.sh").read_text(encoding="utf-8")
-    script = script.replace("/models/", f"{image}/").replace("/volume", str(volume))
-    for _ in range(2):  # a pod that starts later finds the folder
-        subprocess.run(["sh", "-c", script], env={**os.environ, "HOSTNAME": "pod", "MODELS": ""}, check=True)
-        assert [path.relative_to(volume).as_posix() for path in volume.rglob("*")] == ["general", "general/config.json"]

@@ -5,6 +5,7 @@ import { acceptFiles, drawFiles } from "./files.js";
 import { beginGlossary, drawGlossary, glossary } from "./glossary.js";
 import { drawHistory, keep, kept, rememberTranslation } from "./memory.js";
 import { explained, interfaceLanguage, languageName, nameInSentence, number, said, say, speak } from "./messages.js";
+import { beginModels, chooseModel, drawModel } from "./models.js";
 import { choose, clear, nameDetected, outdated, quality, serves, show, showAlternatives, shown } from "./result.js";
 import { attendFirst, mark, pointAt, step } from "./word_pairs.js";
 
@@ -67,6 +68,7 @@ async function translate() {
       return translate();
     }
     show(done, answer);
+    model();
   } catch (error) {
     if (busy === controller) clear();
     throw error;
@@ -167,6 +169,12 @@ function languageLists(from = $("from").value, to = $("to").value) {
   pick($("to"), targets.has(to) ? to : preferred([...targets]));
   $("text").lang = source ? source.code : "";
   drawGlossary($("from").value, $("to").value);
+  model();
+}
+/** Shows the model for the chosen languages, or from the detected one. */
+function model() {
+  const from = $("from").value === "auto" ? shown.detected?.language : $("from").value;
+  chooseModel(languages, from, $("to").value);
 }
 function pick(list, code) {
   if ([...list.options].some((option) => option.value === code)) list.value = code;
@@ -279,6 +287,7 @@ function useInterface(language) {
   $("interface").value = interfaceLanguage();
   showError(problem);
   languageLists();
+  drawModel();
   resize();
   drawFiles();
   drawHistory(recall);
@@ -316,6 +325,11 @@ async function settle() {
       glossary: glossary(),
     }));
   else $("choose").hidden = true;
+  beginModels(settings.manageModels, async () => {
+    languages = await ask("/languages");
+    languageLists();
+    await translate();
+  });
   return restore();
 }
 guard(begin)();

@@ -27,7 +27,7 @@ async def test_models_are_added_replaced_and_removed_while_requests_run(monkeypa
 
     engine = FakeEngine(delay=0.01)
     services = Services(Settings(), engine, ModelCatalog(folder))
-    monkeypatch.setattr(hot_reload, "find_models", lambda weights, slots: (list(folder), {}))
+    monkeypatch.setattr(hot_reload, "find_served", lambda settings: (list(folder), {}))
     await services.start()
     await services.loaded()
     done = 0
@@ -70,7 +70,7 @@ async def test_a_replacement_that_cannot_be_loaded_leaves_the_old_model_in_servi
         return ModelLoaded(model, error="The file is torn.")
 
     engine.load = fails
-    monkeypatch.setattr(hot_reload, "find_models", lambda weights, slots: ([sized("one", 1, version="2")], {}))
+    monkeypatch.setattr(hot_reload, "find_served", lambda settings: ([sized("one", 1, version="2")], {}))
     changed = await services.models.reload()
     assert changed == UNCHANGED | {"failed": ["one"], "errors": {"one": "The file is torn."}}
     assert services.translator.catalog.model("one@1") is not None
@@ -84,7 +84,7 @@ async def test_a_model_whose_folder_cannot_be_read_stays_in_service(monkeypatch)
     await services.start()
     await services.loaded()
     errors = {"first": "config.json is not JSON."}
-    monkeypatch.setattr(hot_reload, "find_models", lambda weights, slots: ([old[1]], errors))
+    monkeypatch.setattr(hot_reload, "find_served", lambda settings: ([old[1]], errors))
     changed = await services.models.reload()
     assert (changed["removed"], changed["errors"]) == ([], errors)
     assert {model.name for model in services.translator.catalog.models} == {"one", "two"}
@@ -109,7 +109,7 @@ def test_readiness_shows_errors_of_present_models_without_folders(serve):
 
 
 def test_reloading_requires_the_admin_key(serve, monkeypatch):
-    monkeypatch.setattr(hot_reload, "find_models", lambda weights, slots: ([fake_model()], {}))
+    monkeypatch.setattr(hot_reload, "find_served", lambda settings: ([fake_model()], {}))
     assert serve().post("/admin/reload").status_code == 403
     client = serve(admin_key="s3cret")
     assert client.post("/admin/reload", headers={"Authorization": "Bearer wrong"}).status_code == 403

@@ -38,7 +38,7 @@ def model(name: str, preference: int = 0, pairs=PAIRS) -> ServedModel:
 def test_the_first_model_by_preference_is_used(models, prefer, first):
     for order in (models, models[::-1]):
         catalog = ModelCatalog(order, comma_separated(prefer))
-        assert [leg.model.name for leg in catalog.route("en", "de")] == [first] == [catalog.serving("en", "de")]
+        assert [leg.model.name for leg in catalog.route("en", "de")] == [first] == [catalog.direct("en", "de").name]
         used = [(name.name, pair) for name in models for pair in catalog.served_pairs(name)]
         assert sorted(pair for _, pair in used) == sorted(PAIRS) and (first, ("en", "de")) in used
 
@@ -72,7 +72,7 @@ def test_languages_name_the_models(serve):
 def test_a_new_model_that_is_never_used_is_named(serve, monkeypatch, caplog):
     general, opus = model("general"), model("opus")
     client = serve(ModelCatalog([general]), admin_key="k")
-    monkeypatch.setattr(hot_reload, "find_models", lambda weights, slots: ([general, opus], {}))
+    monkeypatch.setattr(hot_reload, "find_served", lambda settings: ([general, opus], {}))
     with caplog.at_level(logging.WARNING):
         assert client.post("/admin/reload", headers={"Authorization": "Bearer k"}).json()["added"] == ["opus"]
     assert [record.message for record in caplog.records if "opus" in record.message] == [

@@ -13,7 +13,8 @@ from tests.support.servers.in_process import wait_for
 def test_languages_with_and_without_a_body(client):
     languages = client.get("/languages").json()
     assert [language["code"] for language in languages] == ["de", "en", "fr"]
-    assert languages[0] == {"code": "de", "name": "German", "targets": ["de", "en", "fr"], "models": {"en": "toy"}}
+    german = {"code": "de", "name": "German", "targets": ["de", "en", "fr"], "models": {"en": "toy"}, "scores": {}}
+    assert languages[0] == german
     assert client.request("GET", "/languages", data={"api_key": ""}).json() == languages
 
 

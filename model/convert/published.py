@@ -1,0 +1,88 @@
+"""The models that others publish, by name, as a list that needs no network (published.json).
+
+A name is firefox/en-de, argos/en-de, a model of the Hugging Face hub (Helsinki-NLP/opus-mt-en-de), its address, or a pair
+such as en-de, which stands for the best model of the list: Firefox's if there is one, else OPUS-MT's.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from model.convert.argos.package import CODES
+from model.convert.languages import language_code
+from model.model_folder import FolderError
+
+FIREFOX, ARGOS = "firefox/", "argos/"
+PREFIXES = (FIREFOX, "Helsinki-NLP/opus-mt-", ARGOS)
+"""What stands before the pair in the names of the lists, the best first."""
+_PAIR = re.compile(r"[A-Za-z]{2,3}(?:_[A-Za-z]{2,4})?-[A-Za-z]{2,3}(?:[_-][A-Za-z]{2,4})?")
+_PART = r"[A-Za-z0-9][\w.-]*"
+_HUB = re.compile(rf"(?:https?://(?:huggingface\.co|hf\.co)/)?({_PART}/{_PART})(?:/(?:tree/main/?)?)?")
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedModel:
+    """A model of a list, for one pair in our codes. `bytes` is the size of its weights, 0 where the list does not state it.
+    `scores` are those of its publisher on FLORES: "bleu" and "comet"."""
+
+    name: str
+    source: str
+    target: str
+    publisher: str
+    license: str
+    bytes: int = 0
+    scores: dict[str, float] = field(default_factory=dict)
+
+
+@cache
+def published_models() -> tuple[PublishedModel, ...]:
+    """Returns the models of published.json, those of the best publisher first."""
+    lists: dict[str, Any] = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
+    models = []
+    for prefix in PREFIXES:
+        listed = lists[prefix]
+        facts = listed.get("models") or dict.fromkeys(" ".join(listed["pairs"]).split(), (0,))
+        for pair, (size, *scores) in facts.items():
+            known = dict(zip(("bleu", "comet"), *scores, strict=True)) if scores else {}
+            models.append(
+                PublishedModel(prefix + pair, *codes(pair), listed["publisher"], listed["license"], size, known)
+            )
+    return tuple(models)
+
+
+def codes(pair: str) -> tuple[str, str]:
+    """Returns our codes of source and target of a pair such as en-zh_hant."""
+    source, _, target = pair.partition("-")
+    return language_code(CODES.get(source, source)), language_code(CODES.get(target, target))
+
+
+def pair_of(name: str) -> tuple[str, str] | None:
+    """Returns the pair in a full name in our codes; None for models of several languages."""
+    rest = next((name.removeprefix(prefix) for prefix in PREFIXES if name.startswith(prefix)), "")
+    return codes(rest) if _PAIR.fullmatch(rest) else None
+
+
+def full_name(name: str) -> str:
+    """Returns the name of a model without the address of the hub, and that of the best model for a pair. Raises
+    FolderError for what is no name."""
+    if _PAIR.fullmatch(name):
+        best = (model.name for model in published_models() if (model.source, model.target) == codes(name))
+        return next(best, FIREFOX + name)  # Mozilla may have published it since
+    hub = _HUB.fullmatch(name)
+    if not hub or (name.startswith((FIREFOX, ARGOS)) and pair_of(name) is None):
+        raise FolderError(
+            f"{name!r} is not the name of a model: en-de, firefox/en-de, argos/en-de, or a model of the hub such as "
+            "Helsinki-NLP/opus-mt-en-de."
+        )
+    return hub[1]
+
+
+def folder_of(name: str) -> str:
+    """Returns the name of the folder for a full name: firefox-en-de, opus-mt-en-de."""
+    own = name.startswith((FIREFOX, ARGOS))
+    return name.replace("/", "-").replace("_", "-") if own else name.rpartition("/")[2]

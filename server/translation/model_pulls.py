@@ -1,0 +1,180 @@
+"""Downloads models while the server runs: those of --models that are missing, and those that are requested.
+
+`attentive pull` downloads and imports one after the other in a process of its own; then they are loaded. Two servers may share a
+folder: while one of them downloads a model, the other one tries again later, and finds it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import chain, repeat
+from typing import Literal
+
+from model.convert.published import folder_of, full_name, pair_of
+from model.model_folder import FolderError
+from server.config import Settings, comma_separated, flag_and_variable
+from server.errors import InvalidRequest, NotFound, SettingsError, Unavailable
+from server.process import end_first
+from server.text.language_id import resolve_language_code
+from server.translation.catalog import ServedModel
+from server.translation.hot_reload import ServedModels
+
+log = logging.getLogger(__name__)
+PAUSES = (5, 15, 60, 300, 600)
+"""Seconds before each further try; the last one repeats."""
+POLL_SECONDS = 5
+RETRY_SECONDS = 10
+"""Retry-After of a translation whose model is being downloaded."""
+
+
+@dataclass(slots=True)
+class Pull:
+    """A model that is not served yet. `bytes` of `total` of the present `file` have arrived; `total` is 0 where it is unknown.
+    `error` is the sentence of the last try; there will be another one."""
+
+    name: str
+    state: Literal["waiting", "downloading", "importing", "failed", "served"] = "waiting"
+    file: str = ""
+    bytes: int = 0
+    total: int = 0
+    error: str = ""
+
+
+class ModelPulls:
+    """The downloads of one server. Belongs to its event loop. Raises SettingsError where --models has what is no name."""
+
+    def __init__(self, settings: Settings, models: ServedModels) -> None:
+        self._settings, self._models = settings, models
+        try:
+            self._names = [full_name(name) for name in comma_separated(settings.models)]
+        except FolderError as error:
+            raise SettingsError(f"{flag_and_variable('models')}: {error}") from None
+        self.pulls: Mapping[str, Pull] = {}
+        """The models that are not served yet, by full name, in the order in which they were requested."""
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._turn = asyncio.Lock()
+
+    def start(self) -> None:
+        """Requests the missing models of --models."""
+        for name in self._names:
+            self.request(name)
+
+    def request(self, name: str) -> Pull:
+        """Downloads a model in the background, unless it is served. It is tried until the model is there or deleted, after a
+        failure at once. Raises InvalidRequest for what is no name."""
+        try:
+            name = full_name(name)
+        except FolderError as error:
+            raise InvalidRequest(str(error)) from None
+        if self._served(name):
+            return Pull(name, "served")
+        pull = self.pulls.get(name)
+        if pull is None or pull.state == "failed":
+            self._end(name)
+            pull = Pull(name)
+            self.pulls = {**self.pulls, name: pull}
+            self._tasks[name] = asyncio.create_task(self._pull(pull))
+        return pull
+
+    def check(self, source: str | None, target: str | None) -> None:
+        """Raises Unavailable if a model for the pair, or with the one language that is given, is on its way."""
+        for pull in self.pulls.values():
+            asked = zip((source, target), pair_of(pull.name) or ("", ""), strict=True)
+            if all(code is None or resolve_language_code(code, [other]) for code, other in asked):
+                raise Unavailable(f"The model {pull.name} is being downloaded; try again later.", RETRY_SECONDS)
+
+    def is_pulled(self, model: ServedModel) -> bool:
+        """Returns whether a model is in the folder of downloaded ones."""
+        return model.folder.parent == self._settings.pulled.absolute()
+
+    async def delete(self, name: str) -> None:
+        """Ends the download of a model, or removes a downloaded one, by the name of its folder. Raises NotFound."""
+        if pulls := [pull.name for pull in self.pulls.values() if folder_of(pull.name) == name]:
+            self._end(pulls[0])
+            return
+        models = self._models.catalog.models
+        model = next((model for model in models if model.name == name and self.is_pulled(model)), None)
+        if model is None:
+            raise NotFound(f"There is no downloaded model {name!r:.200}.")
+        if len(models) == 1:
+            raise InvalidRequest("This model is the only one.")
+        await asyncio.to_thread(shutil.rmtree, model.folder)
+        await self._models.reload()
+
+    async def stop(self) -> None:
+        """Ends all downloads; what has arrived is kept for the next start."""
+        tasks = list(self._tasks.values())
+        for name in list(self.pulls):
+            self._end(name)
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _end(self, name: str) -> None:
+        self.pulls = {other: pull for other, pull in self.pulls.items() if other != name}
+        if task := self._tasks.pop(name, None):
+            task.cancel()
+
+    def _served(self, name: str) -> bool:
+        return any(model.folder.name == folder_of(name) for model in self._models.catalog.models)
+
+    async def _pull(self, pull: Pull) -> None:
+        """Tries until the model is served, with pauses."""
+        folder = self._settings.pulled / folder_of(pull.name)
+        for pause in chain(PAUSES, repeat(PAUSES[-1])):
+            async with self._turn:
+                pull.state = "waiting"
+                pull.error = "" if folder.is_dir() else await self._download(pull)
+                if not pull.error:
+                    pull.error = (await self._models.reload())["errors"].get(folder.name, "")
+            if self._served(pull.name):
+                self._end(pull.name)
+                break
+            pull.state = "failed"
+            log.error("model %s: %s", pull.name, pull.error, extra={"retry_seconds": pause})
+            there = folder.is_dir()
+            for _ in range(max(1, pause // POLL_SECONDS)):
+                await asyncio.sleep(min(pause, POLL_SECONDS))
+                if folder.is_dir() != there:  # another server has downloaded it
+                    break
+
+    async def _download(self, pull: Pull) -> str:
+        """Downloads and imports a model. Returns the sentence of a failure, empty after success."""
+        settings = self._settings
+        flags = ("--json", "--weights", str(settings.pulled.absolute()))
+        lists = ("--firefox-models", settings.firefox_models, "--argos-models", settings.argos_models)
+        process = await asyncio.create_subprocess_exec(
+            *("nice", sys.executable, "-m", "server", "pull", pull.name, *flags, *lists),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            start_new_session=True,  # Ctrl-C ends the server, which ends the download
+        )
+        end_first(process.pid)
+        error = ""
+        try:
+            while process.stdout and (line := await process.stdout.readline()):
+                if not line.startswith(b"{"):
+                    log.info("%s", line.decode(errors="replace").rstrip())
+                    continue
+                fields = json.loads(line)
+                error = fields.get("error", "")
+                if not error:
+                    _note(pull, **fields)
+            status = await process.wait()
+            return (error or f"Its download ended with status {status}.") if status else ""
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+
+
+def _note(pull: Pull, file: str, bytes: int, total: int) -> None:
+    """Notes the progress of a file; the folder of the model is the last one. Each is logged once."""
+    if file != pull.file:
+        pull.state = "importing" if file == folder_of(pull.name) else "downloading"
+        log.info(pull.state, extra={"model": pull.name, "file": file, "bytes": total})
+    pull.file, pull.bytes, pull.total = file, bytes, total

@@ -1,0 +1,63 @@
+"""Servers that download the models of --models, from a list of Firefox's models on 127.0.0.1."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.servers.fake_firefox_list import MODEL, PublishedModels
+from tests.support.servers.live import LiveServer, live_server
+
+ASK = {"q": "Hello", "source": "en", "target": "it"}
+
+
+@pytest.fixture
+def published(tmp_path: Path) -> Iterator[PublishedModels]:
+    (tmp_path / "served").mkdir()
+    served = PublishedModels(tmp_path / "served")
+    served.models["en-it"] = [served.entry | {"targetLanguage": "it"}]
+    yield served
+    served.close()
+
+
+def until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 240
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.2)
+    assert condition()
+
+
+def pulls(server: LiveServer) -> list[dict]:
+    return server.get("/ready").json()["pulls"]
+
+
+@pytest.mark.slow
+def test_two_servers_on_one_folder_serve_a_model_after_failures_and_without_a_network(
+    published: PublishedModels, tiny_weights: Path, tmp_path: Path
+) -> None:
+    file = published.path / f"{MODEL}.gz"
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-100])  # truncated
+    flags = ("--models", "en-it", "--firefox-models", published.address, "--data", str(tmp_path / "data"))
+    with (
+        live_server(tiny_weights, tmp_path / "one.log", flags) as first,
+        live_server(tiny_weights, tmp_path / "two.log", flags) as second,
+    ):
+        assert first.post("/translate", ASK | {"target": "de"}).status == 200
+        until(lambda: any(pull["error"] for pull in pulls(first)))
+        assert first.post("/translate", ASK).status == 503
+        assert not list((tmp_path / "data" / "models").glob("*/config.json"))
+        file.write_bytes(whole)
+        for server in (first, second):
+            until(lambda server=server: not pulls(server))
+            assert server.post("/translate", ASK | {"details": True}).json()["details"]["route"][0]["model"] == (
+                "firefox-en-it"
+            )
+        assert first.get("/languages").json()[0]["scores"]["it"] == {"bleu": 40.02, "comet": 0.8651}
+    published.close()
+    with live_server(tiny_weights, tmp_path / "three.log", flags) as server:
+        assert server.post("/translate", ASK).status == 200
+        assert not pulls(server)

@@ -1,0 +1,146 @@
+"""Models that are downloaded while the server runs: requests for them, failures, and who may manage them."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from server.config import Settings
+from server.errors import SettingsError
+from server.services import Services
+from server.translation import hot_reload, model_pulls
+from server.translation.catalog import ModelCatalog
+from server.translation.model_pulls import ModelPulls
+from tests.support.engine.fake_engine import FakeEngine, fake_model
+
+EMBEDDED = dataclasses.replace(fake_model("embedded"), preference=-1)
+HERE = {"Host": "localhost:8000"}
+ASK = {"q": "Hello", "source": "en", "target": "it"}
+
+
+@pytest.fixture
+def start(serve, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., TestClient]:
+    """Starts a server whose downloads end with the sentences in `outcomes`; after an empty one the model is there."""
+
+    def started(outcomes: list[str], **settings: str) -> TestClient:
+        async def download(pulls: ModelPulls, pull: model_pulls.Pull) -> str:
+            outcome = outcomes.pop(0) if outcomes else "Nothing more."
+            if not outcome:
+                (tmp_path / "models" / "firefox-en-it").mkdir(parents=True)
+            return outcome
+
+        def found(settings: Settings):
+            pulled = [
+                dataclasses.replace(fake_model(folder.name, [("en", "it")]), folder=folder)
+                for folder in sorted((tmp_path / "models").glob("*"))
+            ]
+            return [EMBEDDED, *pulled], {}
+
+        monkeypatch.setattr(ModelPulls, "_download", download)
+        monkeypatch.setattr(hot_reload, "find_served", found)
+        monkeypatch.setattr(model_pulls, "PAUSES", (1,))
+        client = serve(ModelCatalog([EMBEDDED]), data=tmp_path, **settings)
+        client.app.state.services.authenticator._keys = None
+        client._transport.client = ("127.0.0.1", 50_000)
+        client.headers |= HERE
+        return client
+
+    return started
+
+
+def until(condition: Callable[[], object]) -> None:
+    end = time.monotonic() + 60
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.01)
+    assert condition()
+
+
+def pulls(client: TestClient) -> list[dict]:
+    return client.get("/ready").json()["pulls"]
+
+
+def test_a_model_on_its_way_is_503_until_it_is_served_after_failures(start) -> None:
+    outcomes = ["It is damaged.", "The disk is full."]
+    client = start(outcomes, models="en-it")
+    until(lambda: not outcomes and pulls(client)[0]["error"])
+    outcomes.append("")  # before it, each try fails
+    for fields in ({}, {"target": "IT"}, {"source": "auto"}):
+        answer = client.post("/translate", json=ASK | fields)
+        if answer.status_code != 200:
+            assert (answer.status_code, answer.headers["Retry-After"]) == (503, "10")
+            assert answer.json() == {"error": "The model firefox/en-it is being downloaded; try again later."}
+    assert client.post("/translate", json=ASK | {"target": "de"}).status_code == 200  # with what is there
+    assert client.post("/translate", json=ASK | {"target": "es"}).status_code == 400
+    until(lambda: not pulls(client))
+    assert client.post("/translate", json=ASK).status_code == 200
+    assert client.get("/admin/models").json()["pulled"] == ["firefox-en-it"]
+
+
+def test_models_are_listed_requested_and_deleted(start, tmp_path: Path) -> None:
+    client = start(["Mozilla publishes no model."])
+    listed = client.get("/admin/models", params={"source": "en", "target": "de"}).json()
+    assert listed["available"][0]["name"] == listed["stronger"] == "firefox/en-de"
+    assert client.post("/admin/models", json={"name": "en-it"}).status_code == 202
+    until(lambda: pulls(client)[0]["state"] == "failed")
+    assert client.delete("/admin/models/firefox-en-it").status_code == 200 and not pulls(client)
+    (tmp_path / "models" / "firefox-en-it").mkdir(parents=True)  # another server has downloaded it
+    client.post("/admin/models", json={"name": "firefox/en-it"})
+    until(lambda: not pulls(client))
+    assert client.post("/admin/models", json={"name": "en-it"}).json()["state"] == "served"
+    assert client.get("/admin/models", params={"source": "en", "target": "it"}).json()["stronger"] == ""
+    assert client.delete("/admin/models/firefox-en-it").status_code == 200
+    assert not (tmp_path / "models" / "firefox-en-it").exists()
+    assert client.post("/translate", json=ASK).status_code == 400
+    for name, status in (("embedded", 404), ("nothing", 404), ("a/b", 404)):
+        assert client.delete(f"/admin/models/{name}").status_code == status
+    assert client.post("/admin/models", json={"name": "../x"}).status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("headers", "address", "allowed"),
+    [
+        ({}, "127.0.0.1", True),
+        ({"Host": "[::1]:8000"}, "::1", True),
+        ({"Origin": "http://localhost:8000", "Sec-Fetch-Site": "same-origin"}, "127.0.0.1", True),
+        ({"Origin": "https://evil.example"}, "127.0.0.1", False),
+        ({"Origin": "null"}, "127.0.0.1", False),
+        ({"Origin": "http://localhost:9000"}, "127.0.0.1", False),
+        ({"Sec-Fetch-Site": "cross-site"}, "127.0.0.1", False),
+        ({"Host": "evil.example", "Origin": "http://evil.example"}, "127.0.0.1", False),  # DNS rebinding
+        ({"Host": "localhost.evil.example"}, "127.0.0.1", False),
+        ({"X-Forwarded-For": "192.0.2.1"}, "127.0.0.1", False),
+        ({}, "192.0.2.1", False),
+        ({"Host": "[::1"}, "127.0.0.1", False),
+    ],
+)
+@pytest.mark.parametrize("key", ["", "s3cret"])
+def test_only_the_operator_manages_models(start, headers, address, allowed, key: str) -> None:
+    client = start([], admin_key=key)
+    client._transport.client = (address, 50_000)
+    foreign = "Origin" in headers or "Sec-Fetch-Site" in headers
+    authorized = {"Authorization": f"Bearer {key}"} if key else {}
+    expected = allowed or bool(key and (not foreign or headers.get("Host") == "evil.example"))
+    for method, path in (("GET", ""), ("POST", ""), ("DELETE", "/x"), ("POST", "reload")):
+        url = "/admin/reload" if path == "reload" else f"/admin/models{path}"
+        answer = client.request(method, url, headers=headers | authorized, json={"name": "?"})
+        assert (answer.status_code != 403) == expected, (method, path, answer.text)
+    assert client.get("/frontend/settings", headers=headers | authorized).json()["manageModels"] == expected
+    if key:
+        assert client.get("/admin/models", headers=headers).status_code == 403
+
+
+def test_without_an_admin_key_keys_close_the_administration(serve, keys, tmp_path: Path) -> None:
+    keys.create("alice")
+    client = serve(data=tmp_path)
+    client._transport.client = ("127.0.0.1", 50_000)
+    assert client.get("/admin/models", headers=HERE).status_code == 403
+
+
+def test_a_wrong_name_in_the_setting_is_refused_at_the_start() -> None:
+    with pytest.raises(SettingsError, match=r"--models \(ATTENTIVE_MODELS\): 'german' is not the name"):
+        Services(Settings(models="en-de,german"), FakeEngine(), ModelCatalog([EMBEDDED]))
