@@ -11,7 +11,6 @@ import asyncio
 import logging
 import time
 
-import orjson
 from pydantic import TypeAdapter
 
 from server.errors import AttentiveError, ExpiredTranslation, NotFound, StateUnreachable
@@ -47,9 +46,9 @@ class History:
         self._unwritten_bytes = 0
         store.at_every_beat(self.flush)
 
-    def add(self, record: TranslationRecord) -> None:
-        """Adds a translation. Drops the oldest that are not written yet beyond the bounds."""
-        self._unwritten[record.id] = data = orjson.dumps(record)
+    def add(self, id: str, data: bytes) -> None:
+        """Adds an encoded translation. Drops the oldest that are not written yet beyond the bounds."""
+        self._unwritten[id] = data
         self._unwritten_bytes += len(data)
         while len(self._unwritten) > 1 and (
             len(self._unwritten) > self.bounds.size or self._unwritten_bytes > self.bounds.bytes

@@ -7,7 +7,11 @@ import secrets
 import time
 from dataclasses import dataclass
 
+import orjson
+
 ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford's base 32, as in ULID
+LONG = 1_000
+"""Sentences of a leg from which on its record is long."""
 ID_PATTERN = re.compile(f"[0-7][{ALPHABET}]{{25}}")
 
 
@@ -43,6 +47,16 @@ class TranslationRecord:
     id: str
     created: float
     legs: tuple[LegRecord, ...]
+
+
+def encoded(record: TranslationRecord) -> bytes:
+    """Returns a record as JSON. Other threads run between the sentences of a long one."""
+    is_long = any(len(leg.sentences) > LONG for leg in record.legs)
+    return orjson.dumps(record, default=_fields, option=orjson.OPT_PASSTHROUGH_DATACLASS if is_long else None)
+
+
+def _fields(record: TranslationRecord | LegRecord | SentenceRecord) -> dict[str, object]:
+    return {name: getattr(record, name) for name in record.__slots__}
 
 
 def new_id(now: float | None = None) -> str:

@@ -15,7 +15,7 @@ from server.access.admission import Admission
 from server.engine.client.engine_client import EngineClient
 from server.observability.metrics import Metrics
 from server.store.history import History
-from server.store.history_records import LegRecord, SentenceRecord, TranslationRecord, new_id
+from server.store.history_records import LegRecord, SentenceRecord, TranslationRecord, encoded, new_id
 from server.text.language_id import LanguageDetector
 from server.text.markup.passages import Passage
 from server.text.markup.projection import Link
@@ -127,7 +127,8 @@ class Translator:
     async def _record(self, translation: Translation, request: TranslationRequest, size: int = 0) -> None:
         """Adds a translation to the history, unless its request must not be there."""
         if self.history is not None and request.remember and request.storage != "none":
-            self.history.add(await self.work(request.client, size, history_record, translation))
+            data = await self.work(request.client, size, lambda: encoded(history_record(translation)))
+            self.history.add(translation.id, data)
 
     async def _translate(self, request: TranslationRequest, listener: ProgressListener | None) -> list[Translation]:
         """Translates all texts of a request."""

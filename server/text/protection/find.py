@@ -99,8 +99,12 @@ def _alternatives(terms: Sequence[str], before: str = "") -> str:
 
 
 def _words(text: str, kept: tuple[str, ...]) -> list[Span]:
-    """Returns the words of `kept`, the addresses and the paths of a text."""
-    found = [match.span() for match in kept_pattern(kept).finditer(text)] if kept else []
+    """Returns the words of `kept`, the addresses and the paths of a text. Words of `kept` may overlap."""
+    found: list[Span] = []
+    if kept:
+        words, letters = kept_pattern(kept), "|".join(map(re.escape, {term.strip()[:1] for term in kept} - {""}))
+        matches = [words.match(text, letter.start()) for letter in re.finditer(letters or "(?!)", text)]
+        found = [match.span() for match in matches if match]
     if may_hold_address(text):
         for match in ADDRESS.finditer(text):
             end = match.start() + len(match[0].rstrip(CLOSING))

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import time
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from server.errors import ExpiredTranslation, NotFound, StateUnreachable
 from server.store.history import History
-from server.store.history_records import LegRecord, SentenceRecord, TranslationRecord, creation_time, new_id
+from server.store.history_records import (
+    LONG,
+    LegRecord,
+    SentenceRecord,
+    TranslationRecord,
+    creation_time,
+    encoded,
+    new_id,
+)
 from server.store.interface import Bounds, Store
 from server.store.sqlite import SQLiteStore
 from tests.unit.server.store.conftest import opened
@@ -34,13 +43,19 @@ def failing(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "add", fail)
 
 
+def test_a_long_record_is_encoded_like_a_short_one():
+    long = record()
+    long.legs = (LegRecord("toy", "en", "de", long.legs[0].sentences * (LONG + 1)),)
+    assert encoded(long) == orjson.dumps(long)
+
+
 async def test_records_are_bounded_by_number_and_survive_a_restart(any_store, monkeypatch):
     async with any_store() as store:
         monkeypatch.setattr("server.store.history.RECENT_SECONDS", 0.0)  # waits for no other server
         records = [record(f"Text {i} äöü") for i in range(20)]
         history = History(store, BOUNDS)
         for each in records:
-            history.add(each)
+            history.add(each.id, encoded(each))
         assert await history.find(records[19].id) == records[19]
         await history.flush()
         for same in (history, History(store, BOUNDS)):
@@ -76,7 +91,7 @@ async def test_records_wait_for_a_failing_store_and_other_ids_are_unavailable(an
         with monkeypatch.context() as patches:
             failing(store, patches)
             for each in records:
-                history.add(each)
+                history.add(each.id, encoded(each))
             await history.flush()
             assert history.errors == 1
             assert [await history.find(each.id) for each in records] == records
@@ -92,7 +107,7 @@ async def test_records_that_wait_are_bounded(monkeypatch):
         history = History(store, Bounds(10_000, 20_000, 60))
         records = [record("x" * 1_000) for _ in range(200)]
         for each in records:
-            history.add(each)
+            history.add(each.id, encoded(each))
         await history.flush()
         assert history.lost >= 180 and history.errors == 1
         assert await history.find(records[-1].id) == records[-1]
