@@ -34,8 +34,6 @@ class LoadedModel:
     engine: str
     reason: str | None
     seconds: float
-    bytes: int = 0
-    """Of weights and cache on a GPU."""
 
 
 def open_model(path: str, device: DeviceConfig, options: WorkerOptions, ends: int = 0) -> LoadedModel:
@@ -46,7 +44,7 @@ def open_model(path: str, device: DeviceConfig, options: WorkerOptions, ends: in
     folder = read_folder(Path(path))
     backend, engine, reason = _open(folder, device, options, ends)
     check_trial_sentence(backend, folder.model)
-    return LoadedModel(folder, backend, engine, reason, time.monotonic() - started, getattr(backend, "gpu_bytes", 0))
+    return LoadedModel(folder, backend, engine, reason, time.monotonic() - started)
 
 
 def try_to_open(
@@ -63,7 +61,7 @@ def try_to_open(
         traceback.print_exc()
         error = f"The model could not be loaded: {type(reason).__name__}."
     else:
-        return ModelLoaded(model, loaded.seconds, bytes=loaded.bytes), loaded
+        return ModelLoaded(model, loaded.seconds, bytes=getattr(loaded.backend, "gpu_bytes", 0)), loaded
     return ModelLoaded(model, error=error), None
 
 
