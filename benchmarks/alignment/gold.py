@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from model.analysis.attention_alignment import Link
+from model.analysis.attention_alignment import Link, words
 
 Links = set[Link]
 
@@ -53,8 +53,35 @@ class Written:
 
 
 def of_tokens(links: Iterable[Link], first: Written, second: Written) -> Links:
-    """Converts links between words to links between tokens."""
-    return {(i, j) for a, b in links for i in first.tokens[a] for j in second.tokens[b]}
+    """Converts links between words to links between tokens. Two words that are linked to a French contraction are linked
+    to its two tokens in their order ("of the" to "de le", written "du")."""
+    pairs, found = set(links), set()
+    for a, b in pairs:
+        ours, theirs = first.tokens[a], second.tokens[b]
+        linked = sorted(i for i, j in pairs if j == b)
+        chosen = theirs[linked.index(a)] if len(theirs) == len(linked) > 1 else None
+        found |= {(i, j) for i in ours for j in theirs if chosen in (None, j)}
+    return found
+
+
+def own_words(sentence: Written) -> Written:
+    """Returns a sentence with the words that the server finds in its text, each with the tokens of the gold words that it
+    overlaps."""
+    pieces = [(at, at + 1) for at in range(len(sentence.text))]
+    found = [word for word in words(sentence.text, list(sentence.text), pieces) if not word.text.isspace()]
+    return Written(
+        sentence.text,
+        tuple((word.start, word.end) for word in found),
+        tuple(
+            tuple(
+                token
+                for (start, end), tokens in zip(sentence.spans, sentence.tokens, strict=True)
+                if start < word.end and word.start < end
+                for token in tokens
+            )
+            for word in found
+        ),
+    )
 
 
 def written(tokens: Sequence[str], language: str) -> Written:

@@ -6,43 +6,49 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from benchmarks.alignment.gold import Links, Written, moved
-from model.analysis.attention_alignment import AlignmentChoice, Word, alignment_map, target_to_source, to_words, words
-from model.analysis.pair_alignment import WordedSentence, alignment_probabilities, links, spellings, word_evidence
+from model.analysis.attention_alignment import AlignmentLayer, Word, alignment_map, to_words, words
+from model.analysis.pair_alignment import (
+    Scores,
+    WordedSentence,
+    alignment_probabilities,
+    links,
+    spellings,
+    word_evidence,
+)
+from model.analysis.types import AttentionMaps
 from model.model_folder import ModelFolder
 
 
 @dataclass(frozen=True, slots=True)
 class Maps:
-    """One direction of one pair: cross-attention (L, H, T, S) and the words of both sides. The `numbers` are the
-    indices of these words in the written sentence (None for tags and ends)."""
+    """The attention of force-decoding a pair and the words of both sides. The `numbers` are the indices of these words in
+    the written sentence (None for tags and ends)."""
 
-    cross: NDArray[np.float32]
+    maps: AttentionMaps
     source: tuple[Word, ...]
     target: tuple[Word, ...]
     source_numbers: tuple[int | None, ...]
     target_numbers: tuple[int | None, ...]
 
-    def links(self, choice: AlignmentChoice) -> Links:
-        """Returns (source word, target word) links: the best source word of each target word."""
-        found = target_to_source(alignment_map(self.cross, choice), self.source, self.target)
-        return {
-            (i, j)
-            for source, target in found
-            if (i := self.source_numbers[source]) is not None and (j := self.target_numbers[target]) is not None
-        }
+    def contributions(self, layer: AlignmentLayer, shape: tuple[int, int]) -> Scores:
+        """Returns what source words contribute to target words, shape (source words, target words)."""
+        return self._between(alignment_map(self.maps, layer), shape)
 
-    def soft(self, choice: AlignmentChoice, shape: tuple[int, int]) -> NDArray[np.float32]:
-        """Returns the attention weights between words, shape (source words, target words)."""
-        by_word = to_words(alignment_map(self.cross, choice), self.target, self.source)
-        soft = np.zeros(shape, dtype=np.float32)
+    def weights(self, layer: AlignmentLayer, head: int, shape: tuple[int, int]) -> Scores:
+        """Returns the weights of a head between words, shape (source words, target words)."""
+        soft = self.maps.cross[layer.layer, head]
+        return self._between(np.concatenate([soft[1:], soft[-1:]]) if layer.shift else soft, shape)
+
+    def _between(self, soft: Scores, shape: tuple[int, int]) -> Scores:
+        by_word = to_words(soft, self.target, self.source)
+        found = np.zeros(shape, dtype=np.float32)
         for t, j in enumerate(self.target_numbers):
             for s, i in enumerate(self.source_numbers):
                 if i is not None and j is not None:
-                    soft[i, j] += by_word[t, s]
-        return soft
+                    found[i, j] += by_word[t, s]
+        return found
 
 
 class Aligner:
@@ -73,18 +79,16 @@ class Aligner:
         target_words = words(decoding.text, decoding.pieces, decoding.offsets, spans)
         end = Word("</s>", len(decoding.text), len(decoding.text), (len(ids),))
         return Maps(
-            found.cross,
+            found,
             source_words,
             (*target_words, end),
             word_indices(source_words, source.spans),
             (*word_indices(target_words, spans), None),
         )
 
-    def combined(
-        self, first: Written, second: Written, languages: tuple[str, str], attention: NDArray[np.float32]
-    ) -> Links:
+    def combined(self, first: Written, second: Written, languages: tuple[str, str], attention: Scores) -> Links:
         """Returns (first word, second word) links as the server aligns them. `attention` (first words, second words)
-        are the weights from force-decoding the second sentence."""
+        are the contributions from force-decoding the second sentence."""
         from model.backends.torch.word_reading import read_words
 
         one, one_numbers = self._worded(first, languages[1])
@@ -107,6 +111,12 @@ class Aligner:
                 numbers.append(number)
         beginnings = self.tokenizer.beginnings(spellings(_texts(sentence, numbers)))
         return WordedSentence(encoding.ids, tuple(runs), beginnings), numbers
+
+
+def by_attention(first: Written, second: Written, attention: Scores) -> Links:
+    """Returns (first word, second word) links by the contributions alone, as the server aligns them."""
+    texts = [_texts(side, range(len(side.spans))) for side in (first, second)]
+    return set(links(alignment_probabilities(None, attention, *texts)))
 
 
 def _texts(sentence: Written, numbers: Sequence[int]) -> list[str]:

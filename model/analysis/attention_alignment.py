@@ -1,8 +1,8 @@
-"""Word alignment from cross-attention, and grouping of pieces into words. NumPy only.
+"""Soft word alignment from cross-attention, and grouping of pieces into words. NumPy only.
 
-A target token is aligned with the attention of the query that generated it, or of the next query, which reads it
-("shift": Chen et al. 2020, "Accurate Word Alignment Induction from Neural Machine Translation"). The heads are
-selected without gold alignments, by the agreement of the two translation directions.
+A target token is aligned with what source tokens contribute to one layer (`model.analysis.contributions`) in the query
+that generated it, or in the next query, which reads it ("shift": Chen et al. 2020, "Accurate Word Alignment Induction
+from Neural Machine Translation"). An import chooses the layer and the row without gold alignments, by `agreement`.
 """
 
 from __future__ import annotations
@@ -16,13 +16,29 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from model.analysis.contributions import layer_contributions
+from model.analysis.types import AttentionMaps
+
 Weights = NDArray[np.float32]
 Link = tuple[int, int]
 """(source word, target word), counted from 0."""
 
 FILE = "alignment.json"
+_LEAST = 1e-9
 _SPACE = "\u2581"
-_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|\w+(?:['’\-]\w+)*['’]?|[^\w\s]")
+_WORD = re.compile(
+    r"""[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]
+    | (?:\w\.){2,} | \b(?:[A-Z]|[MD]rs?|Ms|St|hon|Prof)\.(?=\s\S)  # abbreviations
+    | (?:aujourd|o|prud|presqu)['’]\w+                              # one word with an apostrophe
+    | \d+(?:[.,]\d+)+                                             # numbers
+    | \w+?(?=n['’]t\b) | n['’]t\b                                  # do|n't
+    | (?<=\w)['’](?:s|re|ve|ll|d|m)\b                              # Anna|'s
+    | \w+?(?=['’](?:s|re|ve|ll|d|m)\b)
+    | \w+['’](?=\w) | \w+                                         # l'|eau
+    | [^\w\s]""",
+    re.VERBOSE | re.IGNORECASE,
+)
+"""Words as people cut them for alignments: hyphens are words, clitics are cut off."""
 FULL = 0.5
 """A source word that receives less attention than this, summed over the target tokens, counts as a gap."""
 
@@ -45,43 +61,28 @@ class Word:
 
 
 @dataclass(frozen=True, slots=True)
-class AlignmentHead:
-    """A head of cross-attention, or the mean of the layer if `head` is None. `shift`: use the query after the token."""
+class AlignmentLayer:
+    """The layer of cross-attention whose contributions align words. `shift`: in the row after that of the token."""
 
     layer: int
-    head: int | None = None
     shift: bool = False
-
-    def is_in(self, layers: int, heads: int) -> bool:
-        """Returns whether a decoder of `layers` layers with `heads` heads has the head; the fields may come from a
-        file."""
-        has_head = self.head is None or (type(self.head) is int and 0 <= self.head < heads)
-        return type(self.layer) is int and 0 <= self.layer < layers and has_head
-
-
-@dataclass(frozen=True, slots=True)
-class AlignmentChoice:
-    """The heads of cross-attention that align words, best first. Their weights are averaged."""
-
-    heads: tuple[AlignmentHead, ...]
 
     def to_json(self) -> str:
         return json.dumps(asdict(self)) + "\n"
 
     @classmethod
-    def load(cls, folder: Path, layers: int, heads: int) -> AlignmentChoice:
-        """Reads alignment.json of a model folder. The default is the last layer, in decoders of 6 or more layers the
-        second to last. Raises ValueError for an invalid file."""
-        file = folder / FILE
-        if not file.is_file():
-            return cls((AlignmentHead(layers - 1 if layers < 6 else layers - 2),))
+    def load(cls, folder: Path, layers: int) -> AlignmentLayer:
+        """Reads alignment.json of a model folder. Without it, and with one of version 0.1, which lists heads, the layer is
+        the last, in decoders of 6 or more layers the second to last. Raises ValueError for an invalid file."""
+        file, default = folder / FILE, {"layer": layers - 1 if layers < 6 else layers - 2}
         try:
-            chosen = tuple(AlignmentHead(**head) for head in json.loads(file.read_text(encoding="utf-8"))["heads"])
-            if not chosen or not all(head.is_in(layers, heads) for head in chosen):
-                raise ValueError(f"the decoder has {layers} layers with {heads} heads")
-        except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"{file} does not list heads of the model as {{layer, head, shift}}: {error}") from None
-        return cls(chosen)
+            read = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else default
+            chosen = cls(**(default if "heads" in read else read))
+            if type(chosen.layer) is not int or not 0 <= chosen.layer < layers or type(chosen.shift) is not bool:
+                raise ValueError(f"the decoder has {layers} layers")
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{file} does not name a layer of the model as {{layer, shift}}: {error}") from None
+        return chosen
 
 
 def words(
@@ -121,33 +122,31 @@ def to_words(maps: Weights, queries: Sequence[Word], keys: Sequence[Word]) -> We
     return by_word / np.array([len(word.pieces) for word in queries], dtype=by_word.dtype)[:, None]
 
 
-def alignment_map(cross: Weights, choice: AlignmentChoice) -> Weights:
-    """Returns the soft alignment (T, S) of target tokens (end of sentence last) to source tokens from cross (L, H, T,
-    S)."""
-    return np.asarray(np.mean([_head_map(cross, head) for head in choice.heads], axis=0), dtype=np.float32)
+def alignment_map(maps: AttentionMaps, chosen: AlignmentLayer) -> Weights:
+    """Returns the soft alignment (T, S) of target tokens (end of sentence last) to source tokens: the contributions of a
+    layer, divided by their sum over the source."""
+    layer = slice(chosen.layer, chosen.layer + 1)
+    [found] = layer_contributions(maps.cross[layer], maps.value_products[layer])
+    found = found / np.maximum(found.sum(axis=-1, keepdims=True), _LEAST)
+    return np.concatenate([found[1:], found[-1:]]) if chosen.shift else found
 
 
-def _head_map(cross: Weights, chosen: AlignmentHead) -> Weights:
-    layer = cross[chosen.layer]
-    weights: Weights = layer.mean(axis=0) if chosen.head is None else layer[chosen.head]
-    return np.concatenate([weights[1:], weights[-1:]]) if chosen.shift else weights
+def between_words(soft: Weights, source: Sequence[Word], target: Sequence[Word]) -> Weights:
+    """Returns the weights (W, V) between the words of a soft alignment (T, S) that are not special."""
+    if not source or not target:
+        return np.zeros((0, 0), dtype=np.float32)
+    by_word = to_words(soft[: target[-1].pieces[-1] + 1], target, source)
+    rows, columns = ([not word.special for word in side] for side in (target, source))
+    return by_word[rows][:, columns].T
 
 
-def target_to_source(soft: Weights, source: Sequence[Word], target: Sequence[Word]) -> dict[Link, float]:
-    """Returns the best source word of each target word with its weight, from a soft alignment of pieces (T, S).
-
-    Special words have no links.
-    """
-    by_word = to_words(soft, target, source)
-    real = [place for place, word in enumerate(source) if not word.special]
-    links: dict[Link, float] = {}
-    if not real:
-        return links
-    for place, word in enumerate(target):
-        if not word.special:
-            best = real[int(by_word[place, real].argmax())]
-            links[(best, place)] = float(by_word[place, best])
-    return links
+def agreement(soft: Weights, source: Sequence[Word], target: Sequence[Word]) -> int:
+    """Returns the number of target words that are also the word with the largest weight for their best source word."""
+    weights = between_words(soft, source, target)  # (W, V)
+    if not weights.size:
+        return 0
+    best = weights.argmax(axis=0)
+    return int((weights.argmax(axis=1)[best] == np.arange(len(best))).sum())
 
 
 def coverage(soft: Weights, source: Sequence[Word], target: Sequence[Word]) -> list[float]:

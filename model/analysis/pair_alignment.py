@@ -8,8 +8,10 @@ up:
 - the cosine of the encoder states of both words (Sabet et al. 2020, "SimAlign", with a language model),
 - the probability that the decoder begins with the second word if it reads only the first, and the reverse. The word may
   have a small or a capital first letter, because a decoder begins most sentences with a capital,
-- the cross-attention between both words during decoding,
-- equal spelling, and whether one of the two is a punctuation mark.
+- what the word contributes to cross-attention while the other is decoded (`attention_alignment.alignment_map`),
+- similar spelling, and whether one of the two is a punctuation mark.
+
+The first two need a model that translates in both directions; without them the others decide alone.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,17 +29,22 @@ from model.config import ModelConfig
 
 Scores = NDArray[np.float32]
 
-SIMILARITY, DICTIONARY, ATTENTION = 4.0, 0.8, 1.0
+SIMILARITY, DICTIONARY, ATTENTION = 8.0, 0.8, 1.2
 """Weights of the cosine, of the decoder's log-probability, and of the logarithm of the attention share."""
-SAME, MIXED = 3.0, -3.0
-"""Scores added for words of equal spelling, and for a word paired with a punctuation mark."""
-JUMP = 2.0
-"""A transition d words away from the expected word has the weight (1 + |d|) ** -JUMP."""
-EMPTY = -8.0
+ALONE, OFFSET = 3.0, 2.6
+"""Weight of the logarithm of the attention share without other evidence, and what is added to all scores then."""
+SPELLING, MIXED = 3.0, -5.0
+"""Scores added for words of equal spelling (less for those that begin alike), and for a word paired with a punctuation
+mark."""
+JUMP, JUMP_ALONE = 2.0, 1.0
+"""A transition d words away from the expected word has the weight (1 + |d|) ** -JUMP, without other evidence than attention
+JUMP_ALONE."""
+EMPTY = -6.4
 """Score of the empty word: a word whose best score is lower is probably linked to none."""
-LEAST_PROBABILITY = 0.5
-"""Smallest mean of both directions' probabilities for a link."""
-_FLOOR, _LEAST_ATTENTION = 1e-4, 0.02
+LEAST_PROBABILITY, LEAST_BESIDE = 0.56, 0.37
+"""Smallest mean of both directions' probabilities for a link, and for one beside a link: of a word to the same word as its
+neighbour (grow-diag of Koehn et al. 2003)."""
+_FLOOR, _LEAST_ATTENTION = 1e-4, 0.04
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,33 +106,36 @@ def check_words(config: ModelConfig, sentence: WordedSentence, tokens: Sequence[
 
 
 def alignment_probabilities(
-    evidence: WordEvidence, attention: Scores, first: Sequence[str], second: Sequence[str]
+    evidence: WordEvidence | None, attention: Scores, first: Sequence[str], second: Sequence[str]
 ) -> Scores:
-    """Returns the link probabilities (W, V), the mean of both directions. `attention` (W, V) is the
-    cross-attention of each second word to each first word."""
+    """Returns the link probabilities (W, V), the mean of both directions. `attention` (W, V) is what each first word
+    contributes to each second word; without `evidence` it decides together with the spelling and the order."""
     if not (first and second):
         return np.zeros((len(first), len(second)), dtype=np.float32)
-    scores = fit(evidence, attention, first, second)
-    return np.asarray((posteriors(scores) + posteriors(scores.T).T) / 2, dtype=np.float32)
+    scores, jump = fit(evidence, attention, first, second), JUMP if evidence else JUMP_ALONE
+    return np.asarray((posteriors(scores, jump) + posteriors(scores.T, jump).T) / 2, dtype=np.float32)
 
 
 def links(probabilities: Scores) -> dict[Link, float]:
     """Returns the linked pairs of words (first, second) with their probabilities."""
-    pairs = np.argwhere(probabilities > LEAST_PROBABILITY)
+    sure = np.pad(probabilities > LEAST_PROBABILITY, 1)
+    beside = sure[:-2, 1:-1] | sure[2:, 1:-1] | sure[1:-1, :-2] | sure[1:-1, 2:]
+    pairs = np.argwhere(sure[1:-1, 1:-1] | (beside & (probabilities > LEAST_BESIDE)))
     return {(int(i), int(j)): float(probabilities[i, j]) for i, j in pairs}
 
 
-def fit(evidence: WordEvidence, attention: Scores, first: Sequence[str], second: Sequence[str]) -> Scores:
+def fit(evidence: WordEvidence | None, attention: Scores, first: Sequence[str], second: Sequence[str]) -> Scores:
     """Returns the emission scores (W, V), logarithms."""
-    dictionary = _log_share(evidence.forward, axis=0) + _log_share(evidence.backward, axis=1)
-    attended = attention / np.maximum(attention.sum(axis=0, keepdims=True), 1e-6)
-    scores = (
-        SIMILARITY * evidence.similarity + DICTIONARY * dictionary + ATTENTION * np.log(attended + _LEAST_ATTENTION)
-    )
+    attended = np.log(attention / np.maximum(attention.sum(axis=0, keepdims=True), 1e-6) + _LEAST_ATTENTION)
+    if evidence is None:
+        scores = ALONE * attended + OFFSET
+    else:
+        dictionary = _log_share(evidence.forward, axis=0) + _log_share(evidence.backward, axis=1)
+        scores = SIMILARITY * evidence.similarity + DICTIONARY * dictionary + ATTENTION * attended
     return np.asarray(scores + _written(first, second), dtype=np.float32)
 
 
-def posteriors(scores: Scores) -> Scores:
+def posteriors(scores: Scores, jump: float = JUMP) -> Scores:
     """Forward-backward algorithm: probability of each hidden word for each observed word. A column sums to 1 minus the
     probability of the empty word.
 
@@ -133,7 +144,7 @@ def posteriors(scores: Scores) -> Scores:
     """
     n, m = scores.shape
     distance = np.abs(np.arange(n)[None, :] - np.arange(n + 1)[:, None])
-    moves = (1.0 + distance) ** -JUMP  # from the last hidden word, row 0 before the first, to a hidden word
+    moves = (1.0 + distance) ** -jump  # from the last hidden word, row 0 before the first, to a hidden word
     moves /= moves.sum(axis=1, keepdims=True)
     highest = np.maximum(scores.max(axis=0), EMPTY)
     emitted = np.exp((scores - highest).T.astype(np.float64))  # (m, n)
@@ -177,12 +188,21 @@ def _log_share(scores: Scores, axis: int) -> Scores:
 
 
 def _written(first: Sequence[str], second: Sequence[str]) -> Scores:
-    """Scores (W, V) for equal spelling (names, numbers), and for a word paired with punctuation."""
+    """Scores (W, V) for similar spelling (names, numbers, cognates), and for a word paired with punctuation."""
     names, others = [_plain(word) for word in first], [_plain(word) for word in second]
     words = [any(map(str.isalnum, word)) for word in first]
     marks = [not any(map(str.isalnum, word)) for word in second]
-    same = np.array([[a == b for b in others] for a in names], dtype=np.float32).reshape(len(names), len(others))
-    return np.asarray(SAME * same + MIXED * np.equal.outer(words, marks), dtype=np.float32)
+    alike = np.array([[a[:3] == b[:3] and _alike(a, b) for b in others] for a in names], dtype=np.float32)
+    alike = alike.reshape(len(names), len(others))
+    return np.asarray(SPELLING * alike + MIXED * np.equal.outer(words, marks), dtype=np.float32)
+
+
+def _alike(first: str, second: str) -> float:
+    """The share of letters in the common beginning of two words with three equal letters; 1 for equal words."""
+    if first == second or not (first + second).isalpha() or len(first) < 3:
+        return float(first == second)
+    pairs = zip(first, second, strict=False)
+    return 2 * sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs)) / (len(first) + len(second))
 
 
 def _plain(word: str) -> str:

@@ -1,4 +1,5 @@
-"""Measures the roles of a model's heads on sentences of this package and writes roles.json. An import does so.
+"""Measures a model's heads on sentences of this package: their roles (roles.json), and the layer that aligns words
+(alignment.json, where there is none). An import does so.
 
 python -m model.convert.head_roles weights/NAME
 """
@@ -12,7 +13,9 @@ from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
+from model.analysis.attention_alignment import FILE, AlignmentLayer, agreement, alignment_map, words
 from model.analysis.head_roles import HeadRoles, Kind, RoleCounter, Tokens, Weights, weights_hash
+from model.analysis.types import AttentionMaps
 from model.backends.cpu.backend import open_backend
 from model.backends.cpu.build import build
 from model.backends.cpu.isa import CpuBackendUnavailable
@@ -44,20 +47,31 @@ def open_exact(folder: ModelFolder) -> InspectableBackend:
     return TorchBackend(load_model(folder), _SLOTS)
 
 
-def measure(folder: ModelFolder, backend: InspectableBackend) -> HeadRoles | None:
-    """Returns the roles of the heads over the sentences, or None where no direction of the model has sentences that it can
-    read."""
+def measure(folder: ModelFolder, backend: InspectableBackend) -> bool:
+    """Writes the roles of the heads over the sentences, and the layer of cross-attention whose alignments agree most.
+    Returns False where no direction of the model has sentences that it can read."""
     directions = list(islice((pair for pair in folder.pairs if pair[0] in SENTENCES), _DIRECTIONS))
-    if not directions:
-        return None
     tokenizer, counter = folder.load_tokenizer(), RoleCounter()
+    layers = range(folder.model.decoder_layers)
+    agreed = {AlignmentLayer(layer, shift): 0 for layer in layers for shift in (False, True)}
     for source, target in directions:
-        for encoding, written in _pairs(backend, tokenizer, folder, source, target):
-            _count(counter, backend, tokenizer, encoding, written, tokenizer.first_token(target))
+        first = tokenizer.first_token(target)
+        for text, encoding, written in _pairs(backend, tokenizer, folder, source, target):
+            maps = backend.attention_maps(encoding.ids, written if first is None else (first, *written))
+            maps = maps if first is None else maps.without_first_token(None)
+            _count(counter, maps, tokenizer, encoding, written)
+            decoding = tokenizer.decode_pieces(written)
+            sides = ((text, encoding), (decoding.text, decoding))
+            worded = [words(text, side.pieces, side.offsets) for text, side in sides]
+            for layer in agreed:
+                agreed[layer] += agreement(alignment_map(maps, layer), *worded)
     if not counter.sentences:
-        return None
+        return False
     names = tuple(f"{source}-{target}" for source, target in directions)
-    return HeadRoles(weights_hash(folder.path), counter.sentences, names, counter.roles())
+    HeadRoles(weights_hash(folder.path), counter.sentences, names, counter.roles()).write(folder.path)
+    if not (folder.path / FILE).exists():
+        (folder.path / FILE).write_text(max(agreed, key=agreed.__getitem__).to_json(), encoding="utf-8")
+    return True
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -66,19 +80,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("folder", type=Path, help="model folder")
     try:
         folder = read_folder(parser.parse_args(arguments).folder)
-        roles = measure(folder, open_exact(folder))
+        measured = measure(folder, open_exact(folder))
     except FolderError as error:
         parser.error(str(error))
-    if roles is None:
+    if not measured:
         parser.error(f"there are no sentences for the languages of {folder.name}")
-    roles.write(folder.path)
 
 
 def _pairs(
     backend: InspectableBackend, tokenizer: Tokenizer, folder: ModelFolder, source: str, target: str
-) -> list[tuple[Encoding, tuple[int, ...]]]:
-    """Returns the sources, and the target ids without start and end. The targets are the sentences of the package, or the
-    model's own greedy translations into other languages."""
+) -> list[tuple[str, Encoding, tuple[int, ...]]]:
+    """Returns the sources with their encodings, and the target ids without start and end. The targets are the sentences of
+    the package, or the model's own greedy translations into other languages."""
     config = folder.model
     limit = min(config.max_length, _LONGEST) - 2
     encodings = [tokenizer.encode(text, target, source) for text in SENTENCES[source]]
@@ -96,21 +109,13 @@ def _pairs(
             generation=folder.generation,
         )
         targets = [tuple(hypotheses[0].tokens) for hypotheses in translations]
-    pairs = zip(encodings, targets, strict=True)
-    return [(encoding, ids) for encoding, ids in pairs if 0 < len(ids) <= limit and len(encoding.ids) <= limit]
+    pairs = zip(SENTENCES[source], encodings, targets, strict=True)
+    return [pair for pair in pairs if 0 < len(pair[2]) <= limit and len(pair[1].ids) <= limit]
 
 
 def _count(
-    counter: RoleCounter,
-    backend: InspectableBackend,
-    tokenizer: Tokenizer,
-    source: Encoding,
-    target: tuple[int, ...],
-    first: int | None,
+    counter: RoleCounter, maps: AttentionMaps, tokenizer: Tokenizer, source: Encoding, target: tuple[int, ...]
 ) -> None:
-    maps = backend.attention_maps(source.ids, target if first is None else (first, *target))
-    if first is not None:
-        maps = maps.without_first_token(None)
     weights: dict[Kind, Weights] = {"encoder": maps.encoder, "decoder": maps.decoder, "cross": maps.cross}
     written = tuple(tokenizer.piece(token) for token in target)
     plain = (False,) * len(target)

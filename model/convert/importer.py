@@ -201,8 +201,7 @@ def _write(path: Path, folder: ModelFolder, imported: Imported) -> ModelFolder:
         check_trial_sentence(backend, written.model)
     except FolderError as error:
         raise ImportRefused(path, [str(error).rstrip(".")]) from None
-    if (roles := measure(written, backend)) is not None:
-        roles.write(written.path)
+    measure(written, backend)
     backend.close()
     return written
 

@@ -82,8 +82,13 @@ def attention_body(parameters: AttentionParameters, result: InspectionResult) ->
         "target": text_pieces(result.target)
         | {"words": result.target.words, "scores": result.scores, "candidates": result.candidates},
         "decoder_input": {"pieces": result.decoder_input.pieces, "words": result.decoder_input.words},
-        "alignment": dataclasses.asdict(aligned.choice)
-        | {"method": aligned.method, "links": aligned.links, "coverage": aligned.coverage},
+        "alignment": dataclasses.asdict(aligned.chosen)
+        | {
+            "method": aligned.method,
+            "links": aligned.links,
+            "coverage": aligned.coverage,
+            "weights": np.round(aligned.weights, 5),
+        },
         "layers": {view.kind: view.layers for view in maps},
         "heads": {view.kind: view.heads for view in maps},
         "shapes": {view.kind: view.weights.shape for view in maps},

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from model.analysis.attention_alignment import Weights, Word, alignment_map, to_words, words
+from model.analysis.attention_alignment import Weights, Word, alignment_map, between_words, words
 from model.analysis.pair_alignment import WordedSentence, WordEvidence, alignment_probabilities, links, spellings
 from server.engine.client.engine_client import EngineClient
 from server.errors import AttentiveError
@@ -41,20 +41,28 @@ class SentencePair:
     ) -> dict[Link, float]:
         """Returns the spans of source and target words that belong together, with their probabilities. `soft` is the
         attention (T, S) between the pieces of `targets` and `sources`, the same words as they were translated."""
-        attention = np.zeros((len(self.spans[0]), len(self.spans[1])), dtype=np.float32)
-        rows, source = _shared(self.spans[0], sources)
-        columns, target = _shared(self.spans[1], targets)
-        if source and target:
-            attention[np.ix_(rows, columns)] = to_words(soft, target, source).T
+        attention = np.zeros((len(self.spans[0]) + 1, len(self.spans[1]) + 1), dtype=np.float32)
+        if (between := between_words(soft, sources, targets)).size:
+            attention[np.ix_(_places(self.spans[0], sources), _places(self.spans[1], targets))] = between
+        attention = attention[:-1, :-1]
         pairs = links(alignment_probabilities(evidence, attention, *self.written))
         return {(self.spans[0][i], self.spans[1][j]): probability for (i, j), probability in pairs.items()}
 
 
-def _shared(spans: Sequence[Span], words: Sequence[Word]) -> tuple[list[int], list[Word]]:
-    """Returns the words that are at one of the `spans`, with the indices of these spans."""
+def _places(spans: Sequence[Span], words: Sequence[Word]) -> list[int]:
+    """Returns the index in `spans` of each word that is not special, -1 for one that is not there."""
     indices = {span: index for index, span in enumerate(spans)}
-    shared = [word for word in words if (word.start, word.end) in indices]
-    return [indices[word.start, word.end] for word in shared], shared
+    return [indices.get((word.start, word.end), -1) for word in words if not word.special]
+
+
+def attention_links(soft: Weights, sources: Sequence[Word], targets: Sequence[Word]) -> dict[Link, float]:
+    """Returns the spans of source and target words that belong together by the soft alignment (T, S) alone, with their
+    probabilities."""
+    real = [[word for word in side if not word.special] for side in (sources, targets)]
+    written = [[word.text for word in side] for side in real]
+    pairs = links(alignment_probabilities(None, between_words(soft, sources, targets), *written))
+    spans = [[(word.start, word.end) for word in side] for side in real]
+    return {(spans[0][i], spans[1][j]): probability for (i, j), probability in pairs.items()}
 
 
 def sentence_pair(leg: Leg, source: str, target: str) -> SentencePair | None:
@@ -123,11 +131,11 @@ async def sentence_links(
     linked: list[Link] = []
     if attention := await sentence_attention(engine, leg, ids, tokens, pair):
         encoding, (soft, evidence) = leg.encode(read), attention
+        sides = [words(text, side.pieces, side.offsets) for text, side in ((read, encoding), (decoding.text, decoding))]
         if pair is not None and evidence is not None:
-            sources = words(read, encoding.pieces, encoding.offsets)
-            targets = words(decoding.text, decoding.pieces, decoding.offsets)
-            linked = sorted(await asyncio.to_thread(pair.links, evidence, soft, sources, targets))
-        linked = linked or _links_by_attention(soft, encoding.offsets, decoding.offsets)
+            linked = sorted(await asyncio.to_thread(pair.links, evidence, soft, *sides))
+        else:
+            linked = sorted(await asyncio.to_thread(attention_links, soft, *sides))
     return linked or links_by_position(read, decoding.text)
 
 
@@ -143,7 +151,7 @@ async def sentence_attention(
     except AttentiveError as error:
         log.warning("a sentence is neither aligned nor checked by attention because that failed: %s", error.message)
         return None
-    return alignment_map(result.maps.cross, leg.model.alignment), result.evidence  # (L, H, T, S) -> (T, S)
+    return alignment_map(result.maps, leg.model.alignment), result.evidence
 
 
 async def _links_within(engine: EngineClient, leg: Leg, sentence: Sentence) -> list[Link]:
@@ -156,19 +164,6 @@ async def _links_within(engine: EngineClient, leg: Leg, sentence: Sentence) -> l
         return linked
     sources, goals = OffsetMap(reverse(sentence.to_read)), OffsetMap(sentence.to_target)
     return [(sources.span(source), goals.span(goal)) for source, goal in linked]
-
-
-def _links_by_attention(soft: Weights, sources: Sequence[Span], targets: Sequence[Span]) -> list[Link]:
-    """Links each target piece to the source piece with the highest attention weight. `soft` has the shape (T, S)."""
-    visible = [i for i, (start, end) in enumerate(sources) if end > start]
-    if not visible:
-        return []
-    best = soft[: len(targets)][:, visible].argmax(axis=1)
-    return [
-        (sources[visible[int(column)]], target)
-        for column, target in zip(best, targets, strict=True)
-        if target[1] > target[0]
-    ]
 
 
 def links_by_position(source: str, target: str) -> list[Link]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from model.analysis.attention_alignment import AlignmentChoice
+from model.analysis.attention_alignment import AlignmentLayer
 from model.analysis.confidence import Confidence, DirectionLimits
 from model.model_folder import MAX_BEAM, Generation, Pairs, targets_by_source
 from model.search.options import DecodingOptions
@@ -45,7 +45,7 @@ class ServedModel:
     license: str
     max_length: int
     tokenizer: Tokenizer
-    alignment: AlignmentChoice
+    alignment: AlignmentLayer
     version: str = ""
     bytes: int = 0
     beam_size: int = 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
-from model.analysis.attention_alignment import AlignmentChoice
+from model.analysis.attention_alignment import AlignmentLayer
 from model.analysis.confidence import FILE, Confidence
 from model.atomic_write import PART_SUFFIX
 from model.model_folder import MAX_BEAM, FolderError, find_folders, read_folder
@@ -62,7 +62,7 @@ def read_model(folder: Path, slots: int = 0) -> ServedModel:
     if not read.pairs:
         raise FolderError("config.json names no language pairs.")
     try:
-        alignment = AlignmentChoice.load(folder, read.model.decoder_layers, read.model.heads)
+        alignment = AlignmentLayer.load(folder, read.model.decoder_layers)
     except ValueError as error:
         raise FolderError(f"{error}.") from None
     tokenizer = read.load_tokenizer()

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field, StrictStr
 
-from model.analysis.attention_alignment import AlignmentChoice
+from model.analysis.attention_alignment import AlignmentLayer
 from server.api.schemas.attention import Candidate, ScoredPieces, TextPieces
 from server.api.schemas.base import Answer, BeamSize, Code, HeadMask, Key, LengthPenalty, Parameters
 
@@ -89,7 +89,7 @@ class ModelLeg(Answer):
     target: str
     license: str
     config: dict[str, Any] = Field(description="Fields of the model's config.json and `head_dim`.")
-    alignment: AlignmentChoice
+    alignment: AlignmentLayer
     roles: dict[str, Any] | None = Field(
         description="Roles of the heads over `sentences` in `directions`, on which the import measured them: `heads` has, by "
         "kind of attention, layer and head, the `role` and the `share` of the queries that look there. Roles: `previous`, "

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, StrictStr, WithJsonSchema
 
-from model.analysis.attention_alignment import AlignmentHead, Word
+from model.analysis.attention_alignment import Word
 from model.analysis.head_statistics import HeadFigures
 from server.api.schemas.base import (
     Answer,
@@ -61,7 +61,7 @@ class AttentionParameters(ViewOptions, SentenceParameters):
     )
     alignment: Literal["combined", "attention"] | None = Field(
         default=None,
-        description="Method of word alignment. `attention` links each word to the one it attends to most. `combined` also "
+        description="Method of word alignment. `attention` uses what source words contribute to cross-attention. `combined` also "
         "uses the model's probabilities in both directions, which is more exact and takes some milliseconds. The default "
         "is `combined` for a report without masked heads, otherwise `attention`.",
     )
@@ -107,10 +107,14 @@ class TargetAnswer(ScoredPieces):
 
 
 class AlignmentAnswer(Answer):
-    heads: list[AlignmentHead] = Field(description="Cross-attention heads that align words best.")
+    layer: int = Field(description="Layer of cross-attention whose contributions align words.")
+    shift: bool = Field(description="Whether the row after that of a piece is used.")
     method: Literal["combined", "attention"]
-    links: list[tuple[int, int, float]] = Field(description="Source word, target word and weight.")
-    coverage: list[float] = Field(description="Attention that each source word gets from the whole target.")
+    links: list[tuple[int, int, float]] = Field(description="Source word, target word and probability.")
+    coverage: list[float] = Field(description="What each source word contributes to the whole target.")
+    weights: list[list[float]] = Field(
+        description="What each source word contributes to each target word, in the layer; the sum over the source is 1."
+    )
 
 
 class AttentionAnswer(Answer):

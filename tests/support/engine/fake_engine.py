@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from model.analysis.attention_alignment import AlignmentChoice, AlignmentHead
+from model.analysis.attention_alignment import AlignmentLayer
 from model.analysis.pair_alignment import WordedSentence, WordEvidence
 from model.analysis.types import AttentionMaps
 from model.search.options import DecodingOptions, Hypothesis
@@ -224,8 +224,8 @@ def mirrored(first: WordedSentence, second: WordedSentence) -> WordEvidence:
     return WordEvidence(2 * same - 1, 8 * same - 9, 8 * same - 9)
 
 
-FIRST_LAYER = AlignmentChoice((AlignmentHead(0),))
-"""The heads of cross-attention that align the words of fake models."""
+FIRST_LAYER = AlignmentLayer(0)
+"""The layer of cross-attention that aligns the words of fake models."""
 
 
 def fake_model(name: str = "toy", pairs: Sequence[tuple[str, str]] | None = None, max_length: int = 256) -> ServedModel:

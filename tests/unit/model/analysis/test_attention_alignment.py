@@ -11,17 +11,26 @@ from hypothesis import strategies as st
 
 from model.analysis.attention_alignment import (
     FILE,
-    AlignmentChoice,
-    AlignmentHead,
+    AlignmentLayer,
     Word,
+    agreement,
     alignment_map,
+    between_words,
     coverage,
-    target_to_source,
     to_words,
     words,
 )
+from model.analysis.types import AttentionMaps
 
-TEXT = "It's 3.5 o'clock, isn't it?"
+WORDS = (
+    "It|'s| |3.5| |o'clock|,| |is|n't| |it|?",
+    "I|'ve| |cost| |1,000.50| |€|:| |Anna|'s| |well|-|known| |do|n’t| |ca|n't",
+    "L'|eau| |d’|aujourd'hui|,| |qu'|il| |n'|a| |quelqu'|un| |souvenons|-|nous| |jusqu'|à",
+    "Mr.| |Speaker|,| |the| |hon.| |member| |of| |the| |U.S.| |and| |J.| |Smith|.",
+    "Geht|'s| |um| |3|?| |dell'|arte| |c'|è|.",
+    "猫|が|眠|る|。",
+)
+"""Texts as people cut them into words; spaces are no words."""
 
 
 def pieces_of(text: str, size: int) -> tuple[list[str], list[tuple[int, int]]]:
@@ -53,24 +62,12 @@ def test_a_space_piece_belongs_to_the_next_word() -> None:
     ]
 
 
-def test_words_of_a_sentence() -> None:
-    pieces, offsets = pieces_of(TEXT, 1)
-    assert [word.text for word in words(TEXT, pieces, offsets) if not word.special] == [
-        "It's",
-        "3",
-        ".",
-        "5",
-        "o'clock",
-        ",",
-        "isn't",
-        "it",
-        "?",
-    ]
-
-
-def test_characters_of_scripts_without_spaces_are_words() -> None:
-    pieces, offsets = pieces_of("猫が眠る", 1)
-    assert [word.text for word in words("猫が眠る", pieces, offsets)] == [">>de<<", "猫", "が", "眠", "る", "</s>"]
+@pytest.mark.parametrize("cut", WORDS)
+def test_words_are_cut_as_people_cut_them(cut: str) -> None:
+    parts = cut.split("|")
+    pieces, offsets = pieces_of("".join(parts), 1)
+    found = words("".join(parts), pieces, offsets)
+    assert [word.text for word in found if not word.special and word.text != " "] == [p for p in parts if p != " "]
 
 
 def test_word_weights_are_summed_over_keys_and_averaged_over_queries() -> None:
@@ -79,37 +76,40 @@ def test_word_weights_are_summed_over_keys_and_averaged_over_queries() -> None:
     np.testing.assert_allclose(joined, [[0.3, 0.7]], atol=1e-6)
 
 
-def test_links_ignore_special_words() -> None:
+def test_only_words_with_text_are_compared() -> None:
     pieces, offsets = pieces_of("ab", 1)
     source = target = tuple(Word(p, s, e, (i,)) for i, (p, (s, e)) in enumerate(zip(pieces, offsets, strict=True)))
     soft = np.array([[0.9, 0.1, 0.0, 0.0], [0.5, 0.1, 0.3, 0.1], [0.0, 0.6, 0.2, 0.2], [0, 0, 0, 1]], dtype=np.float32)
-    assert set(target_to_source(soft, source, target)) == {(2, 1), (1, 2)}
+    np.testing.assert_allclose(between_words(soft, source, target), [[0.1, 0.6], [0.3, 0.2]])
     np.testing.assert_allclose(coverage(soft, source, target), [0.5, 0.7, 0.5, 0.3], atol=1e-6)
+    assert agreement(soft, source, target) == 2
+    assert agreement(soft[:, [0, 1, 1, 3]], source, target[:3]) == 1
+    assert between_words(soft, (), target).size == 0 and agreement(soft, source[:1], target) == 0
 
 
-def test_shift_selects_the_row_of_the_next_step() -> None:
-    cross = np.arange(2 * 2 * 3 * 2, dtype=np.float32).reshape(2, 2, 3, 2)
-    plain = alignment_map(cross, AlignmentChoice((AlignmentHead(1, 1),)))
-    np.testing.assert_array_equal(plain, cross[1, 1])
-    shifted = alignment_map(cross, AlignmentChoice((AlignmentHead(1, 1, shift=True),)))
-    np.testing.assert_array_equal(shifted, cross[1, 1][[1, 2, 2]])
-    both = alignment_map(cross, AlignmentChoice((AlignmentHead(1, 1), AlignmentHead(1, 1, shift=True))))
-    np.testing.assert_allclose(both, (plain + shifted) / 2)
+def test_a_soft_alignment_has_the_shares_of_a_layer_in_the_row_of_the_next_step() -> None:
+    cross = np.random.default_rng(0).dirichlet(np.ones(2), size=(2, 2, 3)).astype(np.float32)
+    products = np.ones((2, 2, 2, 2), dtype=np.float32)  # (L, S, H, H)
+    products[1, 1] *= 9  # vectors three times as long
+    maps = AttentionMaps(cross, cross, cross, cross, cross, cross, products)
+    summed = cross[1].sum(axis=0) * [1, 3]
+    plain = alignment_map(maps, AlignmentLayer(1))
+    np.testing.assert_allclose(plain, summed / summed.sum(axis=-1, keepdims=True), rtol=1e-5)
+    np.testing.assert_array_equal(alignment_map(maps, AlignmentLayer(1, shift=True)), plain[[1, 2, 2]])
 
 
-def test_choice_is_loaded_from_the_model_folder(tmp_path: Path) -> None:
-    assert AlignmentChoice.load(tmp_path, layers=6, heads=4) == AlignmentChoice((AlignmentHead(4),))
-    choice = AlignmentChoice((AlignmentHead(1, 0, shift=True), AlignmentHead(0, 3)))
-    (tmp_path / FILE).write_text(choice.to_json())
-    assert AlignmentChoice.load(tmp_path, layers=6, heads=4) == choice
+def test_the_layer_is_loaded_from_the_model_folder(tmp_path: Path) -> None:
+    assert AlignmentLayer.load(tmp_path, layers=6) == AlignmentLayer(4)
+    (tmp_path / FILE).write_text('{"heads": [{"layer": 1, "head": 3, "shift": true}]}')
+    assert AlignmentLayer.load(tmp_path, layers=3) == AlignmentLayer(2)
+    (tmp_path / FILE).write_text(AlignmentLayer(1, shift=True).to_json())
+    assert AlignmentLayer.load(tmp_path, layers=6) == AlignmentLayer(1, shift=True)
 
 
 @pytest.mark.parametrize(
-    "text",
-    ['{"layer": 2, "heads": [0, 1], "shift": false}', '{"heads": []}', '{"heads": [{"layer": 6}]}',
-     '{"heads": [{"layer": 1, "head": "0"}]}', '{"heads": [{"layer": 1, "head": 4}]}', "{", "[]"],
-)  # fmt: skip
-def test_a_choice_of_other_heads_is_refused(text: str, tmp_path: Path) -> None:
+    "text", ['{"layer": 6}', '{"layer": -1}', '{"layer": "1"}', '{"layer": 1, "shift": 1}', '{"head": 1}', "{", "[]"]
+)
+def test_another_layer_is_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / FILE).write_text(text)
-    with pytest.raises(ValueError, match=r"alignment\.json does not list heads of the model"):
-        AlignmentChoice.load(tmp_path, layers=6, heads=4)
+    with pytest.raises(ValueError, match=r"alignment\.json does not name a layer of the model"):
+        AlignmentLayer.load(tmp_path, layers=6)

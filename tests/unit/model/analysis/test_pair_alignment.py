@@ -89,6 +89,8 @@ def test_similar_spelling_links_names_and_punctuation_links_to_punctuation() -> 
     found = fit(evidence(np.zeros((3, 2))), np.ones((3, 2)), ["Zoë", "1975", "."], ["zoe", ","])
     assert found[0, 0] > found[1, 0] > found[2, 0]
     assert found[2, 1] > found[0, 1]
+    alike = fit(None, np.ones((4, 1)), ["parliament", "parole", "pa", "1976"], ["parlement"])[:, 0]
+    assert alike[0] > alike[1] > alike[2] == alike[3]
 
 
 def test_a_word_that_nothing_fits_has_no_link() -> None:
@@ -103,6 +105,20 @@ def test_a_word_that_nothing_fits_has_no_link() -> None:
     )
     assert (found[:, 1] < 0.1).all()
     assert set(links(found)) == {(0, 0), (1, 2)}
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_attention_links_words_with_and_without_other_evidence(known: bool) -> None:
+    attention = np.eye(4)[[1, 0, 3, 2]] * 0.9 + 0.025
+    found = alignment_probabilities(
+        evidence(np.zeros((4, 4))) if known else None, attention, list("abcd"), list("wxyz")
+    )
+    assert set(links(found)) == {(0, 1), (1, 0), (2, 3), (3, 2)}
+
+
+def test_less_is_needed_for_a_link_beside_another() -> None:
+    found = np.array([[0.9, 0.4, 0.4], [0.4, 0.1, 0.0], [0.0, 0.0, 0.4]])
+    assert set(links(found)) == {(0, 0), (0, 1), (1, 0)}
 
 
 def test_a_sentence_without_words_has_no_links() -> None:

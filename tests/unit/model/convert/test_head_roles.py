@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from model.analysis.attention_alignment import FILE, AlignmentLayer
 from model.analysis.head_roles import HeadRoles
 from model.convert import head_roles
 from model.convert.head_roles import measure, open_exact
@@ -18,6 +19,7 @@ def test_every_head_has_a_role(tmp_path: Path) -> None:
     path = tiny_model(tmp_path / "tiny")
     head_roles.main([str(path)])
     folder, roles = read_folder(path), HeadRoles.read(path)
+    assert AlignmentLayer.load(path, folder.model.decoder_layers).to_json() == (path / FILE).read_text()
     assert (
         roles is not None and roles.sentences > 0 and set(roles.directions) <= {"-".join(pair) for pair in folder.pairs}
     )
@@ -28,6 +30,16 @@ def test_every_head_has_a_role(tmp_path: Path) -> None:
 
 def test_a_model_of_other_languages_has_no_roles(tmp_path: Path) -> None:
     folder = read_folder(tiny_model(tmp_path / "tiny"))
-    assert measure(dataclasses.replace(folder, pairs=(("fi", "it"),)), open_exact(folder)) is None
+    assert measure(dataclasses.replace(folder, pairs=(("fi", "it"),)), open_exact(folder)) is False
     with pytest.raises(SystemExit, match="2"):
         head_roles.main([str(tmp_path / "missing")])
+
+
+def test_the_layer_is_the_one_that_aligns_the_sentences(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = read_folder(tiny_model(tmp_path / "tiny"))
+    last = AlignmentLayer(folder.model.decoder_layers - 1, shift=True)
+    monkeypatch.setattr(head_roles, "alignment_map", lambda _, layer: layer)
+    monkeypatch.setattr(head_roles, "agreement", lambda layer, *_: int(layer == last))
+    assert measure(folder, open_exact(folder)) and AlignmentLayer.load(folder.path, last.layer + 1) == last
+    (folder.path / FILE).write_text('{"layer": 0}')
+    assert measure(folder, open_exact(folder)) and (folder.path / FILE).read_text() == '{"layer": 0}'

@@ -38,7 +38,7 @@ def test_the_size_of_a_model_is_that_of_its_weights_without_the_shortlist(weight
         (lambda folder: (folder / "tokenizer.model").unlink(), "tokenizer"),
         (lambda folder: (folder / "tokenizer.model").write_bytes(b"no model"), "tokenizer"),
         (lambda folder: (folder / "model.safetensors").unlink(), "model.safetensors"),
-        (lambda folder: (folder / "alignment.json").write_text('{"heads": [{"layer": 99}]}'), "alignment.json"),
+        (lambda folder: (folder / "alignment.json").write_text('{"layer": 99}'), "alignment.json"),
         (lambda folder: edit(folder, pairs=[]), "pairs"),
         (lambda folder: edit(folder, pairs="en-de"), ""),
         (lambda folder: edit(folder, model={"vocab_size": -1}), "vocab_size"),

@@ -84,7 +84,7 @@ function looked(_found, { sources, targets }, option) {
     return `${say("The head {0} rests, it looks mostly at: {1}.", called(option), role(option.figures))} ${strongest}`;
   return `${say("One head alone, {0}.", called(option))} ${strongest}`;
 }
-/** Returns a button with the small map of a head (null: of the heads that align best). */
+/** Returns a button with the small map of a head (null: of the layer that aligns words). */
 function head(found, option, choose) {
   const button = el("button", { type: "button", class: "head", "aria-pressed": "false", onclick: choose });
   if (!option) button.append(say("All"));
@@ -93,7 +93,7 @@ function head(found, option, choose) {
     "aria-label",
     option
       ? `${called(option)}, ${say("looks mostly at")}: ${role(option.figures)}`
-      : say("All the heads that align best"),
+      : say("All heads of the layer that aligns words"),
   );
   button.title = button.getAttribute("aria-label");
   return button;

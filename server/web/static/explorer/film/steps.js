@@ -5,8 +5,8 @@ import { aligned, pick } from "../maps/maps.js";
 const RUNNERS_UP = 3,
   FAINT = 0.03;
 
-/** Returns the weights between the words of a sentence: of one head of the cross-attention, or of the heads that align
- * best. */
+/** Returns the weights between the words of a sentence: of one head of the cross-attention, or of the layer that
+ * aligns words. */
 export const weights = (found, head) =>
   head ? pick(found, "cross", head.layer, head.head, "word", true) : aligned(found);
 

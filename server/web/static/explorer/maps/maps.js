@@ -131,21 +131,20 @@ export const kinds = (result) =>
     ["encoder", say("Encoder")],
     ["decoder", say("Decoder")],
   ].filter(([kind]) => !result || result.maps[kind]);
-/** Returns the best alignment head without shift, so that a row of its map belongs to the word of that row. */
-export const best = (result) =>
-  result.alignment.heads.find((head) => !head.shift) || { layer: result.maps.cross.shape[0] - 1, head: 0 };
-/** Returns the soft word alignment (target words x source words) by the heads that the model folder names. */
-export function aligned(result) {
+/** Returns the head of cross-attention that decides most for the source words: that with the largest weights on them. */
+export function best(result) {
   const raw = result.maps.cross,
-    { rows, columns } = slice(raw, 0, 0),
-    data = new Float32Array(rows * columns);
-  for (const { layer, head, shift } of result.alignment.heads) {
-    const map = head === null ? combine(raw, layer, "mean").data : slice(raw, layer, head).data;
-    for (let q = 0; q < rows; q++) {
-      const from = shift ? Math.min(q + 1, rows - 1) : q;
-      for (let k = 0; k < columns; k++)
-        data[q * columns + k] += map[from * columns + k] / result.alignment.heads.length;
-    }
-  }
-  return byWord({ rows, columns, data }, result.target.words, result.source.words);
+    layer = result.alignment.shift ? raw.shape[0] - 1 : result.alignment.layer,
+    sums = Array.from({ length: raw.shape[1] }, (_, head) => {
+      const { rows, columns, data } = pick(result, "cross", layer, head, "word", false);
+      const peaks = Array.from({ length: rows }, (_, q) => Math.max(...data.subarray(q * columns, (q + 1) * columns)));
+      return peaks.reduce((sum, peak) => sum + peak, 0);
+    });
+  return { layer, head: sums.indexOf(Math.max(...sums)) };
 }
+/** Returns the soft word alignment (target words x source words). */
+export const aligned = ({ alignment: { weights } }) => ({
+  rows: weights.length,
+  columns: weights[0].length,
+  data: Float32Array.from(weights.flat()),
+});
