@@ -59,7 +59,7 @@ def test_the_first_missing_parameter_is_named(client):
     ("name", "value", "message"),
     [
         ("layer", "x", "layer must be a valid integer, unable to parse string as an integer or must be 'all'"),
-        ("head", "x", "head must be a number, several such as 0,3, or one of all, mean, max"),
+        ("head", "x", "head must be a number, several such as 0,3, or one of all, mean, max, sum"),
     ],
 )
 def test_a_parameter_of_two_types_names_both(client, name, value, message):
