@@ -1,4 +1,4 @@
-"""Multi-head attention ("Attention Is All You Need", section 3.2): a fused path, and a path that records the weights."""
+"""Multi-head attention ("Attention Is All You Need", section 3.2)."""
 
 from __future__ import annotations
 
@@ -28,8 +28,6 @@ class MultiHeadAttention(nn.Module):
     def __init__(self, d_model: int, heads: int) -> None:
         super().__init__()
         self.heads = heads
-        self.recorded: list[Tensor] | None = None
-        """Receives the weights (B, H, T, S) of every call of `attend` if it is a list."""
         self.query = nn.Linear(d_model, d_model)
         self.key = nn.Linear(d_model, d_model)
         self.value = nn.Linear(d_model, d_model)
@@ -54,12 +52,8 @@ class MultiHeadAttention(nn.Module):
     def attend(
         self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, gate: Tensor | None = None
     ) -> Tensor:
-        """query (B, H, T, D), key and value (B, H, S, D) -> (B, T, d_model), fused unless the weights are recorded."""
+        """query (B, H, T, D), key and value (B, H, S, D) -> (B, T, d_model)."""
         # On a CPU the backward pass of the fused kernel takes ten times as long as that of these products.
-        if self.recorded is not None:
-            weights = attention_weights(query.float(), key.float(), bias)
-            self.recorded.append(weights)
-            return self.merge((weights @ value.float()).to(value.dtype), gate)
         if self.training and query.device.type == "cpu":
             return self.merge(attention_weights(query, key, bias).to(query.dtype) @ value, gate)
         context = functional.scaled_dot_product_attention(query, key, value, attn_mask=bias)  # (B, H, T, D)

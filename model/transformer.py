@@ -14,7 +14,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from model.attention import MultiHeadAttention
 from model.config import ModelConfig
 from model.kv_cache import KVCache
 from model.layers import DecoderLayer, EncoderLayer
@@ -24,15 +23,6 @@ from model.positions import sinusoidal_table
 @dataclass(frozen=True, slots=True)
 class HeadGates:
     """Factors on the output of each head, (B or 1, L, H) each: 1 keeps a head, 0 masks it."""
-
-    encoder: Tensor
-    decoder: Tensor
-    cross: Tensor
-
-
-@dataclass(frozen=True, slots=True)
-class AttentionWeights:
-    """Attention weights of every head: encoder (L, B, H, S, S), decoder (L, B, H, T, T), cross (L, B, H, T, S)."""
 
     encoder: Tensor
     decoder: Tensor
@@ -111,28 +101,6 @@ class Transformer(nn.Module):
         """source (B, S), source_mask (B, S), decoder input target (B, T) -> logits (B, T, V)."""
         memory = self.encode(source, source_mask, gates)
         return self.logits(self.decode(memory, source_mask, target, gates))
-
-    def forward_with_weights(
-        self, source: Tensor, source_mask: Tensor, target: Tensor, gates: HeadGates | None = None
-    ) -> tuple[Tensor, AttentionWeights]:
-        """Like `forward`, and returns the weights of every head: logits (B, T, V), AttentionWeights."""
-        encoder: list[Tensor] = []  # (B, H, S, S) per layer
-        decoder: list[Tensor] = []  # (B, H, T, T) per layer
-        cross: list[Tensor] = []  # (B, H, T, S) per layer
-        attentions = {name: part for name, part in self.named_modules() if isinstance(part, MultiHeadAttention)}
-        for name, attention in attentions.items():
-            side = encoder if name.startswith("encoder.") else decoder
-            attention.recorded = cross if name.endswith("cross_attention") else side
-        try:
-            logits = self(source, source_mask, target, gates)
-        finally:
-            for attention in attentions.values():
-                attention.recorded = None
-        size, length = target.shape
-        without_heads = logits.new_zeros(self.config.decoder_layers, size, 0, length, length)  # of a recurrence
-        return logits, AttentionWeights(
-            torch.stack(encoder), torch.stack(decoder) if decoder else without_heads, torch.stack(cross)
-        )
 
     def write_cross(self, memory: Tensor, source_lengths: list[int], cache: KVCache, slots: list[int]) -> None:
         """Computes the cross-attention keys and values of every decoder layer from memory (B, S, d_model), once per

@@ -1,19 +1,22 @@
-"""Attention maps of a given source and target: one teacher-forced pass with explicit softmax."""
+"""Attention maps of a given source and target: the softmax of the queries and keys of one teacher-forced pass."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import cast
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 from model.analysis.contributions import value_products
 from model.analysis.types import CANDIDATES, AttentionMaps, Head, HeadVectors, check_head, check_pair
-from model.attention import MultiHeadAttention
+from model.attention import MultiHeadAttention, attention_weights
 from model.backends.torch.inputs import head_gates, pad_ids, to_array
-from model.layers import DecoderLayer
-from model.module_outputs import recorded
+from model.layers import DecoderLayer, EncoderLayer
+from model.module_outputs import Passed, recorded
 from model.transformer import Transformer
 
 
@@ -34,46 +37,63 @@ def attention_maps(
     """
     config = transformer.config
     check_pair(config, source, target)
+    if vectors_of is not None:
+        check_head(config, vectors_of)
     parameter = next(transformer.parameters())
     ids, mask = pad_ids([source], config.pad_id, parameter.device)  # (1, S)
     inputs = torch.tensor([[config.decoder_start_id, *target]], device=parameter.device)  # (1, T)
     if transformer.training:  # eval() visits every module
         transformer.eval()
     gates = head_gates(transformer, [tuple(masked_heads)]) if masked_heads else None
-    attention = None if vectors_of is None else _attention(transformer, vectors_of)
-    crossed = [cast(DecoderLayer, block).cross_attention for block in transformer.decoder]
-    projections = [] if attention is None else [attention.query, attention.key, attention.value]
-    recurrences = [cast(DecoderLayer, block).recurrence for block in transformer.decoder]
-    forget = [recurrence.forget for recurrence in recurrences if recurrence is not None]
-    with recorded([*projections, *forget, *(cross.value for cross in crossed)]) as passed:
-        logits, weights = transformer.forward_with_weights(ids, mask, inputs, gates)
+    encoder = [cast(EncoderLayer, layer).self_attention for layer in transformer.encoder]
+    decoder = [cast(DecoderLayer, layer) for layer in transformer.decoder]
+    own = [layer.self_attention for layer in decoder if layer.recurrence is None]
+    forget = [layer.recurrence.forget for layer in decoder if layer.recurrence is not None]
+    cross = [layer.cross_attention for layer in decoder]
+    projections = [part for each in (*encoder, *own, *cross) for part in (each.query, each.key, each.value)]
+    with recorded([*projections, *forget]) as passed:
+        logits = transformer(ids, mask, inputs, gates)
+    length = inputs.shape[1]
+    causal = torch.full((length, length), -math.inf, device=parameter.device).triu(1)  # (T, T)
+    without_heads = np.zeros((config.decoder_layers, 0, length, length), dtype=np.float32)  # of a recurrence
     forget_gates = [torch.sigmoid(passed[gate][1][0].float()).mean(dim=-1) for gate in forget]  # (T,) each
     scores = torch.log_softmax(logits[0].float(), dim=-1)  # (T, V)
     written = torch.tensor([*target, config.eos_id], device=parameter.device)
     best, best_ids = scores.topk(min(CANDIDATES, scores.shape[-1]), dim=-1)  # (T, C)
     return AttentionMaps(
-        cross=to_array(weights.cross[:, 0]),
-        encoder=to_array(weights.encoder[:, 0]),
-        decoder=to_array(weights.decoder[:, 0]),
+        cross=_weights(cross, passed),
+        encoder=_weights(encoder, passed),
+        decoder=_weights(own, passed, causal) if own else without_heads,
         token_scores=to_array(scores.gather(1, written[:, None])[:, 0]),
         candidate_ids=best_ids.cpu().numpy(),
         candidate_scores=to_array(best),
         value_products=value_products(
-            np.stack([to_array(cross.split(passed[cross.value][1])[0]) for cross in crossed]),
-            [to_array(cross.output.weight.T.reshape(config.heads, -1, config.d_model)) for cross in crossed],
+            np.stack([to_array(_vectors(each, passed)[2]) for each in cross]),
+            [to_array(each.output.weight.T.reshape(config.heads, -1, config.d_model)) for each in cross],
             masked_heads,
         ),
-        vectors=(
-            None
-            if attention is None or vectors_of is None
-            else HeadVectors(*(to_array(attention.split(passed[part][1])[0, vectors_of[2]]) for part in projections))
-        ),
+        vectors=None if vectors_of is None else _head_vectors(transformer, vectors_of, passed),
         forget_gates=to_array(torch.stack(forget_gates)) if forget_gates else None,
     )
 
 
-def _attention(transformer: Transformer, head: Head) -> MultiHeadAttention:
-    check_head(transformer.config, head)
-    kind, layer, _ = head
+def _vectors(attention: MultiHeadAttention, passed: Passed) -> tuple[Tensor, Tensor, Tensor]:
+    """Returns queries (H, T, D), keys and values (H, S, D)."""
+    query, key, value = (
+        attention.split(passed[part][1])[0].float() for part in (attention.query, attention.key, attention.value)
+    )
+    return query, key, value
+
+
+def _weights(
+    attentions: Sequence[MultiHeadAttention], passed: Passed, bias: Tensor | None = None
+) -> NDArray[np.float32]:
+    """Returns the weights of several layers (L, H, T, S)."""
+    return np.stack([to_array(attention_weights(*_vectors(each, passed)[:2], bias)) for each in attentions])
+
+
+def _head_vectors(transformer: Transformer, head: Head, passed: Passed) -> HeadVectors:
+    kind, layer, number = head
     block = (transformer.encoder if kind == "encoder" else transformer.decoder)[layer]
-    return cast(MultiHeadAttention, block.cross_attention if kind == "cross" else block.self_attention)
+    attention = cast(MultiHeadAttention, block.cross_attention if kind == "cross" else block.self_attention)
+    return HeadVectors(*(to_array(vectors[number]) for vectors in _vectors(attention, passed)))

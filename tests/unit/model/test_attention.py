@@ -1,4 +1,4 @@
-"""Attention weights, and the gates of heads. test_transformer.py compares fused attention with attention that returns weights.
+"""Attention weights, and the gates of heads. test_transformer.py compares fused attention with products.
 
 PyTorch promises a tolerance: the order of its float32 sums depends on the processor, the shape and the number of threads.
 """
