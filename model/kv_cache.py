@@ -63,8 +63,9 @@ class KVCache:
         self.cross_keys[layer, index, :, :source] = keys
         self.cross_values[layer, index, :, :source] = values
 
-    def open_step(self, rows: list[int]) -> None:
-        """Begins a step that writes position lengths[row] of each slot in `rows`, at least one."""
+    def open_step(self, rows: list[int]) -> tuple[Tensor, Tensor, Tensor]:
+        """Begins a step of the slots in `rows`, at least one. Returns the position that each row writes (B,), and True where a
+        row may attend: self (B, T) up to its own position, cross (B, S) its source tokens."""
         self._rows = rows
         run = range(rows[0], rows[0] + len(rows))
         # A slice is a view; other rows are copied.
@@ -76,18 +77,11 @@ class KVCache:
             self.self_keys, self.self_values = [
                 self._grow(tensor, self._live) for tensor in (self.self_keys, self.self_values)
             ]
-
-    def step_positions(self) -> Tensor:
-        """Returns the position that each row writes in this step: (B,)."""
-        return self._positions
-
-    def step_masks(self) -> tuple[Tensor, Tensor]:
-        """Returns True where a row may attend: self (B, T) up to its own position, cross (B, S) its source tokens."""
         time = torch.arange(self._live, device=self._device)
-        sources = [self.source_lengths[row] for row in self._rows]
+        sources = [self.source_lengths[row] for row in rows]
         source = torch.arange(max(sources), device=self._device)
-        lengths = torch.tensor(sources, device=self._device)
-        return time[None, :] <= self._positions[:, None], source[None, :] < lengths[:, None]
+        limits = torch.tensor(sources, device=self._device)
+        return self._positions, time[None, :] <= self._positions[:, None], source[None, :] < limits[:, None]
 
     def write_self(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         """Appends key and value (B, H, D). Returns all keys and values (B, H, T, D) of the step's rows."""

@@ -112,11 +112,10 @@ class Transformer(nn.Module):
     def decode_step(self, tokens: Tensor, cache: KVCache, rows: list[int], gates: HeadGates | None = None) -> Tensor:
         """Advances each slot in `rows` by its token: tokens (B,) -> logits (B, V). Reads earlier positions from the
         cache."""
-        cache.open_step(rows)
-        positions = cache.step_positions()  # (B,)
+        positions, *masks = cache.open_step(rows)  # (B,), (B, T), (B, S)
         x = self.embed_step(tokens, positions).unsqueeze(1)  # (B, 1, d_model)
         # Over cached positions (B, 1, 1, T), and over source tokens (B, 1, 1, S).
-        self_bias, cross_bias = (_mask_bias(mask[:, None, None, :], x.dtype) for mask in cache.step_masks())
+        self_bias, cross_bias = (_mask_bias(mask[:, None, None, :], x.dtype) for mask in masks)
         for layer, block in enumerate(self._decoder_layers()):
             x = block.step(x, cache, layer, self_bias, cross_bias, _decoder_gates(gates, layer))
         cache.close_step()

@@ -11,6 +11,12 @@ _COPIES, _TOKENS = 3, 7
 """A loop has at least this many copies in a row, and this many tokens in all: "1000000" is not a loop."""
 
 
+def has_loop(target: Sequence[int], source: Sequence[int]) -> bool:
+    """Returns whether the tokens of a target have a loop that the source does not explain."""
+    loop = longest_loop(target)
+    return loop > 0 and loop > 2 * longest_loop(source)
+
+
 def longest_loop(tokens: Sequence[int], longest_period: int = LONGEST_PERIOD) -> int:
     """Returns the length of the longest stretch of tokens that repeats one block, of at most `longest_period` tokens,
     several times in a row; 0 for no loop."""

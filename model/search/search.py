@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from model.model_folder import Generation
 from model.search.backend_interface import DEFAULT_GENERATION, ScoreRows, TokenRows
 from model.search.options import LENGTH_PENALTY, DecodingOptions, Hypothesis, TraceStep
-from model.search.repetition import blocked_tokens, ends_in_loop, longest_loop
+from model.search.repetition import blocked_tokens, ends_in_loop, has_loop, longest_loop
 
 TRACED = 8
 """Candidates of each row that a trace keeps."""
@@ -135,8 +135,7 @@ class Search(ABC):
     def _loops(self) -> bool:
         """Returns whether the best target, or every row that may still become it, loops more than the source does."""
         if self.done:
-            loop = longest_loop(self.hypotheses()[0].tokens)
-            return loop > 0 and loop > 2 * longest_loop(self._source)
+            return has_loop(self.hypotheses()[0].tokens, self._source)
         rows = self._unfinished()
         if not rows or not all(ends_in_loop(row) for row in rows):
             return False

@@ -183,7 +183,6 @@ class StepStats:
     prefill_tokens: int = 0
     prefill_padded_tokens: int = 0
     steps: list[tuple[int, float]] = field(default_factory=list)
-    attention_jobs: int = 0
 
 
 ToWorker = LoadModel | UnloadModel | TranslateJob | AttentionJob | Cancel

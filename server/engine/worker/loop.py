@@ -132,7 +132,7 @@ class WorkerLoop:
         stats, self._stats = self._stats, StepStats()
         stats.running, stats.waiting = len(running), len(self._scheduler) - len(running)
         stats.slots_used, stats.slots_total = self._scheduler.slots
-        if stats.steps or stats.prefill_sequences or stats.attention_jobs or self._outbox:
+        if stats.steps or stats.prefill_sequences or self._outbox:
             self._outbox.insert(0, stats)
         for sequence in running:
             if sequence.job.stream and (tokens := self._runner.progress(sequence)):
@@ -200,7 +200,6 @@ class WorkerLoop:
         answer = self._runner.attend(request)
         ended = time.monotonic()
         self._scheduler.record_attention(ended, ended - started)
-        self._stats.attention_jobs += 1
         self._answer(answer)
 
     def _guard(self, jobs: Items[Sequence | AttentionRequest], action: Callable[[], None]) -> None:

@@ -6,13 +6,12 @@ pass of the model over the sentence.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from model.analysis.attention_alignment import largest_gap, received_attention, words
 from model.analysis.confidence import length_ratio
 from model.search.options import DecodingOptions
-from model.search.repetition import longest_loop
+from model.search.repetition import has_loop
 from server.engine.client.engine_client import EngineClient
 from server.text.frequent_words import is_evidently_in
 from server.text.languages import LATIN, scripts_of
@@ -50,7 +49,7 @@ async def apply(context: SentenceContext, draft: Draft) -> Draft:
     at_limit = best.finish_reason == "length" or len(best.token_scores) >= leg.model.max_length
     if at_limit or (is_short and ends_early(source, target, leg.target)):
         flags.add("truncated")
-    if may_repeat(best.tokens) and (_loops(best.tokens, segment.ids) or repeats(source, target)):
+    if may_repeat(best.tokens) and (has_loop(best.tokens, segment.ids) or repeats(source, target)):
         flags.add("repetition")
     if language := _wrong_language(context, source, target):
         flags.add(language)
@@ -70,12 +69,6 @@ def _without_spans(segment: Segment, text: str) -> str:
     for span in segment.spans:
         text = text.replace(span.written or segment.text[span.start : span.end], " ")
     return text
-
-
-def _loops(target: Sequence[int], source: Sequence[int]) -> bool:
-    """Returns whether the tokens of a translation have a loop that the source does not explain."""
-    loop = longest_loop(target)
-    return loop > 0 and loop > 2 * longest_loop(source)
 
 
 def _wrong_language(context: SentenceContext, source: str, target: str) -> Flag | None:

@@ -43,7 +43,7 @@ MESSAGES = [
     Progress(1, (4,)),
     TranslationResult(1, (BEST, BEST), Timings(0.1, 0.2, 0.3, 0.4), 3, (STEP,)),
     Failed(2, "invalid", "No."),
-    StepStats(1, 2, 3, 4, 5, 6, 7, ((1, 0.125),), 1),
+    StepStats(1, 2, 3, 4, 5, 6, 7, ((1, 0.125),)),
 ]
 
 
