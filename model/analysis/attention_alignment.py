@@ -127,8 +127,18 @@ def alignment_map(maps: AttentionMaps, chosen: AlignmentLayer) -> Weights:
     layer, divided by their sum over the source."""
     layer = slice(chosen.layer, chosen.layer + 1)
     [found] = layer_contributions(maps.cross[layer], maps.value_products[layer])
-    found = found / np.maximum(found.sum(axis=-1, keepdims=True), _LEAST)
-    return np.concatenate([found[1:], found[-1:]]) if chosen.shift else found
+    return _shifted(found / np.maximum(found.sum(axis=-1, keepdims=True), _LEAST), chosen)
+
+
+def reading_map(maps: AttentionMaps, chosen: AlignmentLayer) -> Weights:
+    """Returns how much each target token read of the source tokens (T, S): the mean weights of the heads of the layer that
+    aligns, and of the last. A row without a counterpart in the source reads its tags, to which it owes no contribution."""
+    layer, last = maps.cross[chosen.layer].mean(axis=0), maps.cross[-1].mean(axis=0)
+    return np.asarray((_shifted(layer, chosen) + last) / 2, dtype=np.float32)
+
+
+def _shifted(rows: Weights, chosen: AlignmentLayer) -> Weights:
+    return np.concatenate([rows[1:], rows[-1:]]) if chosen.shift else rows
 
 
 def between_words(soft: Weights, source: Sequence[Word], target: Sequence[Word]) -> Weights:
@@ -159,7 +169,7 @@ def coverage(soft: Weights, source: Sequence[Word], target: Sequence[Word]) -> l
 
 def received_attention(soft: Weights, source: Sequence[Word], tokens: int) -> list[float]:
     """Returns the attention that each source word with letters or digits received, summed over its pieces and over the
-    first `tokens` rows of a soft alignment (T, S). The end of sentence attends to everything and is left out."""
+    first `tokens` rows of a `reading_map` (T, S). The end of sentence attends to everything and is left out."""
     totals = soft[:tokens].sum(axis=0)
     return [
         float(totals[list(word.pieces)].sum())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from model.analysis.attention_alignment import AlignmentLayer, Weights, alignment_map, coverage, to_words
+from model.analysis.attention_alignment import AlignmentLayer, Weights, alignment_map, coverage, reading_map, to_words
 from server.inspection.types import InspectionResult
 from server.translation.alignment import attention_links
 
@@ -17,7 +17,8 @@ class Alignment:
     """Links (source word, target word, probability) by `model.analysis.pair_alignment`.
 
     `method` "combined" uses all evidence, "attention" only the contributions of the layer `chosen`. `weights` (V, W) are
-    these contributions between all words, and `coverage` is what each source word received, summed over the target.
+    these contributions between all words, and `coverage` is the attention that each source word received, summed over the
+    target.
     """
 
     method: AlignmentMethod
@@ -47,6 +48,6 @@ def align_words(result: InspectionResult) -> Alignment:
         "combined" if combined else "attention",
         chosen,
         tuple((source, target, weight) for (source, target), weight in sorted(numbers.items())),
-        tuple(coverage(soft, sources, targets)),
+        tuple(coverage(reading_map(result.attention.maps, chosen), sources, targets)),
         to_words(soft, targets, sources),
     )

@@ -14,6 +14,7 @@ import numpy as np
 from model.analysis.attention_alignment import Weights, Word, alignment_map, between_words, words
 from model.analysis.pair_alignment import WordedSentence, WordEvidence, alignment_probabilities, links, spellings
 from server.engine.client.engine_client import EngineClient
+from server.engine.ipc.messages import AttentionResult
 from server.errors import AttentiveError
 from server.text.markup.passages import Passage
 from server.text.markup.projection import Link
@@ -130,7 +131,8 @@ async def sentence_links(
     pair = sentence_pair(leg, read, decoding.text)
     linked: list[Link] = []
     if attention := await sentence_attention(engine, leg, ids, tokens, pair):
-        encoding, (soft, evidence) = leg.encode(read), attention
+        soft, evidence = alignment_map(attention.maps, leg.model.alignment), attention.evidence
+        encoding = leg.encode(read)
         sides = [words(text, side.pieces, side.offsets) for text, side in ((read, encoding), (decoding.text, decoding))]
         if pair is not None and evidence is not None:
             linked = sorted(await asyncio.to_thread(pair.links, evidence, soft, *sides))
@@ -141,17 +143,16 @@ async def sentence_links(
 
 async def sentence_attention(
     engine: EngineClient, leg: Leg, ids: tuple[int, ...], tokens: tuple[int, ...], pair: SentencePair | None = None
-) -> tuple[Weights, WordEvidence | None] | None:
-    """Returns the attention (T, S) between the tokens of a translation and of its source, and for a `pair` the evidence
-    which words belong together. Returns None if the worker cannot compute it."""
+) -> AttentionResult | None:
+    """Returns the attention between the tokens of a translation and of its source, and for a `pair` the evidence which
+    words belong together. Returns None if the worker cannot compute it."""
     try:
         async with engine.alignments:
             words = pair.worded if pair else None
-            result = await engine.attend(leg.model, ids, tokens, words=words, first_token=leg.first_token)
+            return await engine.attend(leg.model, ids, tokens, words=words, first_token=leg.first_token)
     except AttentiveError as error:
         log.warning("a sentence is neither aligned nor checked by attention because that failed: %s", error.message)
         return None
-    return alignment_map(result.maps, leg.model.alignment), result.evidence
 
 
 async def _links_within(engine: EngineClient, leg: Leg, sentence: Sentence) -> list[Link]:

@@ -111,7 +111,7 @@ class AlignmentAnswer(Answer):
     shift: bool = Field(description="Whether the row after that of a piece is used.")
     method: Literal["combined", "attention"]
     links: list[tuple[int, int, float]] = Field(description="Source word, target word and probability.")
-    coverage: list[float] = Field(description="What each source word contributes to the whole target.")
+    coverage: list[float] = Field(description="Attention that each source word gets from the whole target.")
     weights: list[list[float]] = Field(
         description="What each source word contributes to each target word, in the layer; the sum over the source is 1."
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from model.analysis.attention_alignment import largest_gap, received_attention, words
+from model.analysis.attention_alignment import largest_gap, reading_map, received_attention, words
 from model.analysis.confidence import length_ratio
 from model.search.options import DecodingOptions
 from model.search.repetition import has_loop
@@ -99,4 +99,4 @@ async def attention_gap(
         return None
     encoding = leg.encode(read)
     source = words(read, encoding.pieces, encoding.offsets)
-    return largest_gap(received_attention(attention[0], source, len(tokens)))
+    return largest_gap(received_attention(reading_map(attention.maps, leg.model.alignment), source, len(tokens)))

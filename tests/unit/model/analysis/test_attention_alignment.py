@@ -17,6 +17,7 @@ from model.analysis.attention_alignment import (
     alignment_map,
     between_words,
     coverage,
+    reading_map,
     to_words,
     words,
 )
@@ -96,6 +97,8 @@ def test_a_soft_alignment_has_the_shares_of_a_layer_in_the_row_of_the_next_step(
     plain = alignment_map(maps, AlignmentLayer(1))
     np.testing.assert_allclose(plain, summed / summed.sum(axis=-1, keepdims=True), rtol=1e-5)
     np.testing.assert_array_equal(alignment_map(maps, AlignmentLayer(1, shift=True)), plain[[1, 2, 2]])
+    read = (cross[0].mean(axis=0)[[1, 2, 2]] + cross[1].mean(axis=0)) / 2
+    np.testing.assert_allclose(reading_map(maps, AlignmentLayer(0, shift=True)), read, rtol=1e-5)
 
 
 def test_the_layer_is_loaded_from_the_model_folder(tmp_path: Path) -> None:
