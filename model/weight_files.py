@@ -42,12 +42,6 @@ def weight_bytes(folder: Path) -> int:
     return sum(file.stat().st_size for file in weight_files(folder))
 
 
-def hash_of_weights(folder: Path, ends_bytes: int) -> str:
-    """Returns a hash of the weight files of a folder: their names, sizes, and `ends_bytes` bytes at each end. Raises
-    FolderError without weight files."""
-    return hash_of_files(weight_files(folder), ends_bytes)
-
-
 def hash_of_files(files: Iterable[Path], ends_bytes: int, step: int = 0) -> str:
     """Returns a hash of files in their order: their names, sizes, and `ends_bytes` bytes at each end (hexadecimal). With
     a `step` also SAMPLE_BYTES at every `step` bytes between the ends."""

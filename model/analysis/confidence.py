@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pydantic import FiniteFloat, TypeAdapter
 
-from model.weight_files import hash_of_weights
+from model.weight_files import hash_of_files, weight_files
 
 FILE = "confidence.json"
 FORMAT = 1
@@ -98,4 +98,4 @@ def length_ratio(target_tokens: int, source_tokens: int) -> float:
 
 def weights_hash(folder: Path) -> str:
     """Returns a hash of the names, sizes and ends of the weight files of a folder."""
-    return hash_of_weights(folder, _SAMPLE_BYTES)[:16]
+    return hash_of_files(weight_files(folder), _SAMPLE_BYTES)[:16]

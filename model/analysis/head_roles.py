@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from pydantic import Field, TypeAdapter
 
 from model.atomic_write import atomic_write
-from model.weight_files import hash_of_weights
+from model.weight_files import hash_of_files, weight_files
 
 Weights = NDArray[np.float32]
 Kind = Literal["encoder", "decoder", "cross"]
@@ -136,7 +136,7 @@ class RoleCounter:
 
 def weights_hash(folder: Path) -> str:
     """Returns a hash of the weight files of a folder: their names, sizes, and first and last megabyte."""
-    return hash_of_weights(folder, _ENDS_BYTES)[:32]
+    return hash_of_files(weight_files(folder), _ENDS_BYTES)[:32]
 
 
 def _places(kind: Kind, queries: int, keys: Tokens) -> NDArray[np.bool_]:

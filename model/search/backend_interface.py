@@ -30,6 +30,15 @@ class StepOutput:
     scores: NDArray[np.float32]
 
 
+def with_forced(output: StepOutput, forced: Sequence[int], scores: NDArray[np.float32]) -> StepOutput:
+    """Puts the forced tokens that are not negative in column 0 of their rows, with these log-probabilities (B,)."""
+    for row, token in enumerate(forced):
+        if token >= 0:
+            output.ids[row], output.scores[row] = np.roll(output.ids[row], 1), np.roll(output.scores[row], 1)
+            output.ids[row, 0], output.scores[row, 0] = token, scores[row]
+    return output
+
+
 class Backend(Protocol):
     """Runs the model for searches. A slot holds one row: the tokens decoded so far and the source it attends to."""
 

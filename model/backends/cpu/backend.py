@@ -22,7 +22,7 @@ from model.backends.cpu.weights import Tensors, linears, unsupported, vectors
 from model.config import ModelConfig
 from model.int8_calibration import for_int8, row_ranges
 from model.model_folder import FolderError, ModelFolder
-from model.search.backend_interface import StepOutput
+from model.search.backend_interface import StepOutput, with_forced
 from model.shortlist import Shortlist, ShortlistUse, read_shortlist
 from model.weight_arrays import SafetensorFiles, position_table
 from model.weight_files import weight_files
@@ -204,11 +204,7 @@ class CpuBackend:
                 "step", rows, first, first + row, columns, first + 2 * row, address(ids), address(scores),
                 address(forced_scores), None if capture is None else capture.address,
             )  # fmt: skip
-        for number, token in enumerate(forced):
-            if token >= 0:
-                ids[number], scores[number] = np.roll(ids[number], 1), np.roll(scores[number], 1)
-                ids[number, 0], scores[number, 0] = token, forced_scores[number]
-        return StepOutput(ids.astype(np.int64), scores)
+        return with_forced(StepOutput(ids.astype(np.int64), scores), forced, forced_scores)
 
     def forced_steps(
         self, slots: Sequence[int], tokens: Sequence[Sequence[int]], forced: Sequence[Sequence[int]]

@@ -30,7 +30,7 @@ from model.backends.cuda.torch_kernels import KERNELS
 from model.backends.torch.backend import TorchBackend
 from model.backends.torch.inputs import pad_ids
 from model.kv_cache import to_device
-from model.search.backend_interface import MaskedHeads, StepOutput
+from model.search.backend_interface import MaskedHeads, StepOutput, with_forced
 from model.transformer import HeadGates, Transformer
 
 log = logging.getLogger(__name__)
@@ -144,11 +144,8 @@ class GraphedBackend(TorchBackend):
         found = results.cpu().numpy()[:, list(slots)]
         ids = found[:, :, :candidates].astype(np.int64)
         scores, wanted = found[:, :, width : width + candidates].astype(np.float32), found[:, :, -1]
-        for row, token in enumerate(forced):
-            if token >= 0:
-                ids[0, row], scores[0, row] = np.roll(ids[0, row], 1), np.roll(scores[0, row], 1)
-                ids[0, row, 0], scores[0, row, 0] = token, wanted[0, row]
-        return [StepOutput(*step) for step in zip(ids, scores, strict=True)]
+        first, *others = [StepOutput(*step) for step in zip(ids, scores, strict=True)]
+        return [with_forced(first, forced, wanted[0]), *others]
 
     def _once(self, candidates: int, gates: HeadGates | None) -> Tensor:
         if gates is not None or candidates not in self._graphs:

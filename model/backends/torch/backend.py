@@ -13,7 +13,7 @@ from model.backends.torch.attention_maps import attention_maps
 from model.backends.torch.inputs import head_gates, pad_ids
 from model.backends.torch.word_reading import read_words
 from model.kv_cache import KVCache
-from model.search.backend_interface import MaskedHeads, StepOutput
+from model.search.backend_interface import MaskedHeads, StepOutput, with_forced
 from model.transformer import HeadGates, Transformer
 
 
@@ -104,10 +104,8 @@ def choose(logits: Tensor, candidates: int, forced: Sequence[int]) -> StepOutput
         best, ids = scores.max(dim=-1, keepdim=True)
     else:
         best, ids = scores.topk(min(candidates, scores.shape[-1]), dim=-1)
-    if any(token >= 0 for token in forced):
-        rows = [row for row, token in enumerate(forced) if token >= 0]
-        wanted = torch.tensor([forced[row] for row in rows], device=scores.device)
-        index = torch.tensor(rows, device=scores.device)
-        ids[index], best[index] = ids[index].roll(1, dims=1), best[index].roll(1, dims=1)
-        ids[index, 0], best[index, 0] = wanted, scores[index, wanted]
-    return StepOutput(ids.cpu().numpy(), best.cpu().numpy())
+    output = StepOutput(ids.cpu().numpy(), best.cpu().numpy())
+    if not any(token >= 0 for token in forced):
+        return output
+    wanted = torch.tensor(forced, device=scores.device).clamp(min=0)[:, None]
+    return with_forced(output, forced, scores.gather(1, wanted)[:, 0].cpu().numpy())

@@ -50,8 +50,7 @@ class ModelPool:
     """Loads and unloads models on the workers of one pool; belongs to its event loop.
 
     `limit` bounds the models in memory by the size of their weight files in bytes, or by what they take on a GPU (0: no
-    bound). Models that are in use
-    at the same time may exceed it: a request waits for a load, never for another request.
+    bound). Models that are in use at the same time may exceed it: a request waits for a load, never for another request.
     """
 
     def __init__(self, workers: WorkerPool, limit: int = 0) -> None:
