@@ -9,10 +9,6 @@ from typing import Protocol, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
-from model.model_folder import Generation
-
-DEFAULT_GENERATION = Generation()
-
 TokenRows = Sequence[Sequence[int]]
 ScoreRows = Sequence[Sequence[float]]
 """Candidates of each row. Searches read single numbers, which is faster in lists than in arrays."""

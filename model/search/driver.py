@@ -11,7 +11,6 @@ import numpy as np
 from model.config import ModelConfig
 from model.model_folder import FolderError, Generation
 from model.search.backend_interface import (
-    DEFAULT_GENERATION,
     Backend,
     MaskedHeads,
     StepOutput,
@@ -20,7 +19,7 @@ from model.search.backend_interface import (
 )
 from model.search.beam import BeamSearch
 from model.search.greedy import GreedySearch
-from model.search.options import DecodingOptions, Hypothesis
+from model.search.options import DEFAULT_GENERATION, DecodingOptions, Hypothesis
 from model.search.search import Search
 
 _MULTI_STEPS = 4

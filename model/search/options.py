@@ -9,7 +9,8 @@ from typing import Literal
 
 from model.model_folder import MAX_BEAM, MAX_LENGTH_PENALTY, Generation, LengthNormalization
 
-_NOTHING_STATED = Generation()
+DEFAULT_GENERATION = Generation()
+"""That of a model that states nothing."""
 LENGTH_PENALTY = 0.6
 """Alpha where neither the caller nor the model states one (the paper, section 6.1)."""
 RERANK_THRESHOLD = 2.0
@@ -67,7 +68,7 @@ class DecodingOptions:
             raise ValueError(f"length_penalty must be between 0 and {MAX_LENGTH_PENALTY}, not {self.length_penalty}.")
 
     @lru_cache(maxsize=256)  # noqa: B019 - options are small, and most requests have the same
-    def with_defaults(self, beam_size: int, stated: Generation = _NOTHING_STATED) -> DecodingOptions:
+    def with_defaults(self, beam_size: int, stated: Generation = DEFAULT_GENERATION) -> DecodingOptions:
         """Returns the options with what a model states, where they set nothing, and a beam of `beam_size`. A wider n-best
         list widens the beam."""
         penalized = stated if self.length_penalty is None and stated.length_penalty is not None else self

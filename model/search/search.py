@@ -11,8 +11,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from model.model_folder import Generation
-from model.search.backend_interface import DEFAULT_GENERATION, ScoreRows, TokenRows
-from model.search.options import LENGTH_PENALTY, DecodingOptions, Hypothesis, TraceStep
+from model.search.backend_interface import ScoreRows, TokenRows
+from model.search.options import DEFAULT_GENERATION, LENGTH_PENALTY, DecodingOptions, Hypothesis, TraceStep
 from model.search.repetition import blocked_tokens, ends_in_loop, has_loop, longest_loop
 
 TRACED = 8

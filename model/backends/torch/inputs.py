@@ -32,14 +32,13 @@ def head_gates(transformer: Transformer, masked: Sequence[MaskedHeads]) -> HeadG
     """Returns gates (B, L, H) that are 0 at the masked heads of each row. Raises ValueError for unknown heads."""
     config = transformer.config
     parameter = next(transformer.parameters())
-    shapes = {
-        "encoder": (len(masked), config.encoder_layers, config.heads),
-        "decoder": (len(masked), config.decoder_layers, config.heads),
-        "cross": (len(masked), config.decoder_layers, config.heads),
+    layers = {"encoder": config.encoder_layers, "decoder": config.decoder_layers, "cross": config.decoder_layers}
+    gates = {
+        kind: torch.ones(len(masked), count, config.heads, dtype=parameter.dtype, device=parameter.device)
+        for kind, count in layers.items()
     }
-    gates = {kind: torch.ones(shape, dtype=parameter.dtype, device=parameter.device) for kind, shape in shapes.items()}
     for row, heads in enumerate(masked):
         for kind, layer, head in heads:
             check_head(config, (kind, layer, head))
             gates[kind][row, layer, head] = 0.0
-    return HeadGates(gates["encoder"], gates["decoder"], gates["cross"])
+    return HeadGates(**gates)

@@ -10,9 +10,9 @@ from sacrebleu.metrics.chrf import CHRF
 
 from model.config import ModelConfig
 from model.model_folder import Generation
-from model.search.backend_interface import DEFAULT_GENERATION, Backend
+from model.search.backend_interface import Backend
 from model.search.driver import translate
-from model.search.options import DecodingOptions
+from model.search.options import DEFAULT_GENERATION, DecodingOptions
 from model.tokenizer import Tokenizer
 
 _TOKENIZERS = {"zh": "zh", "ja": "char", "ko": "char", "th": "char"}

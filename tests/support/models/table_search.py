@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from model.model_folder import Generation
-from model.search.backend_interface import DEFAULT_GENERATION, StepOutput
+from model.search.backend_interface import StepOutput
 from model.search.driver import translate
-from model.search.options import DecodingOptions, Hypothesis
+from model.search.options import DEFAULT_GENERATION, DecodingOptions, Hypothesis
 
 END, START = 0, 1
 
