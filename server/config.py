@@ -81,7 +81,8 @@ class Settings:
         "",
         "Models to download where they are missing, separated by commas, in the background: pairs such as en-de,de-en for the "
         "best model of `attentive models --available`, or names such as firefox/en-de, Helsinki-NLP/opus-mt-en-it and "
-        "argos/en-de. They are kept in the folder `models` of --data, or of the user's cache.",
+        "argos/en-de. They are kept in the folder `models` of --data, or of the user's cache. any also downloads the best model "
+        "of a pair that no model serves when a request names the pair: every caller can fill the folder.",
     )
     data: Path | None = setting(
         None,
@@ -96,6 +97,12 @@ class Settings:
 
     model_bytes: int = setting(
         0, "Maximum bytes of model weights in memory; the least recently used model is unloaded. 0 is no limit.", 0
+    )
+    model_idle_seconds: float = setting(
+        0.0,
+        "Seconds without a request after which a model is unloaded; the next request loads it again. 0 is never.",
+        0,
+        365 * 86_400,
     )
     admin_key: str = setting("", "Secret that POST /admin/reload requires. Empty disables it; SIGHUP still works.")
 

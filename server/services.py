@@ -65,7 +65,7 @@ class Services:
             catalog = ModelCatalog(models, comma_separated(settings.prefer))
             catalog.check_order({model.name for model in models})
         workers = workers or WorkerPool(worker_options(settings), self.metrics.record_step)
-        self.engine = EngineClient(workers, self.metrics, settings.model_bytes)
+        self.engine = EngineClient(workers, self.metrics, settings.model_bytes, settings.model_idle_seconds)
         kept = Bounds(settings.history_size, settings.history_bytes, settings.history_seconds)
         self.history = History(self.store, kept) if settings.history else None
         self.translator = Translator(
@@ -92,6 +92,7 @@ class Services:
         seconds = settings.file_keep_seconds + settings.file_timeout_seconds
         self.file_jobs = FileJobs(self.documents, records, seconds)
         self.store.at_every_beat(store.prune)
+        self.store.at_every_beat(self.engine.unload_idle)
         if self.state is not None:
             self.state.at_every_beat(self.file_jobs.beat)
         attention = Admission(settings.attention_jobs, caller_share=1.0)
@@ -137,7 +138,7 @@ class Services:
             return "draining"
         loaded = self._loading is not None and self._loading.done()
         status = self.engine.workers.status()
-        if loaded and status.ready and status.models:
+        if loaded and status.ready:
             return "ready"
         return "failed" if loaded and not status.models else "starting"
 

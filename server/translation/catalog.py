@@ -203,7 +203,11 @@ class ModelCatalog:
         Raises UnsupportedLanguage if there is no route, Unavailable while one is downloaded, and InvalidRequest without a
         form of address that is `required`.
         """
-        target, source = self.target(target), self.source(source)
+        try:
+            target, source = self.target(target), self.source(source)
+        except UnsupportedLanguage:
+            self.check_pending(source, target)
+            raise
         legs = self._legs(source, target)
         if formality is None or not legs:
             return legs

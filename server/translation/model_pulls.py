@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import chain, repeat
 from typing import Literal
 
-from model.convert.published import folder_of, full_name, pair_of
+from model.convert.published import folder_of, full_name, pair_of, published_models
 from model.model_folder import FolderError
 from server.config import Settings, comma_separated, flag_and_variable
 from server.errors import InvalidRequest, NotFound, SettingsError, Unavailable
@@ -26,6 +26,8 @@ from server.translation.catalog import ServedModel
 from server.translation.hot_reload import ServedModels
 
 log = logging.getLogger(__name__)
+ANY = "any"
+"""In --models: also what requests need."""
 PAUSES = (5, 15, 60, 300, 600)
 """Seconds before each further try; the last one repeats."""
 POLL_SECONDS = 5
@@ -52,16 +54,20 @@ class ModelPulls:
     def __init__(self, settings: Settings, models: ServedModels) -> None:
         self._settings, self._models = settings, models
         try:
-            self._names = [full_name(name) for name in comma_separated(settings.models)]
+            names = comma_separated(settings.models)
+            self._names = [full_name(name) for name in names if name != ANY]
         except FolderError as error:
             raise SettingsError(f"{flag_and_variable('models')}: {error}") from None
         self.pulls: Mapping[str, Pull] = {}
         """The models that are not served yet, by full name, in the order in which they were requested."""
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._turn = asyncio.Lock()
+        self._any = ANY in names
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     def start(self) -> None:
         """Requests the missing models of --models."""
+        self._loop = asyncio.get_running_loop()
         for name in self._names:
             self.request(name)
 
@@ -83,11 +89,16 @@ class ModelPulls:
         return pull
 
     def check(self, source: str | None, target: str | None) -> None:
-        """Raises Unavailable if a model for the pair, or with the one language that is given, is on its way."""
+        """Raises Unavailable if a model for the pair, or with the one language that is given, is on its way. With `any` in
+        --models, the best published model of a pair is then requested. May be called in any thread."""
         for pull in self.pulls.values():
             asked = zip((source, target), pair_of(pull.name) or ("", ""), strict=True)
             if all(code is None or resolve_language_code(code, [other]) for code, other in asked):
-                raise Unavailable(f"The model {pull.name} is being downloaded; try again later.", RETRY_SECONDS)
+                raise _on_its_way(pull.name)
+        name = _best(source, target) if self._any and source and target else None
+        if name and self._loop and not self._served(name):
+            self._loop.call_soon_threadsafe(self.request, name)
+            raise _on_its_way(name)
 
     def is_pulled(self, model: ServedModel) -> bool:
         """Returns whether a model is in the folder of downloaded ones."""
@@ -170,6 +181,17 @@ class ModelPulls:
             if process.returncode is None:
                 process.kill()
                 await process.wait()
+
+
+def _on_its_way(name: str) -> Unavailable:
+    return Unavailable(f"The model {name} is being downloaded; try again later.", RETRY_SECONDS)
+
+
+def _best(source: str, target: str) -> str | None:
+    """Returns the name of the best published model for a caller's codes, or None."""
+    best = {(model.source, model.target): model.name for model in reversed(published_models())}
+    sources, targets = zip(*best, strict=True)
+    return best.get((resolve_language_code(source, sources) or "", resolve_language_code(target, targets) or ""))
 
 
 def _note(pull: Pull, file: str, bytes: int, total: int) -> None:

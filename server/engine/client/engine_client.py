@@ -79,13 +79,16 @@ class SingleFlight(Generic[Result]):
 class EngineClient(ModelPool):
     """Loads models into the workers of one pool (see ModelPool), and sends sentences to them.
 
-    `model_bytes` bounds the loaded models by the size of their weight files (0: no bound). Belongs to one event loop.
+    `model_bytes` bounds the loaded models by the size of their weight files (0: no bound), `idle_seconds` the time
+    that an unused one stays loaded (0: no bound). Belongs to one event loop.
     Every method that computes raises InvalidRequest, Overloaded, Unavailable or TranslationFailed where a
     worker fails, and Unavailable where the model cannot be loaded.
     """
 
-    def __init__(self, workers: WorkerPool, observer: TranslationObserver, model_bytes: int = 0) -> None:
-        super().__init__(workers, model_bytes)
+    def __init__(
+        self, workers: WorkerPool, observer: TranslationObserver, model_bytes: int = 0, idle_seconds: float = 0.0
+    ) -> None:
+        super().__init__(workers, model_bytes, idle_seconds)
         self._observer = observer
         self.in_flight: SingleFlight[TranslationResult] = SingleFlight()
         self.alignments = asyncio.Semaphore(ALIGNMENTS_AT_ONCE)

@@ -1,9 +1,11 @@
-"""Loads models into the workers when they are needed, and unloads the least recently used where memory is short."""
+"""Loads models into the workers when they are needed, and unloads those that are idle or, where memory is short, the least
+recently used."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
@@ -51,11 +53,13 @@ class ModelPool:
 
     `limit` bounds the models in memory by the size of their weight files in bytes, or by what they take on a GPU (0: no
     bound). Models that are in use at the same time may exceed it: a request waits for a load, never for another request.
+    `unload_idle` unloads the models that were not used for `idle_seconds` (0: none).
     """
 
-    def __init__(self, workers: WorkerPool, limit: int = 0) -> None:
+    def __init__(self, workers: WorkerPool, limit: int = 0, idle_seconds: float = 0.0) -> None:
         self.workers = workers
         self.limit = limit
+        self.idle_seconds = idle_seconds
         self._states: dict[str, _State] = {}
 
     @property
@@ -82,7 +86,9 @@ class ModelPool:
     async def load(self, model: EngineModel) -> ModelLoaded:
         """Loads a model that is not loaded; `error` of the answer is set where it cannot be loaded."""
         state = self._states.get(model.key) or self._begin(model)
-        return await asyncio.shield(state.loading)
+        answer = await asyncio.shield(state.loading)
+        state.used = time.monotonic()
+        return answer
 
     async def preload(self, models: Iterable[EngineModel]) -> dict[str, str]:
         """Loads as many models as the limit allows, in order, at least the first. Returns errors by model name."""
@@ -102,6 +108,18 @@ class ModelPool:
         if self._states.pop(key, None) is not None:
             await self.workers.unload(key)
 
+    async def unload_idle(self) -> None:
+        """Unloads the models that were not used for `idle_seconds`, if that is not 0."""
+        least = time.monotonic() - (self.idle_seconds or math.inf)
+        while (oldest := self._oldest()) and oldest.used < least:
+            log.info("idle model unloaded", extra={"model": oldest.model.key})
+            await self.unload(oldest.model.key)
+
+    def _oldest(self) -> _State | None:
+        """Returns the least recently used model of those that nobody uses."""
+        idle = [state for state in self._states.values() if state.loading.done() and not state.users]
+        return min(idle, key=lambda state: state.used, default=None)
+
     def _begin(self, model: EngineModel) -> _State:
         state = self._states[model.key] = _State(model, asyncio.ensure_future(self._load(model)), used=time.monotonic())
         return state
@@ -118,10 +136,6 @@ class ModelPool:
         return answer
 
     async def _make_room(self) -> None:
-        while self.limit and self.bytes > self.limit:
-            idle = [state for state in self._states.values() if state.loading.done() and not state.users]
-            if not idle:
-                return
-            oldest = min(idle, key=lambda state: state.used)
+        while self.limit and self.bytes > self.limit and (oldest := self._oldest()):
             log.info("model unloaded to make room", extra={"model": oldest.model.key})
             await self.unload(oldest.model.key)

@@ -53,6 +53,8 @@ class WorkerPool:
         self._jobs = JobDispatcher(self._workers, self._models)
         self._watchdog: asyncio.Task[None] | None = None
         self._closed = False
+        self._unloaded = False
+        """Whether a model was unloaded: then it is no fault that workers have none."""
 
     # -- lifetime ------------------------------------------------------------------------------------------------------
 
@@ -123,6 +125,7 @@ class WorkerPool:
         if not registered.unloading or self._models.get(model) is not registered:
             return  # it was loaded again in the meantime
         registered.resolve("The model was unloaded.")
+        self._unloaded = True
         del self._models[model]
         for worker in self._workers:
             if model in worker.loaded:
@@ -161,9 +164,9 @@ class WorkerPool:
         served = {name for worker in up for name in worker.loaded}
         models = self._models.values()
         expected = {model.name for model in models if model.outcome.done() and not model.error and not model.unloading}
-        ready = any(worker.loaded and expected <= worker.loaded for worker in up)
+        ready = any((worker.loaded or self._unloaded) and expected <= worker.loaded for worker in up)
         if not ready and self._restarting():
-            ready, served = bool(expected), expected
+            ready, served = bool(expected) or self._unloaded, expected
         return WorkerStatus(
             ready=ready,
             device=first.device if first else self._options.device,

@@ -81,6 +81,26 @@ def test_a_model_on_its_way_is_503_until_it_is_served_after_failures(start) -> N
     assert client.get("/admin/models").json()["pulled"] == ["firefox-en-it"]
 
 
+def test_any_downloads_the_published_model_of_a_pair_that_no_model_serves(start) -> None:
+    assert start([], models="en-fr").post("/translate", json=ASK).status_code == 400, "off by default"
+    client = start(["The disk is full."], models="any")
+    assert not pulls(client)
+    for fields, status in (
+        ({"target": "de"}, 200),  # served
+        ({"target": "tlh"}, 400),  # unknown
+        ({"source": "tlh"}, 400),
+        ({"source": "it", "target": "it"}, 400),
+        ({"source": "EN-us"}, 503),
+        ({}, 503),
+    ):
+        answer = client.post("/translate", json=ASK | fields)
+        assert (answer.status_code, answer.headers.get("Retry-After")) == (status, "10" if status == 503 else None)
+    until(lambda: pulls(client))
+    assert [pull["name"] for pull in pulls(client)] == ["firefox/en-it"]
+    client.post("/v2/translate", json={"text": ["Hello"], "source_lang": "FR", "target_lang": "DE"})
+    assert len(pulls(client)) == 1, "through English"
+
+
 def test_models_are_listed_requested_and_deleted(start, tmp_path: Path) -> None:
     client = start(["Mozilla publishes no model."])
     listed = client.get("/admin/models", params={"source": "en", "target": "de"}).json()

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 
 import pytest
 
+from server.config import Settings
 from server.engine.client.model_pool import ModelPool
 from server.engine.ipc.messages import ModelLoaded
 from server.errors import Unavailable
-from server.translation.catalog import ServedModel
+from server.services import Services
+from server.translation.catalog import ModelCatalog, ServedModel
 from tests.support.engine.fake_engine import FakeEngine, fake_model
 
 
@@ -64,3 +67,32 @@ async def test_a_model_counts_with_what_it_takes_on_a_gpu():
     assert pool.bytes == 70
     await pool.load(sized("two", 40))
     assert pool.bytes == 70, "the first was unloaded"
+
+
+async def test_idle_models_are_unloaded_and_come_back_while_the_server_stays_ready():
+    engine = FakeEngine()
+    services = Services(Settings(model_idle_seconds=0.01), engine, ModelCatalog([fake_model("one"), fake_model("two")]))
+    await services.start(detector=False)
+    await services.loaded()
+    one, two = services.models.catalog.models
+    async with services.engine.holding(one):
+        await asyncio.sleep(0.02)
+        await services.engine.unload_idle()
+        assert set(engine.loaded) == {one.key}, "it is in use"
+        async with services.engine.holding(two):
+            assert set(engine.loaded) == {one.key, two.key}
+    async with asyncio.timeout(60):
+        while engine.loaded:  # noqa: ASYNC110  # until a beat of the store
+            await asyncio.sleep(0.01)
+    assert services.readiness == "ready"
+    async with services.engine.holding(one):
+        assert set(engine.loaded) == {one.key}
+    await services.stop()
+
+
+async def test_models_stay_without_a_time_for_idle_ones():
+    engine = FakeEngine()
+    pool = ModelPool(engine)
+    await pool.load(fake_model("one"))
+    await pool.unload_idle()
+    assert engine.loaded
