@@ -27,6 +27,8 @@ def attention_query(parameters: AttentionParameters, accept: str) -> AttentionPa
     """Returns the parameters with their format; `accept` is the header that decides it. Raises InvalidRequest."""
     format = parameters.format or negotiated_format(accept)
     _check_picture_fields(parameters, format)
+    if parameters.measure == "effect" and format != "html":
+        _check_effect(parameters, format)
     if format != "html":
         limited = parameters.measure == "weights" and parameters.head != "sum"
         bounded = limited or (format not in PICTURES and parameters.numbers != "uint16")
@@ -42,6 +44,18 @@ def needs_evidence(parameters: AttentionParameters) -> bool:
     shows_alignment = format == "html" or (format in PICTURES and parameters.view in ("alignment", "card"))
     method = parameters.alignment or ("combined" if shows_alignment and not parameters.masked_heads else "attention")
     return method == "combined" and (shows_alignment or format == "json")
+
+
+def _check_effect(parameters: AttentionParameters, format: Format) -> None:
+    """Raises InvalidRequest for options that the one map of effects, which has a sign, does not have."""
+    options = ("layer", "head", "rollout", "normalize")
+    given = next((name for name in options if name in parameters.model_fields_set), None)
+    if given is not None or parameters.kind != "cross" or parameters.level != "word":
+        raise InvalidRequest(
+            f"Effects are one map of words: give kind=cross and level=word, and no {given or 'layer'}."
+        )
+    if format in PICTURES or parameters.numbers == "uint16":
+        raise InvalidRequest("Effects have a sign: give format=json with numbers=lists or float32, or format=npz.")
 
 
 def _check_picture_fields(parameters: AttentionParameters, format: Format) -> None:

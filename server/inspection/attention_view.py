@@ -59,11 +59,11 @@ class ViewOptions(BaseModel):
         default="all",
         description="One head, counted from 0, several (`0,3`), the `mean`, `max` or `sum` over the heads, or `all`.",
     )
-    measure: Literal["weights", "contributions"] = Field(
+    measure: Literal["weights", "contributions", "effect"] = Field(
         default="weights",
         description="Cross-attention: the `weights`, or `contributions`, the length of the vector that a source token adds; "
         "`head=sum` is that of the sum over the heads. Lengths have no limit: pictures and `uint16` show them divided by the "
-        "largest of a map.",
+        "largest of a map. `effect` is by how much the log-probability of a target word falls when a source word is hidden.",
     )
     level: Literal["piece", "word"] = Field(
         default="piece", description="`word` sums weights over a key's pieces and averages them over a query's."
@@ -120,6 +120,9 @@ def select_maps(result: InspectionResult, options: ViewOptions) -> list[MapView]
     kinds = [kind for kind in KINDS if options.kind in (kind, "all") and kind not in absent]
     if not kinds:
         raise NotFound(RECURRENT)
+    if result.effects is not None:
+        words = [tuple(word.text for word in side.words) for side in result.sides("cross")]
+        return [MapView("cross", result.effects[None, None], (0,), ("effect",), *words)]
     if options.measure == "contributions" and (options.kind != "cross" or options.rollout):
         raise InvalidRequest("Contributions are those of cross-attention: give kind=cross and no rollout with them.")
     if options.rollout and absent:

@@ -62,6 +62,8 @@ class InspectionResult:
     scores: tuple[float, ...]
     attention: AttentionResult
     sentence_pair: SentencePair | None = None
+    effects: Weights | None = None
+    """By how much the log-probability of each target word falls when a source word is hidden (V, W), if requested."""
 
     def sides(self, kind: Kind) -> tuple[Tokens, Tokens]:
         """Returns the queries and the keys of a kind of map."""

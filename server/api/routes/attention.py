@@ -19,6 +19,7 @@ from server.api.parameters import ParameterRoute, prefers_html
 from server.api.routes.pages import html_page
 from server.api.schemas.attention import AttentionAnswer, AttentionParameters
 from server.errors import InvalidRequest
+from server.inspection.effects import with_effects
 from server.inspection.types import InspectedSentence
 from server.services import Services
 from server.translation.types import Storage, TranslationRequest
@@ -67,6 +68,9 @@ async def inspected(
         vectors_of=next(iter(parameters.vectors or ()), None),
         align=needs_evidence(parameters),
     )
+    if parameters.measure == "effect" and parameters.format != "html":
+        heads = parameters.masked_heads or ()
+        result = await with_effects(services.inspector, result, deadline, caller=caller, masked_heads=heads)
     return await formatted(parameters, result)
 
 

@@ -82,6 +82,23 @@ def test_contributions_are_a_measure_of_cross_attention(client, served):
         assert refused.status_code == 400 and refused.json()["error"].startswith("Contributions are those of cross")
 
 
+def test_effects_hide_each_source_word(client, engine, served):
+    asked = {"id": served, "sentence": 2, "kind": "cross", "level": "word", "measure": "effect"}
+    found = client.get("/attention", params=asked).json()
+    words = [[word["text"] for word in found[side]["words"]] for side in ("target", "source")]
+    assert (words[1], found["heads"]) == ([">>de<<", "Good", "day", ".", "</s>"], {"cross": ["effect"]})
+    assert np.array(found["cross"]).shape == (1, 1, len(words[0]), len(words[1]))
+    ids = engine.attended[-1][0]
+    hidden = [ids[:1] + ids[5:], ids[:5] + ids[9:], ids[:9] + ids[10:]]  # "Good", "day", "."
+    assert [source for _, source, options, *_ in engine.submitted if options.target][-3:] == hidden
+    for row, word in zip(found["cross"][0][0], found["target"]["words"], strict=True):
+        assert np.allclose(row[1:4], -0.09 * len(word["pieces"]), atol=1e-4)  # each piece has -0.01 instead of -0.1
+        assert row[0] == row[4] == 0
+    for wrong in ({"kind": "all"}, {"level": "piece"}, {"head": 0}, {"format": "svg"}, {"numbers": "uint16"}):
+        refused = client.get("/attention", params=asked | wrong)
+        assert refused.status_code == 400 and refused.json()["error"].startswith("Effects")
+
+
 def test_a_given_translation(client, engine):
     asked = ASK | {"translation": "Hallo"}
     found = client.get("/attention", params=asked).json()
