@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from model.convert.language_codes import TABLES, language_code
 from model.convert.source_files import ImportRefused, Languages
 
-_TABLES = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
-_ISO: dict[str, str] = _TABLES["iso_639_1"]
-"""ISO 639-3 (and the 639-2 bibliographic codes that models use) -> ISO 639-1."""
-_GROUPS = frozenset(_TABLES["groups"])
+_GROUPS = frozenset(TABLES["groups"])
 """Language families (ISO 639-5) and the names that OPUS-MT gives to groups of languages."""
 _TAG = re.compile(r">>([A-Za-z]{2,8}(?:[_-][A-Za-z0-9]{1,8})*)<<")
 NLLB_CODE = re.compile(r"[a-z]{3}_[A-Z][a-z]{3}")
@@ -23,13 +20,6 @@ _SEPARATOR = re.compile(r"[_+](?!(?:br|[a-z]{4})(?:[_+]|$))", re.IGNORECASE)
 _NAME = re.compile(
     r"(?:^|/)opus-?(?:mt)?[-_](?:(?:tc|tatoeba|big|base|small|tiny|bible|transformer)-)*([A-Za-z_+]+)-([A-Za-z_+]+)$"
 )
-
-
-def language_code(marian: str) -> str:
-    """Converts a Marian code to ours: deu -> de, cmn_Hans -> zh-Hans, pt_br -> pt-BR, nds -> nds."""
-    first, *rest = re.split(r"[-_]", marian)
-    variants = [part.title() if len(part) == 4 else part.upper() if len(part) == 2 else part.lower() for part in rest]
-    return "-".join([_ISO.get(first.lower(), first.lower()), *variants])
 
 
 def language_tags(vocabulary: Mapping[str, int]) -> dict[str, str]:

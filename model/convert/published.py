@@ -13,8 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from model.convert.argos.package import CODES
-from model.convert.languages import language_code
+from model.convert.language_codes import ARGOS_CODES, language_code
 from model.model_folder import FolderError
 
 FIREFOX, ARGOS = "firefox/", "argos/"
@@ -58,7 +57,7 @@ def published_models() -> tuple[PublishedModel, ...]:
 def codes(pair: str) -> tuple[str, str]:
     """Returns our codes of source and target of a pair such as en-zh_hant."""
     source, _, target = pair.partition("-")
-    return language_code(CODES.get(source, source)), language_code(CODES.get(target, target))
+    return language_code(ARGOS_CODES.get(source, source)), language_code(ARGOS_CODES.get(target, target))
 
 
 def pair_of(name: str) -> tuple[str, str] | None:

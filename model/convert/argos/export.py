@@ -9,8 +9,9 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
-from model.convert.argos.package import CODES, METADATA, SENTENCEPIECE
+from model.convert.argos.package import METADATA, SENTENCEPIECE
 from model.convert.ctranslate2.export import export_ctranslate2
+from model.convert.language_codes import ARGOS_CODES
 from model.convert.vocabulary import folder_vocabularies
 from model.model_folder import FolderError, ModelFolder
 
@@ -64,7 +65,7 @@ def _pair(folder: ModelFolder, source: str, target: str) -> tuple[str, str]:
 
 
 def _metadata(folder: ModelFolder, source: str, target: str, language_name: Callable[[str], str]) -> str:
-    theirs = {ours: code for code, ours in CODES.items()}
+    theirs = {ours: code for code, ours in ARGOS_CODES.items()}
     return json.dumps(
         {
             "package_version": "1.0",

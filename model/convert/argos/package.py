@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from model.convert.ctranslate2.reader import read_ctranslate2
+from model.convert.language_codes import ARGOS_CODES
 from model.convert.source_files import Imported, ImportRefused, read_object
 
 PACKAGE_SUFFIX = ".argosmodel"
 METADATA = "metadata.json"
 SENTENCEPIECE = "sentencepiece.model"
-CODES = {"zt": "zh-Hant", "pb": "pt-BR"}
-"""Argos's own codes, and ours."""
 _MAX_FILES = 2_000
 _MAX_BYTES = 4_000_000_000
 
@@ -57,7 +56,7 @@ def _code(path: Path, metadata: dict[str, Any], key: str) -> str:
     code = metadata.get(key)
     if not isinstance(code, str) or not code:
         raise ImportRefused(path, [f"{METADATA} lacks {key}"])
-    return CODES.get(code, code)
+    return ARGOS_CODES.get(code, code)
 
 
 def _unpack(file: Path, scratch: Path) -> Path:

@@ -11,7 +11,8 @@ import numpy as np
 
 from model.backends.cpu.bindings import Float32
 from model.config import ModelConfig
-from model.convert.languages import NLLB_CODE, language_code
+from model.convert.language_codes import language_code
+from model.convert.languages import NLLB_CODE
 from model.convert.source_files import (
     MAX_VOCABULARY_BYTES,
     ImportRefused,

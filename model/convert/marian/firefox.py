@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from model.config import ModelConfig
-from model.convert.languages import language_code
+from model.convert.language_codes import language_code
 from model.convert.marian.archives import BINARY_VERSION
 from model.convert.marian.reader import read_model
 from model.convert.source_files import Imported, ImportRefused, Languages, read_bytes, read_optional, read_sentencepiece
