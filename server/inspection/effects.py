@@ -7,9 +7,9 @@ import dataclasses
 
 import numpy as np
 
+from model.analysis.types import Head
 from model.search.options import DecodingOptions
 from server.access.authentication import Caller
-from server.engine.client.engine_client import Head
 from server.errors import InvalidRequest
 from server.inspection.inspector import ANYBODY, Inspector
 from server.inspection.types import InspectionResult

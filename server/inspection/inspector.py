@@ -6,11 +6,11 @@ import asyncio
 import dataclasses
 from collections.abc import Sequence
 
+from model.analysis.types import Head
 from model.search.options import DecodingOptions
 from model.symbols import FORMAL, INFORMAL
 from server.access.admission import Admission, Permit
 from server.access.authentication import Caller
-from server.engine.client.engine_client import Head
 from server.engine.ipc.messages import AttentionResult
 from server.errors import ExpiredTranslation, InvalidRequest, NotFound, TextTooLong
 from server.inspection.types import InspectedSentence, InspectionResult, out_of_range, tokens

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 from model.analysis.pair_alignment import WordedSentence
+from model.analysis.types import Head
 from model.search.options import DecodingOptions
 from server.engine.client.model_pool import EngineModel, ModelPool
 from server.engine.client.status import WorkerFailure, server_error
@@ -20,7 +21,6 @@ from server.engine.ipc.messages import AttentionJob, AttentionResult, TranslateJ
 ALIGNMENTS_AT_ONCE = 4
 """Alignment requests that may wait in the workers at the same time, in addition to callers' attention requests."""
 
-Head = tuple[str, int, int]
 Result = TypeVar("Result")
 
 

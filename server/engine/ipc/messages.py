@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from model.analysis.pair_alignment import WordedSentence, WordEvidence
-from model.analysis.types import AttentionMaps
+from model.analysis.types import AttentionMaps, Head, HeadMask
 from model.search.options import DecodingOptions, Hypothesis, TraceStep
 
 FailureKind = Literal["invalid", "cancelled", "unknown_model", "unavailable", "out_of_memory", "poison", "internal"]
@@ -64,9 +64,9 @@ class AttentionJob:
     model: str
     source: tuple[int, ...]
     target: tuple[int, ...]
-    masked_heads: tuple[tuple[str, int, int], ...] = ()
+    masked_heads: HeadMask = ()
     alone: bool = False
-    vectors_of: tuple[str, int, int] | None = None
+    vectors_of: Head | None = None
     """The head whose queries, keys and values are also returned."""
     words: tuple[WordedSentence, WordedSentence] | None = None
     """Source and target, each as the encoder reads it, for which evidence of fitting words is also returned."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from model.analysis.attention_alignment import Word
-from server.engine.client.engine_client import Head
+from model.analysis.types import Head
 from server.errors import InvalidRequest
 from server.inspection.attention_view import MapView, ViewOptions, select_maps
 from server.inspection.pictures.convert import PictureFormat, write
