@@ -113,6 +113,7 @@ class ModelPool:
         least = time.monotonic() - (self.idle_seconds or math.inf)
         while (oldest := self._oldest()) and oldest.used < least:
             log.info("idle model unloaded", extra={"model": oldest.model.key})
+            self.workers.rests = True
             await self.unload(oldest.model.key)
 
     def _oldest(self) -> _State | None:

@@ -53,8 +53,8 @@ class WorkerPool:
         self._jobs = JobDispatcher(self._workers, self._models)
         self._watchdog: asyncio.Task[None] | None = None
         self._closed = False
-        self._unloaded = False
-        """Whether a model was unloaded: then it is no fault that workers have none."""
+        self.rests = False
+        """Whether models were unloaded as nobody used them: then workers without a model are ready."""
 
     # -- lifetime ------------------------------------------------------------------------------------------------------
 
@@ -125,7 +125,6 @@ class WorkerPool:
         if not registered.unloading or self._models.get(model) is not registered:
             return  # it was loaded again in the meantime
         registered.resolve("The model was unloaded.")
-        self._unloaded = True
         del self._models[model]
         for worker in self._workers:
             if model in worker.loaded:
@@ -164,9 +163,9 @@ class WorkerPool:
         served = {name for worker in up for name in worker.loaded}
         models = self._models.values()
         expected = {model.name for model in models if model.outcome.done() and not model.error and not model.unloading}
-        ready = any((worker.loaded or self._unloaded) and expected <= worker.loaded for worker in up)
+        ready = any((worker.loaded or self.rests) and expected <= worker.loaded for worker in up)
         if not ready and self._restarting():
-            ready, served = bool(expected) or self._unloaded, expected
+            ready, served = bool(expected) or self.rests, expected
         return WorkerStatus(
             ready=ready,
             device=first.device if first else self._options.device,

@@ -106,7 +106,7 @@ class FakeEngine:
         self.load_error: str | None = None
         """Where it is set, no model can be loaded, for this reason."""
         self.loaded: dict[str, Path] = {}
-        self.unloaded = False
+        self.rests = False
         self.attended: list[tuple[tuple[int, ...], tuple[int, ...], tuple[tuple[str, int, int], ...]]] = []
         self.stopped = False
         self.decoder_heads: int | None = None
@@ -125,7 +125,6 @@ class FakeEngine:
 
     async def unload(self, model: str) -> None:
         del self.loaded[model]
-        self.unloaded = True
 
     def submit(
         self, job: TranslateJob | AttentionJob, on_progress: Callable[[tuple[int, ...]], None] | None = None
@@ -142,7 +141,7 @@ class FakeEngine:
         return ("cpu", "float32", "fake")
 
     def status(self) -> WorkerStatus:
-        ready = self.ready and bool(self.loaded or self.unloaded)
+        ready = self.ready and bool(self.loaded or self.rests)
         return WorkerStatus(ready, "cpu", "float32", "fake", {}, 0, tuple(sorted(self.loaded)))
 
     def _future(self, work):
