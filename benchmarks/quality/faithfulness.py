@@ -1,0 +1,108 @@
+"""Faithfulness of measures of cross-attention (DeYoung et al. 2020): does the probability of a translated word fall when the
+source words are hidden that a measure ranks first, and does it stay when only they are shown?
+
+    python -m benchmarks.quality.faithfulness --model weights/NAME --data DATA/flores-dev.en-de.tsv
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from benchmarks.common import report
+from model.analysis.attention_alignment import AlignmentLayer, Weights, Word, alignment_map, between_words, words
+from model.analysis.types import AttentionMaps
+from model.backends.interface import InspectableBackend
+from model.convert.head_roles import open_exact
+from model.model_folder import read_folder
+from model.search.driver import translate
+from model.search.options import DecodingOptions
+
+RANKED, WORDS = (1, 2), 3
+"""Numbers of source words that are hidden or shown, and target words of a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """A source, a translation, and the words of both."""
+
+    backend: InspectableBackend
+    source: Sequence[int]
+    target: Sequence[int]
+    first: int | None
+    words: Sequence[Sequence[Word]]
+
+    def maps(self, ids: Sequence[int]) -> AttentionMaps:
+        """Returns the maps of the translation for a source."""
+        if self.first is None:
+            return self.backend.attention_maps(ids, self.target)
+        return self.backend.attention_maps(ids, (self.first, *self.target)).without_first_token(None)
+
+    def score(self, shown: Iterable[int]) -> Weights:
+        """Returns the log-probability of each target word if only the source words `shown` are read."""
+        visible = set(shown)
+        hidden = {i for number, word in enumerate(self.words[0]) if number not in visible for i in word.pieces}
+        scores = self.maps([token for i, token in enumerate(self.source) if i not in hidden]).token_scores
+        return np.array([scores[list(word.pieces)].sum() for word in self.words[1]])
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command line and returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.quality.faithfulness", description=__doc__)
+    parser.add_argument("--model", type=Path, required=True)
+    parser.add_argument("--data", type=Path, required=True, help="SET.SOURCE-TARGET.tsv")
+    parser.add_argument("--limit", type=int, default=300)
+    options = parser.parse_args(arguments)
+    folder = read_folder(options.model)
+    backend, tokenizer, config = open_exact(folder), folder.load_tokenizer(), folder.model
+    layer = AlignmentLayer.load(folder.path, config.decoder_layers)
+    source, target = options.data.name.split(".")[-2].split("-")
+    chance, found = np.random.default_rng(0), dict[str, list[tuple[float, float]]]()
+    lines = options.data.read_text(encoding="utf-8").splitlines()[: options.limit]
+    for text in tqdm([line.split("\t")[0] for line in lines], disable=None):
+        encoding = tokenizer.encode(text, target, source)
+        first = tokenizer.first_token(target)
+        search = DecodingOptions(first_token=first)
+        [[best, *_]] = translate(
+            backend, [encoding.ids], search, start=config.decoder_start_id, end=config.eos_id,
+            max_length=config.max_length, generation=folder.generation,
+        )  # fmt: skip
+        decoding = tokenizer.decode_pieces(best.tokens)
+        sides = [words(t, side.pieces, side.offsets) for t, side in ((text, encoding), (decoding.text, decoding))]
+        real = [[word for word in side if not word.special] for side in sides]
+
+        pair = _Pair(backend, encoding.ids, best.tokens, first, real)
+        every = range(len(real[0]))
+        if len(real[0]) < 2 * max(RANKED) or not real[1]:
+            continue
+        maps = pair.maps(encoding.ids)
+        whole = pair.score(every)
+        measures: dict[str, NDArray[Any]] = {
+            "chance": chance.random((len(real[0]), len(real[1]))),
+            "weights, mean of all heads": between_words(maps.cross.mean(axis=(0, 1)), *sides),
+            "weights, mean of the last layer": between_words(maps.cross[-1].mean(axis=0), *sides),
+            "contributions, layer that aligns": between_words(alignment_map(maps, layer), *sides),
+            "effect": np.stack([whole - pair.score([n for n in every if n != hidden]) for hidden in every]),
+        }
+        for number in chance.choice(len(real[1]), min(WORDS, len(real[1])), replace=False):
+            for name, weights in measures.items():
+                order = np.argsort(-weights[:, number], kind="stable").tolist()
+                before = np.exp(whole[number])
+                lost = np.mean([before - np.exp(pair.score(order[count:])[number]) for count in RANKED])
+                kept = np.mean([before - np.exp(pair.score(order[:count])[number]) for count in RANKED])
+                found.setdefault(name, []).append((float(lost), float(kept)))
+    rows = [[name, *(float(100 * part) for part in np.mean(pairs, axis=0))] for name, pairs in found.items()]
+    print(report.table(("measure", "comprehensiveness", "sufficiency"), rows))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
