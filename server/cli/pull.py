@@ -14,7 +14,7 @@ from model.convert.published import ARGOS, FIREFOX, folder_of, full_name
 from model.model_folder import FolderError
 from server.cli.import_model import add_options, import_from, options
 from server.config import Settings, add_flags
-from server.errors import AttentiveError
+from server.errors import ADD_TORCH, AttentiveError
 
 NAME = "pull"
 HELP = "Download a translation model of Firefox, the Hugging Face hub or Argos, and import it."
@@ -47,6 +47,11 @@ def run(arguments: argparse.Namespace) -> int:
         if not arguments.json:
             raise AttentiveError(str(error)) from None
         print(json.dumps({"error": str(error)}), flush=True)
+        return 1
+    except ModuleNotFoundError as error:
+        if not arguments.json or error.name != "torch":
+            raise
+        print(json.dumps({"error": f"The model runs with PyTorch only. {ADD_TORCH}"}), flush=True)
         return 1
     return 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -105,6 +106,15 @@ def test_without_a_connection_nothing_is_written(tmp_path: Path, capsys: pytest.
     assert main(["pull", "firefox/en-de", *flags]) == 1
     assert "(Connection refused): check the connection, or download its files elsewhere" in capsys.readouterr().err
     assert not (tmp_path / "weights").exists()
+
+
+def test_json_says_that_a_model_needs_pytorch(tmp_path: Path, monkeypatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def needs_torch(*_: object) -> None:
+        raise ModuleNotFoundError(name="torch")
+
+    monkeypatch.setattr("server.cli.pull.pull", needs_torch)
+    assert main(["pull", "firefox/en-de", "--json", "--weights", str(tmp_path)]) == 1
+    assert "with PyTorch only. PyTorch is not installed" in json.loads(capsys.readouterr().out)["error"]
 
 
 def test_missing_pairs_files_and_lists_are_told_apart(published: PublishedModels, tmp_path: Path) -> None:
