@@ -16,10 +16,10 @@ import orjson
 import torch
 from torch import Tensor, nn
 
+from model.analysis.module_outputs import Passed, recorded
 from model.checkpoint import load_model
 from model.layers import EncoderLayer
 from model.model_folder import read_folder
-from model.module_outputs import Passed, recorded
 from model.transformer import Transformer
 
 FOLDS = 4

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from model.analysis.contributions import value_products
+from model.analysis.module_outputs import Passed, recorded
 from model.analysis.types import CANDIDATES, AttentionMaps, Head, HeadVectors, check_head, check_pair
 from model.attention import MultiHeadAttention, attention_weights
 from model.backends.torch.inputs import head_gates, pad_ids, to_array
 from model.layers import DecoderLayer, EncoderLayer
-from model.module_outputs import Passed, recorded
 from model.transformer import Transformer
 
 

@@ -11,8 +11,8 @@ import math
 import torch
 from torch import Tensor
 
+from model.analysis.module_outputs import recorded
 from model.attention import MultiHeadAttention
-from model.module_outputs import recorded
 from model.training.data.batches import Batch
 from model.training.loop.hardware import without_compilation
 from model.transformer import Transformer
