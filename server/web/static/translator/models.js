@@ -41,7 +41,8 @@ export function drawModel() {
   const language = served.find(({ code }) => code === pair.source),
     name = language?.models[pair.target],
     coming = pulls.some((pull) => pull.name === offered?.name && pull.state !== "failed");
-  const offer = offered && !coming ? el("button", { type: "button", onclick: get }, say("stronger", facts(offered))) : null;
+  const offer =
+    offered && !coming ? el("button", { type: "button", onclick: get }, say("stronger", facts(offered))) : null;
   $("model").replaceChildren(
     ...(name ? [say("model", [name, ...scores(language.scores[pair.target])].join(" · "))] : []),
     ...(offer ? [" ", offer] : []),
@@ -60,13 +61,18 @@ const scores = (known = {}) =>
 /** Returns the list item of a download. */
 function line({ name, state, bytes, total, error }) {
   const failed = state === "failed";
-  const bar = el("progress", { "aria-label": name, ...(state === "downloading" && total ? { max: total, value: bytes } : {}) });
+  const bar = el("progress", {
+    "aria-label": name,
+    ...(state === "downloading" && total ? { max: total, value: bytes } : {}),
+  });
   return el(
     "li",
     failed ? { role: "alert" } : {},
     say({ failed: "notGot", importing: "installing" }[state] || "getting", name),
     failed ? el("small", { class: "bad", lang: "en" }, error) : bar,
-    state === "downloading" && total ? el("span", { class: "note" }, `${megabytes(bytes)} / ${megabytes(total)}`) : null,
+    state === "downloading" && total
+      ? el("span", { class: "note" }, `${megabytes(bytes)} / ${megabytes(total)}`)
+      : null,
   );
 }
 async function get() {

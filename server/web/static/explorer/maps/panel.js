@@ -16,7 +16,8 @@ const DESCRIPTIONS = {
 const METHODS = {
   combined:
     "Which words belong together, by attention and further evidence: the similarity of the encoder states of both sentences, and the probability that the model translates one word into the other.",
-  attention: "Which words belong together, by what source words contribute to one layer of cross-attention, by spelling and by order.",
+  attention:
+    "Which words belong together, by what source words contribute to one layer of cross-attention, by spelling and by order.",
 };
 /** Returns all kinds of maps, those that the model does not have too. */
 const choices = () => [...kinds(), ["alignment", say("Alignment")]];
