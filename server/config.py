@@ -34,7 +34,7 @@ REMOVED = {"history_storage": "state", "limits_storage": "state"}
 """Settings of earlier versions, and the settings that replace them."""
 BOOLEANS = dict.fromkeys(("1", "true", "yes", "on"), True) | dict.fromkeys(("0", "false", "no", "off"), False)
 PLACEHOLDERS = {int: "N", float: "X", bool: "BOOL"}
-"""Of values in `--help`, by type."""
+"""Names of values in `--help`, by type."""
 
 
 def setting(default: Any, help: str, low: float | None = None, high: float = MAX_INT) -> Any:

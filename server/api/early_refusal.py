@@ -55,7 +55,7 @@ class EarlyRefusal:
         client = scope.get("client")
         address = client[0] if client else ""
         if body.startswith(b"--"):  # a multipart form, whose boundary is another one each time
-            body = body.replace(body.partition(b"\r\n")[0], b"")
+            body = body.replace(body[: body.find(b"\r\n")], b"")
         scope[REPEATED] = key = hash((address, scope["query_string"], body))
         cache = services.translator.cache
         if cache is not None and cache.noted(key):

@@ -34,7 +34,7 @@ LISTENERS = 16
 """Duplicates of the listening socket. In one iteration of its event loop uvloop accepts one connection per listening
 socket. Iterations are long under load, so with a single socket new connections would wait for seconds."""
 BACKLOG = 4_096
-"""Connections that wait to be accepted; the kernel's `somaxconn` may be less. Of further ones some are reset."""
+"""Connections that wait to be accepted; the kernel's `somaxconn` may be less. Some of those beyond it are reset."""
 OPEN_FILES = 65_536
 UNFINISHED_BYTES = 64_000_000
 """Bytes of requests that have not arrived whole, over all connections; at least two bodies fit."""

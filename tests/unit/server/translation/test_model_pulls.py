@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from server.translation import hot_reload, model_pulls
 from server.translation.catalog import ModelCatalog
 from server.translation.model_pulls import ModelPulls
 from tests.support.engine.fake_engine import FakeEngine, fake_model
+from tests.support.servers.in_process import wait_for
 
 EMBEDDED = dataclasses.replace(fake_model("embedded"), preference=-1)
 HERE = {"Host": "localhost:8000"}
@@ -53,13 +53,6 @@ def start(serve, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..
     return started
 
 
-def until(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + 60
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.01)
-    assert condition()
-
-
 def pulls(client: TestClient) -> list[dict]:
     return client.get("/ready").json()["pulls"]
 
@@ -67,7 +60,7 @@ def pulls(client: TestClient) -> list[dict]:
 def test_a_model_on_its_way_is_503_until_it_is_served_after_failures(start) -> None:
     outcomes = ["It is damaged.", "The disk is full."]
     client = start(outcomes, models="en-it")
-    until(lambda: not outcomes and pulls(client)[0]["error"])
+    wait_for(lambda: not outcomes and pulls(client)[0]["error"])
     outcomes.append("")  # before it, each try fails
     for fields in ({}, {"target": "IT"}, {"source": "auto"}):
         answer = client.post("/translate", json=ASK | fields)
@@ -76,7 +69,7 @@ def test_a_model_on_its_way_is_503_until_it_is_served_after_failures(start) -> N
             assert answer.json() == {"error": "The model firefox/en-it is being downloaded; try again later."}
     assert client.post("/translate", json=ASK | {"target": "de"}).status_code == 200  # with what is there
     assert client.post("/translate", json=ASK | {"target": "es"}).status_code == 400
-    until(lambda: not pulls(client))
+    wait_for(lambda: not pulls(client))
     assert client.post("/translate", json=ASK).status_code == 200
     assert client.get("/admin/models").json()["pulled"] == ["firefox-en-it"]
 
@@ -95,7 +88,7 @@ def test_any_downloads_the_published_model_of_a_pair_that_no_model_serves(start)
     ):
         answer = client.post("/translate", json=ASK | fields)
         assert (answer.status_code, answer.headers.get("Retry-After")) == (status, "10" if status == 503 else None)
-    until(lambda: pulls(client))
+    wait_for(lambda: pulls(client))
     assert [pull["name"] for pull in pulls(client)] == ["firefox/en-it"]
     client.post("/v2/translate", json={"text": ["Hello"], "source_lang": "FR", "target_lang": "DE"})
     assert len(pulls(client)) == 1, "through English"
@@ -106,11 +99,11 @@ def test_models_are_listed_requested_and_deleted(start, tmp_path: Path) -> None:
     listed = client.get("/admin/models", params={"source": "en", "target": "de"}).json()
     assert listed["available"][0]["name"] == listed["stronger"] == "firefox/en-de"
     assert client.post("/admin/models", json={"name": "en-it"}).status_code == 202
-    until(lambda: pulls(client)[0]["state"] == "failed")
+    wait_for(lambda: pulls(client)[0]["state"] == "failed")
     assert client.delete("/admin/models/firefox-en-it").status_code == 200 and not pulls(client)
     (tmp_path / "models" / "firefox-en-it").mkdir(parents=True)  # another server has downloaded it
     client.post("/admin/models", json={"name": "firefox/en-it"})
-    until(lambda: not pulls(client))
+    wait_for(lambda: not pulls(client))
     assert client.post("/admin/models", json={"name": "en-it"}).json()["state"] == "served"
     assert client.get("/admin/models", params={"source": "en", "target": "it"}).json()["stronger"] == ""
     assert client.delete("/admin/models/firefox-en-it").status_code == 200
