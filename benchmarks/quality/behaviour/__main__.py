@@ -1,4 +1,4 @@
-"""Blind readings of the behaviour set.
+"""Blind readings of the behaviour set, and of the sentences that new users type first (`--set first`).
 
 python -m benchmarks.quality.behaviour sheets readings old=http://127.0.0.1:8001 new=http://127.0.0.1:8002
 python -m benchmarks.quality.behaviour grades readings
@@ -23,7 +23,7 @@ import httpx
 from attentive import Client, ServerError
 from benchmarks.common import report
 
-FILE = Path(__file__).with_name("sentences.tsv")
+SETS = ("sentences", "first")
 LANGUAGES = ("en", "de", "fr", "es")
 DIRECTIONS = [(s, t) for other in LANGUAGES[1:] for s, t in (("en", other), (other, "en"))]
 GRADES = {"r": "right", "u": "understandable", "w": "wrong"}
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         if options.command == "sheets":
-            write_sheets(options.folder, dict(system.split("=", 1) for system in options.systems))
+            write_sheets(options.folder, options.set, dict(system.split("=", 1) for system in options.systems))
         else:
             print_grades(options.folder)
     except (ServerError, httpx.HTTPError, OSError, ValueError) as error:
@@ -45,11 +45,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def write_sheets(folder: Path, systems: dict[str, str]) -> None:
-    """Translates the set with the servers `systems[name]` (URLs). Writes the sheets, with the systems of each sentence in
+def write_sheets(folder: Path, name: str, systems: dict[str, str]) -> None:
+    """Translates the set `name` with the servers `systems[name]` (URLs). Writes the sheets, with the systems of each sentence in
     random order, and the key: the systems by direction and id of a sentence."""
     folder.mkdir(parents=True, exist_ok=True)
-    lines = [line.split("\t") for line in FILE.read_text(encoding="utf-8").splitlines()]
+    lines = [
+        line.split("\t") for line in Path(__file__).with_name(f"{name}.tsv").read_text(encoding="utf-8").splitlines()
+    ]
     key: dict[str, dict[str, list[str]]] = {}
     for source, target in DIRECTIONS:
         chance = random.Random(SEED)
@@ -102,6 +104,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True)
     sheets = commands.add_parser("sheets", help="translate the set and write sheets for readers")
     sheets.add_argument("folder", type=Path)
+    sheets.add_argument("--set", choices=SETS, default=SETS[0], help="default: %(default)s")
     sheets.add_argument("systems", nargs="+", metavar="NAME=URL")
     commands.add_parser("grades", help="count the grades of the readers").add_argument("folder", type=Path)
     return parser
