@@ -1,0 +1,1 @@
+"""Adapts a model to a translation memory."""

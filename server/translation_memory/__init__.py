@@ -1,0 +1,1 @@
+"""Reads and cleans translation memories."""
