@@ -14,8 +14,8 @@ from torch import distributed
 from model.training.cooldown import cooling, copy_trunk
 from model.training.data.shards import shard_file, tokenise
 from model.training.data.vocabulary import train_vocabulary
+from model.training.loop.build import build_trainer
 from model.training.loop.hardware import rank_and_world_size, training_device
-from model.training.loop.trainer import Trainer
 from model.training.recipe import Recipe, RecipeError
 from model.training.shortlist import build_shortlist
 
@@ -60,7 +60,7 @@ def train(recipe: Recipe, folder: Path, *, cooldown: tuple[Path, float] | None =
         prepare(recipe, folder)
     if count > 1:
         distributed.barrier()
-    trainer = Trainer(recipe if cooldown is None else cooling(recipe, folder, cooldown[1]), folder)
+    trainer = build_trainer(recipe if cooldown is None else cooling(recipe, folder, cooldown[1]), folder)
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, lambda *_: trainer.stop())
     trainer.run()

@@ -17,8 +17,8 @@ from model.checkpoint import load_model, save_model
 from model.model_folder import ModelFolder, TokenizerFiles, read_folder
 from model.symbols import ADDRESS_LANGUAGES
 from model.training.data.shards import Shard
+from model.training.loop.build import model_config
 from model.training.loop.checkpoint import checkpoints
-from model.training.loop.trainer import model_config
 from model.training.recipe import Recipe, RecipeError
 from model.transformer import Transformer
 

@@ -5,26 +5,20 @@ from __future__ import annotations
 import json
 import time
 from collections import deque
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-import sentencepiece
 import torch
 from torch import Tensor, distributed, nn
 from tqdm import tqdm
 
-from model.config import PRESETS, ModelConfig
-from model.tokenizer import Tokenizer
-from model.training.data.augment import build_augmenter
-from model.training.data.batches import Batch, Batches
-from model.training.data.shards import Shard
-from model.training.data.vocabulary import SpecialIds, special_ids
+from model.training.data.batches import Batch
 from model.training.loop import checkpoint
-from model.training.loop.checkpoint import Progress, checkpoints, start_from
+from model.training.loop.checkpoint import Progress
 from model.training.loop.hardware import (
     autocast,
     compile_layers,
@@ -35,8 +29,7 @@ from model.training.loop.hardware import (
 from model.training.loop.loss import LabelLoss, batch_loss, label_loss
 from model.training.loop.optimizers import average_gradients, build_optimizers, set_rates
 from model.training.loop.qk_clip import QKClip
-from model.training.loop.validation import Validator
-from model.training.recipe import Recipe
+from model.training.recipe import TrainRecipe
 from model.transformer import Transformer
 
 _LOG_STEPS = 20
@@ -46,6 +39,15 @@ _CPU_PREFETCH, _GPU_PREFETCH = 4, 48
 """Batches that are built in advance. A GPU needs more, so that it does not wait while an epoch is drawn."""
 Stream = Iterator[tuple[int, int, Batch]]
 """(epoch, index of the batch in the epoch, batch)."""
+
+
+class BatchStream(Protocol):
+    """Endless batches, the same for the same place."""
+
+    def stream(self, epoch: int = 0, skip: int = 0) -> Stream:
+        """Yields batches from batch `skip` of `epoch` on."""
+
+
 _BAR = "{percentage:5.1f}% |{bar}| {elapsed} < {remaining}{postfix}"
 
 
@@ -60,50 +62,38 @@ class _Window:
 
 
 class Trainer:
-    """Trains the model of `recipe` on the shard in `folder`, and writes log and checkpoints there.
+    """Trains `model` on the endless `batches`, and writes log and checkpoints to `folder`. Resumes from a checkpoint there.
 
-    Raises RecipeError, OSError or ValueError if recipe and folder do not fit together.
+    `validate` returns the log fields of a validation on a device.
     """
 
-    def __init__(self, recipe: Recipe, folder: Path) -> None:
+    def __init__(
+        self,
+        recipe: TrainRecipe,
+        folder: Path,
+        model: Transformer,
+        batches: BatchStream,
+        validate: Callable[[torch.device], dict[str, Any]],
+    ) -> None:
         self.recipe, self.folder = recipe, folder
         self.rank, self.ranks = rank_and_world_size()
         self.device = training_device()
         self._gpu = self.device.type == "cuda"
         self._scaler = gradient_scaler(self.device)
-        torch.manual_seed(recipe.train.seed)
-        processor = sentencepiece.SentencePieceProcessor(model_file=str(folder / "tokenizer.model"))
-        self.config = model_config(recipe, processor)
-        self.model = self._build_model()
-        self.optimizers = build_optimizers(self.model, recipe.train)
-        self._clip = QKClip(self.model, recipe.train.logit_bound) if recipe.train.logit_bound else None
-        ids = special_ids(processor, recipe.languages)
-        self.batches = self._build_batches(processor, ids)
-        tags = {language: f">>{language}<<" for language in recipe.languages}
-        tokenizer = Tokenizer(folder / "tokenizer.model", tags=tags, eos_id=ids.end)
-        self._validator = Validator(recipe, folder, self.model, tokenizer, ids)
+        self.model = model.to(self.device)
+        self.optimizers = build_optimizers(self.model, recipe)
+        self._clip = QKClip(self.model, recipe.logit_bound) if recipe.logit_bound else None
+        self.batches, self._validate = batches, validate
         self.progress = checkpoint.load(folder, self.model, self.optimizers, self.device) or Progress()
-        self._label_loss: LabelLoss = compile_layers(self.model) if self._gpu else label_loss
+        # The loop of a recurrence over positions would be compiled for each length.
+        compiled = self._gpu and model.config.recurrence == "none"
+        self._label_loss: LabelLoss = compile_layers(self.model) if compiled else label_loss
         self._rate, self._stop_requested, self._stopping = 0.0, False, False
         self._window = _Window()
 
-    def _build_model(self) -> Transformer:
-        start = self.recipe.train.start
-        model = Transformer(self.config).to(self.device)
-        if start is not None and not checkpoints(self.folder):
-            start_from(Path(start), model, self.folder / "tokenizer.model")
-        return model
-
-    def _build_batches(self, processor: Any, ids: SpecialIds) -> Batches:
-        recipe = self.recipe
-        batch_tokens = recipe.train.batch_tokens // self.ranks
-        shard = Shard.load(self.folder, "pairs")
-        augmenter = build_augmenter(recipe, shard, processor)
-        return Batches(shard, recipe, ids, augmenter, batch_tokens, rank=self.rank, ranks=self.ranks)
-
     def run(self) -> None:
         """Trains until the recipe's steps or minutes are used up, or until `stop`. A bar shows the share that is used up."""
-        recipe, progress = self.recipe.train, self.progress
+        recipe, progress = self.recipe, self.progress
         saved = validated = before = progress.seconds
         began = time.monotonic()
         self.model.train()
@@ -137,12 +127,12 @@ class Trainer:
     def save(self) -> None:
         """Writes a checkpoint."""
         if self.rank == 0:
-            checkpoint.save(self.folder, self.model, self.optimizers, self.progress, self.recipe.train.keep)
+            checkpoint.save(self.folder, self.model, self.optimizers, self.progress, self.recipe.keep)
 
     def validate(self) -> None:
-        """Logs development loss and translation scores; see `Validator`."""
+        """Logs what `validate` returns."""
         if self.rank == 0:
-            scores = self._validator.scores(self.device)
+            scores = self._validate(self.device)
             self.model.train()
             self._log(scores)
 
@@ -155,8 +145,10 @@ class Trainer:
 
     def _step(self, stream: Stream) -> None:
         """Runs one optimiser step. On a GPU it is only queued; the host does not wait."""
-        recipe, progress = self.recipe.train, self.progress
-        self._rate = set_rates(self.optimizers, recipe, self.config.d_model, progress.step + 1, self._budget_used())
+        recipe, progress = self.recipe, self.progress
+        self._rate = set_rates(
+            self.optimizers, recipe, self.model.config.d_model, progress.step + 1, self._budget_used()
+        )
         progress.epoch, progress.index, batch = next(stream)
         progress.index += self.ranks
         smoothing, hidden_ends = recipe.label_smoothing, recipe.hidden_ends
@@ -203,7 +195,7 @@ class Trainer:
 
     def _budget_used(self) -> float:
         """Returns the used share of the budget: of the steps or of the minutes, whichever is larger."""
-        recipe = self.recipe.train
+        recipe = self.recipe
         share = self.progress.step / recipe.steps
         if recipe.minutes is not None:
             share = max(share, self.progress.seconds / (60 * recipe.minutes))
@@ -248,16 +240,3 @@ def _ahead(items: Stream, depth: int) -> Generator[tuple[int, int, Batch], None,
             waiting.append(pool.submit(next, items))
     finally:
         pool.shutdown(cancel_futures=True)
-
-
-def model_config(recipe: Recipe, processor: Any) -> ModelConfig:
-    """Returns the recipe's model shape with the sizes and ids of the vocabulary."""
-    return PRESETS[recipe.preset](
-        processor.get_piece_size(),
-        **recipe.model,
-        pad_id=processor.pad_id(),
-        unk_id=processor.unk_id(),
-        bos_id=processor.bos_id(),
-        eos_id=processor.eos_id(),
-        decoder_start_id=processor.bos_id(),
-    )

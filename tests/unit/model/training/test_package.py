@@ -18,7 +18,7 @@ from model.search.driver import translate
 from model.search.options import DecodingOptions
 from model.shortlist import read_shortlist
 from model.training import commands, shortlist
-from model.training.loop.trainer import Trainer, model_config
+from model.training.loop.build import build_trainer, model_config
 from model.training.package import average, mix, package, rounded
 from model.training.recipe import RecipeError
 from tests.support.models.folders import new_folder
@@ -29,7 +29,7 @@ from tests.support.models.tiny_training import ENGLISH, GERMAN, run_folder, tiny
 def test_packaged_folder_translates(prepared: Path, tmp_path: Path) -> None:
     folder = run_folder(prepared, tmp_path / "run")
     recipe = dataclasses.replace(tiny_recipe(prepared, steps=3), generation=Generation(beam_size=3, length_penalty=1.4))
-    Trainer(recipe, folder).run()
+    build_trainer(recipe, folder).run()
     package(recipe, prepared / "adam-wsd-3.toml", folder, tmp_path / "weights", last=1)
     served = read_folder(tmp_path / "weights")
     assert served.generation == recipe.generation
@@ -59,9 +59,9 @@ def test_a_package_averages_at_least_one_checkpoint(prepared: Path, tmp_path: Pa
 def test_a_package_may_be_a_mixture_with_a_finished_model(prepared: Path, tmp_path: Path) -> None:
     folder, file = run_folder(prepared, tmp_path / "run"), prepared / "adam-wsd-3.toml"
     recipe = tiny_recipe(prepared, steps=3)
-    Trainer(recipe, folder).run()
+    build_trainer(recipe, folder).run()
     package(recipe, file, folder, tmp_path / "old", last=1)
-    Trainer(tiny_recipe(prepared, steps=6), folder).run()
+    build_trainer(tiny_recipe(prepared, steps=6), folder).run()
     package(recipe, file, folder, tmp_path / "new", last=1)
     package(recipe, file, folder, tmp_path / "mixed", last=1, mixture=(tmp_path / "old", 0.25))
     old, new, mixed = (load_model(read_folder(tmp_path / name)).state_dict() for name in ("old", "new", "mixed"))

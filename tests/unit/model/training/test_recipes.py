@@ -11,8 +11,8 @@ import pytest
 from model.config import PRESETS
 from model.training import commands
 from model.training import recipe as recipes
+from model.training.loop.build import build_trainer
 from model.training.loop.optimizers import build_optimizers
-from model.training.loop.trainer import Trainer
 from model.training.recipe import load_recipe
 from model.transformer import Transformer
 
@@ -42,7 +42,7 @@ def test_the_paper_recipe_lowers_the_loss(tmp_path: Path) -> None:
         train=dataclasses.replace(paper.train, steps=60, warmup=20, batch_tokens=840),
     )
     commands.prepare(small, tmp_path / "run")
-    trainer = Trainer(small, tmp_path / "run")
+    trainer = build_trainer(small, tmp_path / "run")
     assert (len(trainer.model.encoder), len(trainer.model.decoder)) == (6, 6)
     trainer.run()
     lines = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").read_text(encoding="utf-8").splitlines()]

@@ -12,8 +12,8 @@ from torch import distributed
 
 from model.training import commands
 from model.training.loop import trainer
+from model.training.loop.build import build_trainer
 from model.training.loop.hardware import autocast, gradient_scaler
-from model.training.loop.trainer import Trainer
 from tests.support.models.tiny_training import run_folder, tiny_recipe
 
 
@@ -21,7 +21,7 @@ def test_a_rank_chooses_its_gpu_before_nccl_starts(monkeypatch: pytest.MonkeyPat
     events = Mock()
     monkeypatch.setattr(commands, "rank_and_world_size", lambda: (1, 2))
     monkeypatch.setattr(commands, "training_device", lambda: events.device() and torch.device("cuda", 1))
-    monkeypatch.setattr(commands, "Trainer", Mock())
+    monkeypatch.setattr(commands, "build_trainer", Mock())
     for name in ("init_process_group", "barrier", "destroy_process_group"):
         monkeypatch.setattr(distributed, name, getattr(events, name))
     commands.train(Mock(), tmp_path)
@@ -37,7 +37,7 @@ def test_ranks_exchange_their_clocks_only_with_the_log(
     monkeypatch.setattr(trainer, "average_gradients", lambda parameters, ranks: None)
     shared = Mock()
     monkeypatch.setattr(distributed, "broadcast", shared)
-    Trainer(tiny_recipe(prepared, steps=41), run_folder(prepared, tmp_path / "run")).run()
+    build_trainer(tiny_recipe(prepared, steps=41), run_folder(prepared, tmp_path / "run")).run()
     assert shared.call_count == 2
 
 

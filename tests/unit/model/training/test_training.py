@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from model.training import commands
+from model.training.loop.build import build_trainer
 from model.training.loop.checkpoint import checkpoints
-from model.training.loop.trainer import Trainer
 from model.training.package import average
 from tests.support.models.tiny_training import run_folder, tiny_recipe
 
@@ -34,13 +34,13 @@ def test_a_resumed_run_equals_an_uninterrupted_run(prepared: Path, tmp_path: Pat
     whole, broken = run_folder(prepared, tmp_path / "whole"), run_folder(prepared, tmp_path / "broken")
     recipe = tiny_recipe(prepared, optimizer="muon", steps=6)
     no_dropout = dataclasses.replace(recipe, model={**recipe.model, "dropout": 0.0})
-    Trainer(no_dropout, whole).run()
-    first = Trainer(no_dropout, broken)
+    build_trainer(no_dropout, whole).run()
+    first = build_trainer(no_dropout, broken)
     stream = first._stream()
     for _ in range(3):
         first._step(stream)
     first.save()
-    Trainer(no_dropout, broken).run()
+    build_trainer(no_dropout, broken).run()
     one, two = (torch.load(folder / "state.pt", weights_only=True) for folder in (whole, broken))
     assert one["progress"] | {"seconds": 0} == two["progress"] | {"seconds": 0}
     weights = [average(checkpoints(folder)[-1:]) for folder in (whole, broken)]
@@ -51,7 +51,7 @@ def test_a_resumed_run_equals_an_uninterrupted_run(prepared: Path, tmp_path: Pat
 @pytest.mark.slow
 def test_a_stopped_run_is_saved_and_resumes(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = run_folder(prepared, tmp_path / "run")
-    trainer = Trainer(tiny_recipe(prepared, steps=5), folder)
+    trainer = build_trainer(tiny_recipe(prepared, steps=5), folder)
     step = trainer._step
 
     def stop_after_two(stream: object) -> None:
@@ -63,7 +63,7 @@ def test_a_stopped_run_is_saved_and_resumes(prepared: Path, tmp_path: Path, monk
     trainer.run()
     assert [path.name for path in checkpoints(folder)] == ["step-0000002.safetensors"]
     assert not (folder / "log.jsonl").exists()  # a stopped training does not validate
-    Trainer(tiny_recipe(prepared, steps=5), folder).run()
+    build_trainer(tiny_recipe(prepared, steps=5), folder).run()
     assert checkpoints(folder)[-1].name == "step-0000005.safetensors"
 
 
@@ -72,13 +72,13 @@ def test_the_error_names_missing_development_text_before_training(prepared: Path
     recipe = tiny_recipe(prepared)
     elsewhere = dataclasses.replace(recipe, data=dataclasses.replace(recipe.data, development=("gone.en-de.tsv",)))
     with pytest.raises(FileNotFoundError, match="gone"):
-        Trainer(elsewhere, folder)
+        build_trainer(elsewhere, folder)
 
 
 def test_development_text_needs_no_source_with_one_direction(prepared: Path, tmp_path: Path) -> None:
     recipe = tiny_recipe(prepared)
     one_way = dataclasses.replace(recipe, data=dataclasses.replace(recipe.data, one_way={"made": "en-de"}))
-    Trainer(one_way, run_folder(prepared, tmp_path / "run"))
+    build_trainer(one_way, run_folder(prepared, tmp_path / "run"))
 
 
 @pytest.mark.slow

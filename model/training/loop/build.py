@@ -1,0 +1,54 @@
+"""The trainer of a recipe: its model, its shard's batches and its validation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import sentencepiece
+import torch
+
+from model.config import PRESETS, ModelConfig
+from model.tokenizer import Tokenizer
+from model.training.data.augment import build_augmenter
+from model.training.data.batches import Batches
+from model.training.data.shards import Shard
+from model.training.data.vocabulary import special_ids
+from model.training.loop.checkpoint import checkpoints, start_from
+from model.training.loop.hardware import rank_and_world_size
+from model.training.loop.trainer import Trainer
+from model.training.loop.validation import Validator
+from model.training.recipe import Recipe
+from model.transformer import Transformer
+
+
+def build_trainer(recipe: Recipe, folder: Path) -> Trainer:
+    """Returns the trainer of `recipe` on the shard in `folder`. Raises RecipeError, OSError or ValueError if recipe and
+    folder do not fit together."""
+    rank, ranks = rank_and_world_size()
+    torch.manual_seed(recipe.train.seed)
+    processor = sentencepiece.SentencePieceProcessor(model_file=str(folder / "tokenizer.model"))
+    model = Transformer(model_config(recipe, processor))
+    if recipe.train.start is not None and not checkpoints(folder):
+        start_from(Path(recipe.train.start), model, folder / "tokenizer.model")
+    ids = special_ids(processor, recipe.languages)
+    shard = Shard.load(folder, "pairs")
+    augmenter = build_augmenter(recipe, shard, processor)
+    batches = Batches(shard, recipe, ids, augmenter, recipe.train.batch_tokens // ranks, rank=rank, ranks=ranks)
+    tags = {language: f">>{language}<<" for language in recipe.languages}
+    tokenizer = Tokenizer(folder / "tokenizer.model", tags=tags, eos_id=ids.end)
+    validator = Validator(recipe, folder, model, tokenizer, ids)
+    return Trainer(recipe.train, folder, model, batches, validator.scores)
+
+
+def model_config(recipe: Recipe, processor: Any) -> ModelConfig:
+    """Returns the recipe's model shape with the sizes and ids of the vocabulary."""
+    return PRESETS[recipe.preset](
+        processor.get_piece_size(),
+        **recipe.model,
+        pad_id=processor.pad_id(),
+        unk_id=processor.unk_id(),
+        bos_id=processor.bos_id(),
+        eos_id=processor.eos_id(),
+        decoder_start_id=processor.bos_id(),
+    )
