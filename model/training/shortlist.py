@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from model.shortlist import Shortlist
 from model.training.data.augment import build_augmenter
-from model.training.data.batches import Batches
+from model.training.data.batches import PADDING, Batches
 from model.training.data.shards import Shard
 from model.training.data.vocabulary import SpecialIds, special_ids
 from model.training.lexicon import Ids, Lexicon, learn_lexicon
@@ -68,7 +68,7 @@ def _read(batches: Batches, ids: SpecialIds, ways: set[int]) -> dict[int, list[t
         if epoch > 0:  # the shard has no more pairs
             break
         for source, target in zip(batch.source.numpy(), batch.target.numpy()[:, 1:], strict=True):  # without the start
-            pair = source[source != ids.pad], target[(target != ids.pad) & (target != ids.end)]
+            pair = source[source != PADDING], target[(target != PADDING) & (target != ids.end)]
             pairs = by_tag[int(pair[0][0])]
             if len(pairs) < _PAIRS and len(pair[1]) > 0 and max(map(len, pair)) <= _LONGEST:
                 pairs.append(pair)

@@ -17,6 +17,8 @@ from model.training.data.vocabulary import SpecialIds
 from model.training.recipe import Recipe, RecipeError
 
 Ids = NDArray[np.int64]
+PADDING = -1
+"""Fills the rows of a batch. Models of other programs have no token of their own for padding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +134,8 @@ class Batches:
     def _build(self, examples: Ids, kinds: Ids, bucket: Bucket, random: np.random.Generator) -> Batch:
         """Builds a batch: pads its pairs and rewrites those with a kind."""
         ids = self._ids
-        sources = np.full((len(bucket.members), bucket.source_width), ids.pad, dtype=np.int64)
-        targets = np.full((len(bucket.members), bucket.target_width + 1), ids.pad, dtype=np.int64)
+        sources = np.full((len(bucket.members), bucket.source_width), PADDING, dtype=np.int64)
+        targets = np.full((len(bucket.members), bucket.target_width + 1), PADDING, dtype=np.int64)
         for row, member in enumerate(bucket.members.tolist()):
             pair, reverse = divmod(int(examples[member]), 2)
             language = self._languages[self._shard.group[pair]]
@@ -147,7 +149,7 @@ class Batches:
                     source, target = rewritten
             sources[row, : len(source) + 2] = [ids.tags[language], *source, ids.end]
             targets[row, : len(target) + 2] = [ids.start, *target, ids.end]
-        tokens = int((targets[:, 1:] != ids.pad).sum())
+        tokens = int((targets[:, 1:] != PADDING).sum())
         return Batch(torch.from_numpy(sources), torch.from_numpy(targets), tokens)
 
 

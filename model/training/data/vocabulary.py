@@ -17,9 +17,8 @@ from model.training.recipe import Recipe
 
 @dataclass(frozen=True, slots=True)
 class SpecialIds:
-    """Ids of padding, start and end of a sequence, and of the language tags by language code."""
+    """Ids of start and end of a sequence, and of the language tags by language code."""
 
-    pad: int
     start: int
     end: int
     tags: dict[str, int]
@@ -28,7 +27,7 @@ class SpecialIds:
 def special_ids(processor: Any, languages: Iterable[str]) -> SpecialIds:
     """Returns the special ids of a SentencePiece vocabulary with the tags of `languages`."""
     tags = {language: processor.piece_to_id(f">>{language}<<") for language in languages}
-    return SpecialIds(processor.pad_id(), processor.bos_id(), processor.eos_id(), tags)
+    return SpecialIds(processor.bos_id(), processor.eos_id(), tags)
 
 
 def train_vocabulary(recipe: Recipe, folder: Path, seed: int = 1) -> Path:

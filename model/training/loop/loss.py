@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from model.training.data.batches import Batch
+from model.training.data.batches import PADDING, Batch
 from model.transformer import Transformer
 
 LabelLoss = Callable[[Transformer, Tensor, Tensor, float], Tensor]
@@ -18,9 +18,7 @@ LabelLoss = Callable[[Transformer, Tensor, Tensor, float], Tensor]
 def label_loss(model: Transformer, features: Tensor, labels: Tensor, smoothing: float) -> Tensor:
     """Returns the mean loss in nats of the labels (B, T) that are not padding, from features (B, T, d_model)."""
     logits = model.logits(features).flatten(0, 1).float()  # (B * T, V)
-    return functional.cross_entropy(
-        logits, labels.flatten(), label_smoothing=smoothing, ignore_index=model.config.pad_id
-    )
+    return functional.cross_entropy(logits, labels.flatten(), label_smoothing=smoothing, ignore_index=PADDING)
 
 
 def batch_loss(
@@ -30,9 +28,9 @@ def batch_loss(
 
     `hidden_ends` is the probability that the encoder cannot attend to a sentence's first token, and likewise its last.
     """
-    mask = batch.source != model.config.pad_id
+    mask, source = batch.source != PADDING, batch.source.clamp(min=0)
     visible = mask if hidden_ends == 0.0 else mask & ~_hidden(mask, hidden_ends)
-    features = model.decode(model.encode(batch.source, visible), mask, batch.target[:, :-1])  # (B, T, d_model)
+    features = model.decode(model.encode(source, visible), mask, batch.target[:, :-1].clamp(min=0))  # (B, T, d_model)
     return loss(model, features, batch.target[:, 1:], smoothing)
 
 

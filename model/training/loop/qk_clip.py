@@ -13,7 +13,7 @@ from torch import Tensor
 
 from model.analysis.module_outputs import recorded
 from model.attention import MultiHeadAttention
-from model.training.data.batches import Batch
+from model.training.data.batches import PADDING, Batch
 from model.training.loop.hardware import without_compilation
 from model.transformer import Transformer
 
@@ -53,7 +53,8 @@ class QKClip:
         All pairs of positions that are not padding count, in the decoder also later positions.
         """
         source, target = batch.source[:_SENTENCES], batch.target[:_SENTENCES, :-1]
-        source_mask, target_mask = source != self._model.config.pad_id, target != self._model.config.pad_id
+        source_mask, target_mask = source != PADDING, target != PADDING
+        source, target = source.clamp(min=0), target.clamp(min=0)
         projections = [part for attention in self._attentions.values() for part in (attention.query, attention.key)]
         with without_compilation(), recorded(projections) as passed:
             self._model.decode(self._model.encode(source, source_mask), source_mask, target)

@@ -24,7 +24,7 @@ def test_written_text_is_only_a_source_and_begins_with_the_symbol(tmp_path: Path
     mark = processor.piece_to_id(BACK_TRANSLATED)
     written = {tuple(shard.pair(i)[0].tolist()) for i in range(40, 80)}
     marked = 0
-    ids = SpecialIds(0, 2, 3, {"en": 4, "de": 5, "fr": 6})
+    ids = SpecialIds(2, 3, {"en": 4, "de": 5, "fr": 6})
     batches = Batches(shard, recipe, ids, Augmenter(processor, {}), 840)
     for _, _, batch in islice(batches.stream(), 2):
         for row in batch.source.tolist():

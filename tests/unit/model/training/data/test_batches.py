@@ -11,14 +11,14 @@ import pytest
 import torch
 
 from model.training.data.augment import Augmenter
-from model.training.data.batches import Batch, Batches
+from model.training.data.batches import PADDING, Batch, Batches
 from model.training.data.sampling import sampling_rates, target_tokens
 from model.training.data.shards import Shard
 from model.training.data.vocabulary import SpecialIds
 from model.training.recipe import RecipeError
 from tests.support.models.tiny_training import made_recipe, random_shard, small_vocabulary
 
-_IDS = SpecialIds(0, 2, 3, {"en": 4, "de": 5, "fr": 6})
+_IDS = SpecialIds(2, 3, {"en": 4, "de": 5, "fr": 6})
 _TOKENS = 840
 
 
@@ -33,7 +33,7 @@ def _epoch(batches: Batches, epoch: int = 0) -> list[Batch]:
 
 def _rows(batch: Batch) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
     """Returns source and target of each pair without padding."""
-    sides = ([tuple(row[row != 0].tolist()) for row in side] for side in (batch.source, batch.target))
+    sides = ([tuple(row[row != PADDING].tolist()) for row in side] for side in (batch.source, batch.target))
     return list(zip(*sides, strict=True))
 
 
@@ -47,7 +47,7 @@ def test_every_row_of_an_epoch_is_a_pair_of_the_shard(shard: Shard) -> None:
     for batch in batches:
         assert batch.source.shape[1] % 8 == 0
         assert max(batch.source.numel(), batch.target[:, 1:].numel()) <= _TOKENS
-        assert batch.tokens == int((batch.target[:, 1:] != 0).sum())
+        assert batch.tokens == int((batch.target[:, 1:] != PADDING).sum())
     rows = Counter[object](row for batch in batches for row in _rows(batch))
     assert rows <= pairs
     assert rows.total() > 0.9 * pairs.total()

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from model.config import ModelConfig
-from model.training.data.batches import Batch
+from model.training.data.batches import PADDING, Batch
 from model.training.loop.loss import batch_loss
 from model.transformer import Transformer
 
@@ -15,7 +15,7 @@ def test_hidden_ends_are_masked_in_the_encoder_only(monkeypatch: pytest.MonkeyPa
     torch.manual_seed(1)
     config = ModelConfig(vocab_size=50, d_model=16, heads=2, d_ff=32, encoder_layers=1, decoder_layers=1, dropout=0.0)
     model = Transformer(config)
-    source = torch.tensor([[5, 9, 8, 7, 3], [5, 9, 3, 0, 0]])
+    source = torch.tensor([[5, 9, 8, 7, 3], [5, 9, 3, PADDING, PADDING]])
     batch = Batch(source, torch.full((2, 5), 9), 8)
     masks: list[tuple[str, torch.Tensor]] = []
     encode, decode = model.encode, model.decode

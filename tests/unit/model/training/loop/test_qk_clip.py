@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from model.config import ModelConfig
-from model.training.data.batches import Batch
+from model.training.data.batches import PADDING, Batch
 from model.training.loop.loss import batch_loss
 from model.training.loop.optimizers import build_optimizers, set_rates
 from model.training.loop.qk_clip import QKClip
@@ -27,8 +27,8 @@ _BOUND = 8.0
 def _batch(seed: int = 1) -> Batch:
     draw = torch.Generator().manual_seed(seed)
     source, target = (torch.randint(4, 40, (8, 10), generator=draw) for _ in range(2))
-    source[:4, 7:], target[:4, 6:] = 0, 0
-    return Batch(source, target, int((target[:, 1:] != 0).sum()))
+    source[:4, 7:], target[:4, 6:] = PADDING, PADDING
+    return Batch(source, target, int((target[:, 1:] != PADDING).sum()))
 
 
 def _model() -> Transformer:
