@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import polib
 
@@ -17,8 +17,8 @@ ONE_FORM = frozenset("ja zh ko vi th id ms lo my".split())
 """Languages without plural forms, for catalogs that do not state a rule."""
 
 
-def read(data: bytes, target: str) -> Document:
-    """Reads a catalog and sets its language to `target`. Raises InvalidRequest."""
+def parse(data: bytes) -> tuple[polib.POFile, Callable[[str], bytes], bool]:
+    """Returns a catalog, the function that encodes it, and whether it leaves its encoding open. Raises InvalidRequest."""
     charset = CHARSET.search(data)
     named = charset[1].decode() if charset else "utf-8"
     open_charset = named == "CHARSET"
@@ -27,7 +27,15 @@ def read(data: bytes, target: str) -> Document:
         # The first character makes sure that polib does not take the text for the name of a file.
         catalog = polib.pofile("\n" + text.replace("\r\n", "\n"), encoding="utf-8", wrapwidth=78)
     except (OSError, ValueError, IndexError, AttributeError, UnicodeError) as error:
-        raise InvalidRequest("The file is not a valid gettext catalog.") from error
+        line = re.search(r"line (\d+)", str(error))
+        place = f"; see line {int(line[1]) - 1}" if line else ""
+        raise InvalidRequest(f"The file is not a valid gettext catalog{place}.") from error
+    return catalog, encode, open_charset
+
+
+def read(data: bytes, target: str) -> Document:
+    """Reads a catalog and sets its language to `target`. Raises InvalidRequest."""
+    catalog, encode, open_charset = parse(data)
     entries = [entry for entry in catalog if not entry.obsolete and not is_translated(entry) and has_words(entry.msgid)]
     texts = [text for entry in entries for text in (entry.msgid, entry.msgid_plural) if text]
 

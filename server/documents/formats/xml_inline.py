@@ -23,26 +23,36 @@ Element = Any
 """An element of lxml, which has no type annotations."""
 
 
+SAFE: dict[str, Any] = {"resolve_entities": False, "no_network": True, "load_dtd": False, "huge_tree": False}
+"""Options of lxml for XML of untrusted origin."""
+
+
 def parse_xml(data: bytes, doctype: bool = False) -> Element:
     """Returns the root element of an XML file. Entities are not expanded, nothing is fetched, and lxml limits the
     depth.
 
     Raises InvalidRequest, also for a document type declaration unless `doctype`: office formats have none.
     """
-    parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
+    parser = etree.XMLParser(**SAFE)
     try:
         root = etree.fromstring(data, parser)
     except (etree.XMLSyntaxError, ValueError) as error:
         raise InvalidRequest("The file is damaged: a part of it is not well-formed XML.") from error
     if parser.error_log.filter_from_errors():  # lxml does not raise an error that is followed by a warning
         raise InvalidRequest("The file is damaged: a part of it is not well-formed XML.")
-    document = root.getroottree().docinfo
-    if document.doctype and not doctype:
+    check_document_type(root, doctype)
+    return root
+
+
+def check_document_type(element: Element, allowed: bool) -> None:
+    """Raises InvalidRequest if the file of an element has a document type that is not `allowed`, or that defines
+    entities."""
+    document = element.getroottree().docinfo
+    if document.doctype and not allowed:
         raise InvalidRequest("A part of the file has a document type (DOCTYPE), which is not read here; remove it.")
     subset = document.internalDTD
     if subset is not None and (subset.entities() or subset.elements()):
         raise InvalidRequest("A part of the file defines entities or elements of its own; remove its document type.")
-    return root
 
 
 def write_xml(root: Element) -> bytes:

@@ -1,0 +1,96 @@
+"""Decides which pairs of a translation memory are useful."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+from model.adaptation.pairs import Pair, folded
+from server.errors import InvalidRequest
+from server.text.frequent_words import is_evidently_in
+from server.text.language_id import LanguageDetector
+from server.text.languages import has_letters, language_name, primary_subtag
+from server.text.protection.find import find_protected_spans
+
+MOST_TIMES, SPARE_BYTES = 3, 40
+"""Most bytes of a text for each byte of the other one, beside those to spare. In bytes scripts are alike."""
+LEAST_WORDS, LEAST_LETTERS, SAMPLE = 5, 24, 200
+"""Words and characters from which on the language of a text is judged, by its first characters."""
+LEAST_WRONG = 10
+"""Texts in another language from which on a file is refused, if they are more than half of the judged ones."""
+NEIGHBOURS = "en de fr es it pt nl pl sv".split()
+"""Languages that a text may be in instead."""
+INVISIBLE = re.compile("[\u00ad\u200b\u2060\ufeff]")
+BROKEN = re.compile("[\x00-\x1f\x7f-\x9f\ufffd-\uffff]")
+
+
+class Cleaner:
+    """Cleans pairs one by one and counts the `dropped` ones by reason."""
+
+    def __init__(self, source: str, target: str, longest: int, dropped: Counter[str]) -> None:
+        self._languages = (source, target)
+        self._longest = longest
+        self._dropped = dropped
+        self._seen: set[int] = set()
+        self._detector = LanguageDetector({*map(primary_subtag, self._languages), *NEIGHBOURS})
+        self._judged: Counter[str] = Counter()
+        self._wrong: Counter[str] = Counter()
+
+    def clean(self, pair: Pair) -> Pair | None:
+        """Returns a pair with single spaces and without invisible characters, or None if it is dropped."""
+        source, target = (" ".join(INVISIBLE.sub("", text).split()) for text in (pair.source, pair.target))
+        if reason := self._fault(source, target):
+            self._dropped[reason] += 1
+            return None
+        return Pair(source, target)
+
+    def check_languages(self) -> None:
+        """Raises InvalidRequest if most of the texts since the last call are in another language."""
+        wrong = [code for code in self._languages if self._wrong[code] >= max(LEAST_WRONG, self._judged[code] / 2)]
+        self._judged.clear()
+        self._wrong.clear()
+        if wrong:
+            raise InvalidRequest(f"Most of the texts that should be {language_name(wrong[0])} are in another language.")
+
+    def _fault(self, source: str, target: str) -> str:
+        """Returns why a pair is dropped, or an empty text."""
+        texts = (source, target)
+        sizes = sorted(len(text.encode()) for text in texts)
+        if not all(texts):
+            return "empty"
+        if source.casefold() == target.casefold():
+            return "equal"
+        if any(map(BROKEN.search, texts)):
+            return "with control or broken characters"
+        if not all(map(has_letters, texts, self._languages)):
+            return "without words of the language"
+        if sizes[1] > MOST_TIMES * sizes[0] + SPARE_BYTES:
+            return "of very different lengths"
+        if max(map(len, texts)) > self._longest:
+            return "too long"
+        if placeholders(source) != placeholders(target):
+            return "with other placeholders"
+        if (key := hash((folded(source), folded(target)))) in self._seen:
+            return "repeated"
+        self._seen.add(key)
+        return "in another language" if any([*map(self._is_elsewhere, texts, self._languages)]) else ""
+
+    def _is_elsewhere(self, text: str, language: str) -> bool:
+        """Returns whether a text is certainly not in its language. Short texts never are."""
+        if len(text.split()) < LEAST_WORDS or len(text) < LEAST_LETTERS:
+            return False
+        self._judged[language] += 1
+        elsewhere = not is_evidently_in(text, language) and bool(
+            self._detector.other_language(text[:SAMPLE], primary_subtag(language))
+        )
+        self._wrong[language] += elsewhere
+        return elsewhere
+
+
+def placeholders(text: str) -> Counter[str]:
+    """Returns how often each variable, message and tag is in a text."""
+    spans = [span for span in find_protected_spans(text) if text[span.start] in "%{$<"]
+    return Counter(
+        span.name if span.role in ("open", "close") else "" if span.role == "icu" else text[span.start : span.end]
+        for span in spans
+    )

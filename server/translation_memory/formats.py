@@ -1,0 +1,149 @@
+"""Reads the pairs of TMX, XLIFF 1.2 and 2, PO, TSV and CSV. Readers raise OSError, and InvalidRequest with the line."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from itertools import chain, islice
+from pathlib import Path
+
+from model.adaptation.pairs import Pair
+from server.documents.formats.gettext import is_translated, parse
+from server.documents.formats.plain import LINES, decode
+from server.documents.formats.xliff import marks_of
+from server.errors import InvalidRequest
+from server.text.language_id import resolve_language_code
+from server.text.languages import NAMES, language_name, primary_subtag
+from server.translation_memory.segments import elements, text_of
+
+Languages = tuple[str, str]
+"""Codes of source and target."""
+Reader = Callable[[Path, Languages, Counter[str]], Iterator[Pair]]
+"""Yields the pairs of a file and counts the others by reason."""
+UNTRANSLATED, UNAPPROVED = "not translated", "fuzzy or not approved"
+DRAFT = re.compile(r"new|initial|needs-.*|rejected.*|.*mt.*|fuzzy.*")
+"""States in XLIFF, and their qualifiers, of a translation that nobody approved."""
+LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
+SAMPLE = 20
+"""Rows that show the separator of a CSV file."""
+
+
+@lru_cache(maxsize=1024)
+def is_in(tag: str, language: str) -> bool:
+    """Returns whether a tag of a file, such as en-US, names a language; region and script do not matter."""
+    return resolve_language_code(tag, (primary_subtag(language),)) is not None
+
+
+def pair_of(texts: Sequence[tuple[str, str]], languages: Languages, dropped: Counter[str]) -> Iterator[Pair]:
+    """Yields the pair among texts with language tags, if there is one. A text with the very code goes before others."""
+    found = []
+    for code in languages:
+        fitting = [(tag.lower() != code.lower(), text) for tag, text in texts if is_in(tag, code)]
+        found += [min(fitting, key=lambda text: text[0])[1]] if fitting else []
+    if len(found) == len(languages):
+        yield Pair(found[0], found[1])
+    else:
+        dropped["in other languages"] += 1
+
+
+def read_tmx(path: Path, languages: Languages, dropped: Counter[str]) -> Iterator[Pair]:
+    """Reads TMX, also with many languages."""
+    for unit in elements(path, "tmx", "tu"):
+        texts = [
+            (variant.get(LANGUAGE) or variant.get("lang", ""), text_of(variant.find("{*}seg")))
+            for variant in unit.iterfind("{*}tuv")
+        ]
+        yield from pair_of(texts, languages, dropped)
+
+
+def read_xliff(path: Path, languages: Languages, dropped: Counter[str]) -> Iterator[Pair]:
+    """Reads approved translations in XLIFF, also of the segments into which a tool has cut a unit."""
+    for unit in elements(path, "xliff", "trans-unit", "segment"):
+        above = {name: value for element in unit.iterancestors() for name, value in element.attrib.items()}
+        target = unit.find("{*}target")
+        if target is None or not "".join(target.itertext()).strip():
+            dropped[UNTRANSLATED] += 1
+            continue
+        states = (target.get("state"), target.get("state-qualifier"), unit.get("state"))
+        if unit.get("approved") == "no" or any(DRAFT.fullmatch(state) for state in states if state):
+            dropped[UNAPPROVED] += 1
+            continue
+        tags = (
+            above.get("source-language") or above.get("srcLang") or languages[0],
+            above.get("target-language") or above.get("trgLang") or languages[1],
+        )
+        sources = {mark.get("mid"): mark for mark in marks_of(unit.find("{*}seg-source"))}
+        targets = {mark.get("mid"): mark for mark in marks_of(target)}
+        if not sources or not targets:
+            sources, targets = {None: unit.find("{*}source")}, {None: target}
+        for name in sources.keys() & targets.keys():
+            texts = [(tags[0], text_of(sources[name])), (tags[1], text_of(targets[name]))]
+            yield from pair_of(texts, languages, dropped)
+
+
+def read_po(path: Path, languages: Languages, dropped: Counter[str]) -> Iterator[Pair]:
+    """Reads a gettext catalog without its fuzzy entries. Of the plural forms the first and the last are used."""
+    catalog, *_ = parse(path.read_bytes())
+    tag = catalog.metadata.get("Language") or languages[1]
+    for entry in catalog:
+        if entry.obsolete or not is_translated(entry):
+            dropped[UNAPPROVED if entry.obsolete or entry.fuzzy else UNTRANSLATED] += 1
+            continue
+        forms = [form for _, form in sorted(entry.msgstr_plural.items())] or [entry.msgstr]
+        for text, form in {entry.msgid: forms[0], entry.msgid_plural or entry.msgid: forms[-1]}.items():
+            texts = [(languages[is_in(tag, languages[0])], text), (tag, form)]
+            yield from pair_of(texts, languages, dropped)
+
+
+def read_table(path: Path, languages: Languages, dropped: Counter[str]) -> Iterator[Pair]:
+    """Reads TSV or CSV of two columns, or with a first row that names the columns of the languages, or with the languages
+    of each entry in a third and fourth column, as the glossaries of DeepL have them."""
+    text, _ = decode(path.read_bytes())
+    names = {"source": languages[0], "target": languages[1]} | {language_name(code).lower(): code for code in languages}
+    is_csv = path.suffix.lower() == ".csv"
+    reader = csv.reader(lines_of(text), delimiter="\t", quoting=csv.QUOTE_NONE)
+    try:
+        if is_csv:
+            reader = csv.reader(lines_of(text), delimiter=separator_of(text), strict=True)
+        rows = ((reader.line_num, row) for row in reader if any(row))
+        head = list(islice(rows, 2))
+        first = head[0][1] if head else []
+        tags = [names.get(cell.strip().lower(), cell.strip()) for cell in first]
+        is_named = all(any(is_in(tag, code) for tag in tags) for code in languages)
+        is_glossary = all(len(row) == 4 and all(primary_subtag(tag) in NAMES for tag in row[2:]) for _, row in head)
+        tags = tags if is_named else list(languages)
+        for line, row in chain(head[is_named and not is_glossary :], rows):
+            if len(row) != len(tags):
+                raise InvalidRequest(f"Line {line} has {len(row)} columns and not {len(tags)}.")
+            tagged = zip(row[2:], row[:2], strict=True) if is_glossary else zip(tags, row, strict=True)
+            yield from pair_of(list(tagged), languages, dropped)
+    except csv.Error as error:
+        raise InvalidRequest(f"Line {reader.line_num} is not {'CSV' if is_csv else 'TSV'}: {error}.") from None
+
+
+def lines_of(text: str) -> Iterator[str]:
+    """Yields the lines of a text with their ends, without a second copy of a large text."""
+    return (line[0] for line in LINES.finditer(text))
+
+
+def separator_of(text: str) -> str:
+    """Returns the separator that divides the first rows of a CSV file into equally many columns."""
+    for separator in ",;\t":
+        rows = csv.reader(lines_of(text), delimiter=separator)
+        if len(widths := {len(row) for row in islice(rows, SAMPLE) if row}) == 1 and max(widths) > 1:
+            return separator
+    return ","
+
+
+READERS: dict[str, Reader] = {
+    ".tmx": read_tmx,
+    ".tsv": read_table,
+    ".csv": read_table,
+    ".po": read_po,
+    ".xlf": read_xliff,
+    "xliff": read_xliff,
+}
+"""Readers by the end of a file's name; SDLXLIFF and MXLIFF are XLIFF too."""

@@ -1,0 +1,48 @@
+"""Reads translation memories without the pairs that teach a model nothing, or something wrong."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from model.adaptation.pairs import Pair
+from server.errors import InvalidRequest
+from server.translation_memory.cleaning import Cleaner
+from server.translation_memory.formats import READERS
+
+TERM_WORDS = 5
+
+
+def read_memory(
+    paths: Iterable[Path], source: str, target: str, longest: int = 1_000
+) -> tuple[list[Pair], dict[str, int]]:
+    """Returns the useful pairs of files, and the number of the others by reason. `longest` is the most characters of a
+    text. Raises OSError, and InvalidRequest for a file that cannot be read or is in other languages.
+
+    Tables of short entries are glossaries if there are other files: their pairs are terms.
+    """
+    dropped: Counter[str] = Counter()
+    cleaner = Cleaner(source, target, longest, dropped)
+    files: list[list[Pair]] = []
+    for path in paths:
+        suffix = next((suffix for suffix in READERS if path.name.lower().endswith(suffix)), None)
+        try:
+            if suffix is None:
+                raise InvalidRequest(f"Files of this kind are not read here; give one of {', '.join(READERS)}.")
+            pairs = [pair for pair in map(cleaner.clean, READERS[suffix](path, (source, target), dropped)) if pair]
+            cleaner.check_languages()
+        except InvalidRequest as error:
+            raise InvalidRequest(f"{path}: {error}") from error
+        files.append(
+            [replace(pair, term=True) for pair in pairs] if suffix in (".tsv", ".csv") and is_glossary(pairs) else pairs
+        )
+    pairs = [pair for file in files for pair in file]
+    return [replace(pair, term=False) for pair in pairs] if all(pair.term for pair in pairs) else pairs, dropped
+
+
+def is_glossary(pairs: Sequence[Pair]) -> bool:
+    """Returns whether the texts of a table are terms: a few words each, and no sentence."""
+    texts = (text for pair in pairs if not pair.term for text in (pair.source, pair.target))
+    return all(len(text.split()) <= TERM_WORDS and text[-1] not in ".!?" for text in texts)
