@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import io
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from functools import wraps
 from inspect import isawaitable
 from pathlib import Path
@@ -22,6 +22,7 @@ import numpy as np
 from tqdm.auto import tqdm
 
 DOWNLOAD = "/download_file/"
+ALIGNED_AT_ONCE = 100
 Result = TypeVar("Result")
 Texts = TypeVar("Texts", str, list[str])
 
@@ -93,6 +94,23 @@ class Methods:
         attention.svg = picture.text[picture.text.index("<svg") :]
         return attention
 
+    async def align(
+        self, pairs: Sequence[tuple[str, str]], source: str, target: str, *, progress: bool = False, **parameters: Any
+    ) -> list[dict[str, Any]]:
+        """Returns the words of sentences and their translations (`source`, `target`), and the links between them (`links`,
+        `pharaoh`). `progress` shows a bar."""
+        aligned: list[dict[str, Any]] = []
+        with tqdm(total=len(pairs), disable=not progress) as bar:
+            for start in range(0, len(pairs), ALIGNED_AT_ONCE):
+                body = {
+                    "pairs": pairs[start : start + ALIGNED_AT_ONCE],
+                    "source": source,
+                    "target": target,
+                } | parameters
+                aligned += (await self._request("POST", "/align", json=body)).json()["pairs"]
+                bar.update(len(body["pairs"]))
+        return aligned
+
     async def languages(self) -> Any:
         """Returns the languages: `code`, `name` and `targets` of each."""
         return (await self._request("GET", "/languages")).json()
@@ -134,6 +152,7 @@ class Client(Methods):
     translate: Any = blocking(Methods.translate)
     translate_document: Any = blocking(Methods.translate_document)
     attention: Any = blocking(Methods.attention)
+    align: Any = blocking(Methods.align)
     languages: Any = blocking(Methods.languages)
 
     def __enter__(self) -> Client:

@@ -157,6 +157,11 @@ class Tokenizer:
         """Encodes a target, without start and end of sentence."""
         return tuple(self._target_ids.encoded(text))
 
+    def encode_target_pieces(self, text: str) -> Encoding:
+        """Encodes a target as `encode_target`, with the pieces and their characters in `text`."""
+        pieces, offsets = _pieces(self._target, text)
+        return Encoding(tuple(self._target_ids.ids(pieces)), pieces, offsets)
+
     def decode(self, ids: Sequence[int]) -> str:
         """Returns the text of target ids without start and end of sentence."""
         return self._target_ids.decode(ids)

@@ -17,6 +17,7 @@ from server.version import server_version
 COMMANDS = {
     "serve": "serve",
     "translate": "translate",
+    "align": "align",
     "look": "look",
     "models": "models",
     "pull": "pull",

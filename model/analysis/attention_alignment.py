@@ -85,6 +85,11 @@ class AlignmentLayer:
         return chosen
 
 
+def word_spans(text: str) -> list[tuple[int, int]]:
+    """Returns the characters [start, end) of the words of a text, as people cut them for alignments."""
+    return [match.span() for match in _WORD.finditer(text)]
+
+
 def words(
     text: str,
     pieces: Sequence[str],
@@ -93,10 +98,10 @@ def words(
 ) -> tuple[Word, ...]:
     """Groups pieces into words, in the order of the pieces. A piece belongs to the word with the largest overlap.
 
-    `spans` are the characters [start, end) of each word; by default words are found with a regular expression.
+    `spans` are the characters [start, end) of each word, by default `word_spans`.
     """
     if spans is None:
-        spans = [match.span() for match in _WORD.finditer(text)]
+        spans = word_spans(text)
     groups: list[tuple[int | None, list[int]]] = []
     at = 0
     for place, (start, end) in enumerate(offsets):

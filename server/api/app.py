@@ -20,7 +20,7 @@ from server.api.errors import error_response
 from server.api.middleware.body import RequestBody
 from server.api.middleware.request_log import RequestLog
 from server.api.openapi import document
-from server.api.routes import administration, analysis, attention, files, languages, operation, pages, translate
+from server.api.routes import administration, align, analysis, attention, files, languages, operation, pages, translate
 from server.config import Settings, comma_separated
 from server.errors import AttentiveError, Overloaded, SettingsError
 from server.services import Services
@@ -32,6 +32,7 @@ ROUTERS = (
     languages.router,
     attention.router,
     analysis.router,
+    align.router,
     pages.router,
     files.router,
     operation.router,

@@ -24,7 +24,7 @@ def utf8_lines(lines: Iterable[str], name: str = "The input") -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def open_text(name: str, mode: Literal["r", "w"]) -> Iterator[TextIO]:
+def open_text(name: str, mode: Literal["r", "w", "a"]) -> Iterator[TextIO]:
     """Opens a file by name, or the standard stream for "-", as UTF-8 with unchanged line ends. Raises
     InvalidRequest."""
     if name == "-":

@@ -60,12 +60,22 @@ class Inspector:
         tokens = leg.model.tokenizer.encode_target(translation.strip())
         return InspectedSentence(leg, SentenceRecord(text, leg.encode_ids(text), tokens))
 
-    def single_leg(self, source: str, target: str, needed_by: str) -> Leg:
-        """Returns the one model of a direction. Raises InvalidRequest where it needs two models."""
-        route = self.translator.catalog.route(source, target)
+    def single_leg(self, source: str, target: str, needed_by: str, model: str | None = None) -> Leg:
+        """Returns the one model of a direction, or the one with this name. Raises InvalidRequest where it needs two models."""
+        catalog = self.translator.catalog
+        route = (catalog.only(model) if model else catalog).route(source, target)
         if len(route) != 1:
             raise InvalidRequest(f"{needed_by} needs a model for exactly this direction.")
         return route[0]
+
+    def check_length(self, leg: Leg, source: Sequence[int], target: Sequence[int], name: str = "this sentence") -> None:
+        """Checks the number of tokens of a pair, which is called `name`. Raises TextTooLong."""
+        limit = min(self.token_limit, leg.model.max_length)
+        if max(len(source), len(target) + 1) > limit:
+            raise TextTooLong(
+                f"An attention request takes at most {limit} tokens on either side; {name} has {len(source)} and "
+                f"{len(target) + 1}."
+            )
 
     def admit(self, caller: Caller, deadline: float | None) -> Permit:
         """Occupies the place of one attention request. Raises Overloaded or TimeoutError."""
@@ -123,12 +133,7 @@ class Inspector:
         Raises TextTooLong, Overloaded, TimeoutError, and the errors of a failed job.
         """
         pair, model = subject.pair, subject.leg.model
-        limit = min(self.token_limit, model.max_length)
-        if max(len(pair.source), len(pair.target) + 1) > limit:
-            raise TextTooLong(
-                f"An attention request takes at most {limit} tokens on either side; this sentence has {len(pair.source)} and "
-                f"{len(pair.target) + 1}."
-            )
+        self.check_length(subject.leg, pair.source, pair.target)
         words = sentence_pair(subject.leg, pair.source_text, model.tokenizer.decode(pair.target)) if align else None
         async with asyncio.timeout_at(deadline):
             with self.admit(caller, deadline):

@@ -7,7 +7,7 @@ from typing import Literal
 
 from model.analysis.attention_alignment import AlignmentLayer, Weights, alignment_map, coverage, reading_map, to_words
 from server.inspection.types import InspectionResult
-from server.translation.alignment import attention_links
+from server.translation.alignment import word_links
 
 AlignmentMethod = Literal["combined", "attention"]
 
@@ -33,19 +33,14 @@ def align_words(result: InspectionResult) -> Alignment:
     chosen = result.subject.leg.model.alignment
     soft = alignment_map(result.attention.maps, chosen)
     sources, targets = result.source.words, result.target.words
-    pair, evidence = result.sentence_pair, result.attention.evidence
-    combined = pair is not None and evidence is not None
-    if pair is not None and evidence is not None:
-        links = pair.links(evidence, soft, sources, targets)
-    else:
-        links = attention_links(soft, sources, targets)
+    links = word_links(result.subject.leg, result.attention, result.sentence_pair, sources, targets)
     source, target = (
         {(word.start, word.end): number for number, word in enumerate(side) if not word.special}
         for side in (sources, targets)
     )
     numbers = {(source[a], target[b]): weight for (a, b), weight in links.items() if a in source and b in target}
     return Alignment(
-        "combined" if combined else "attention",
+        "attention" if result.attention.evidence is None else "combined",
         chosen,
         tuple((source, target, weight) for (source, target), weight in sorted(numbers.items())),
         tuple(coverage(reading_map(result.attention.maps, chosen), sources, targets)),

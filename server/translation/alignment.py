@@ -6,13 +6,13 @@ import asyncio
 import logging
 import re
 from bisect import bisect_right
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from model.analysis.attention_alignment import Weights, Word, alignment_map, between_words, words
-from model.analysis.pair_alignment import WordedSentence, WordEvidence, alignment_probabilities, links, spellings
+from model.analysis.attention_alignment import Word, alignment_map, between_words, word_spans, words
+from model.analysis.pair_alignment import WordedSentence, alignment_probabilities, links, spellings
 from server.engine.client.engine_client import EngineClient
 from server.engine.ipc.messages import AttentionResult
 from server.errors import AttentiveError
@@ -37,41 +37,48 @@ class SentencePair:
     spans: tuple[Sequence[Span], Sequence[Span]]
     written: tuple[Sequence[str], Sequence[str]]
 
-    def links(
-        self, evidence: WordEvidence, soft: Weights, sources: Sequence[Word], targets: Sequence[Word]
-    ) -> dict[Link, float]:
-        """Returns the spans of source and target words that belong together, with their probabilities. `soft` is the
-        attention (T, S) between the pieces of `targets` and `sources`, the same words as they were translated."""
-        attention = np.zeros((len(self.spans[0]) + 1, len(self.spans[1]) + 1), dtype=np.float32)
-        if (between := between_words(soft, sources, targets)).size:
-            attention[np.ix_(_places(self.spans[0], sources), _places(self.spans[1], targets))] = between
-        attention = attention[:-1, :-1]
-        pairs = links(alignment_probabilities(evidence, attention, *self.written))
-        return {(self.spans[0][i], self.spans[1][j]): probability for (i, j), probability in pairs.items()}
 
-
-def _places(spans: Sequence[Span], words: Sequence[Word]) -> list[int]:
-    """Returns the index in `spans` of each word that is not special, -1 for one that is not there."""
+def _places(spans: Sequence[Span], words: Sequence[Span]) -> list[int]:
+    """Returns the index in `spans` of each word, -1 for one that is not there."""
     indices = {span: index for index, span in enumerate(spans)}
-    return [indices.get((word.start, word.end), -1) for word in words if not word.special]
+    return [indices.get(word, -1) for word in words]
 
 
-def attention_links(soft: Weights, sources: Sequence[Word], targets: Sequence[Word]) -> dict[Link, float]:
-    """Returns the spans of source and target words that belong together by the soft alignment (T, S) alone, with their
-    probabilities."""
+def word_links(
+    leg: Leg, answer: AttentionResult, pair: SentencePair | None, sources: Sequence[Word], targets: Sequence[Word]
+) -> dict[Link, float]:
+    """Returns the spans of source and target words that belong together, with their probabilities: by all evidence if the
+    worker was asked for that of a `pair`, else by the attention alone. `sources` and `targets` are the words as they were
+    translated."""
+    soft = alignment_map(answer.maps, leg.model.alignment)
+    attention = between_words(soft, sources, targets)
     real = [[word for word in side if not word.special] for side in (sources, targets)]
-    written = [[word.text for word in side] for side in real]
-    pairs = links(alignment_probabilities(None, between_words(soft, sources, targets), *written))
-    spans = [[(word.start, word.end) for word in side] for side in real]
+    spans: Sequence[Sequence[Span]] = [[(word.start, word.end) for word in side] for side in real]
+    written: Sequence[Sequence[str]] = [[word.text for word in side] for side in real]
+    if pair is not None and answer.evidence is not None:
+        found = attention
+        attention = np.zeros((len(pair.spans[0]) + 1, len(pair.spans[1]) + 1), dtype=np.float32)
+        if found.size:
+            attention[np.ix_(_places(pair.spans[0], spans[0]), _places(pair.spans[1], spans[1]))] = found
+        attention, spans, written = attention[:-1, :-1], pair.spans, pair.written
+    pairs = links(alignment_probabilities(answer.evidence, attention, *written))
     return {(spans[0][i], spans[1][j]): probability for (i, j), probability in pairs.items()}
 
 
-def sentence_pair(leg: Leg, source: str, target: str) -> SentencePair | None:
-    """Returns the words of a sentence and its translation. Returns None if the model cannot compare them: it does not
-    translate in both directions with one vocabulary, it names the language in the target, or one side is longer than
-    the model reads."""
+def compares_words(leg: Leg) -> bool:
+    """Returns whether the model can compare words of both languages: it translates in both directions with one vocabulary,
+    and does not name the language in the target."""
     model = leg.model
-    if (leg.target, leg.source) not in model.pairs or not model.tokenizer.joint or leg.first_token is not None:
+    return (leg.target, leg.source) in model.pairs and model.tokenizer.joint and leg.first_token is None
+
+
+def sentence_pair(
+    leg: Leg, source: str, target: str, cut: Callable[[str], Sequence[Span]] = word_spans
+) -> SentencePair | None:
+    """Returns the words of a sentence and its translation, which `cut` finds in both. Returns None if the model cannot
+    compare them, or one side is longer than it reads."""
+    model = leg.model
+    if not compares_words(leg):
         return None
     worded: list[WordedSentence] = []
     found: list[list[Word]] = []
@@ -79,7 +86,7 @@ def sentence_pair(leg: Leg, source: str, target: str) -> SentencePair | None:
         encoding = model.tokenizer.encode(text, language)
         if len(encoding.ids) > model.max_length:
             return None
-        found.append([word for word in words(text, encoding.pieces, encoding.offsets) if not word.special])
+        found.append([word for word in words(text, encoding.pieces, encoding.offsets, cut(text)) if not word.special])
         runs = tuple((word.pieces[0], word.pieces[-1] + 1) for word in found[-1])
         beginnings = model.tokenizer.beginnings(spellings([word.text for word in found[-1]]))
         worded.append(WordedSentence(encoding.ids, runs, beginnings))
@@ -131,13 +138,9 @@ async def sentence_links(
     pair = sentence_pair(leg, read, decoding.text)
     linked: list[Link] = []
     if attention := await sentence_attention(engine, leg, ids, tokens, pair):
-        soft, evidence = alignment_map(attention.maps, leg.model.alignment), attention.evidence
         encoding = leg.encode(read)
         sides = [words(text, side.pieces, side.offsets) for text, side in ((read, encoding), (decoding.text, decoding))]
-        if pair is not None and evidence is not None:
-            linked = sorted(await asyncio.to_thread(pair.links, evidence, soft, *sides))
-        else:
-            linked = sorted(await asyncio.to_thread(attention_links, soft, *sides))
+        linked = sorted(await asyncio.to_thread(word_links, leg, attention, pair, *sides))
     return linked or links_by_position(read, decoding.text)
 
 

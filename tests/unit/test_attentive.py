@@ -16,6 +16,7 @@ from attentive import AsyncClient, Client, ServerError
 from tests.support.engine.fake_engine import FakeEngine
 from tests.support.servers.in_process import running
 
+PAIRS = [("the cat", "tac eht")] * 120
 NOTEBOOK = Path(__file__).parents[2] / "docs" / "notebook.md"
 
 
@@ -47,11 +48,14 @@ def test_both_clients_do_the_same(url, tmp_path):
     async def answers() -> tuple:
         async with AsyncClient(url) as client:
             file = await client.translate_document(tmp_path / "a b.txt", "en", "de")
-            return await client.translate(*asked, batch=2), await client.languages(), file, file.read_text()
+            aligned = await client.align(PAIRS, "en", "de", tokenized=True)
+            return aligned, await client.translate(*asked, batch=2), await client.languages(), file, file.read_text()
 
     with Client(url) as client:
         file = client.translate_document(tmp_path / "a b.txt", "en", "de")
-        both = (client.translate(*asked, batch=2), client.languages(), file, file.read_text())
+        aligned = client.align(PAIRS, "en", "de", tokenized=True)
+        assert {pair["pharaoh"] for pair in aligned} == {"0-1 1-0"} and len(aligned) == len(PAIRS)
+        both = (aligned, client.translate(*asked, batch=2), client.languages(), file, file.read_text())
         assert both == asyncio.run(answers())
         assert (file.name, both[-1]) == ("a b.de.txt", "olleH")
         assert client.translate([], "en", "de") == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any
 
+import orjson
 from fastapi import UploadFile
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictStr, WithJsonSchema
 
@@ -31,6 +32,26 @@ def none_if_blank(value: Any) -> Any:
 def list_of_one(value: Any) -> Any:
     """Returns text as a list of one; other values unchanged."""
     return [value] if isinstance(value, str) else value
+
+
+def json_pairs(value: Any) -> Any:
+    """Returns pairs of texts, written as an object or as lists of two, as objects with `source` and `target`; JSON in a form
+    is read. Raises ValueError."""
+    if isinstance(value, list) and len(value) == 1 and isinstance(value[0], str):  # of a multipart form
+        [value] = value
+    if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
+        try:
+            value = orjson.loads(value)
+        except orjson.JSONDecodeError:
+            raise ValueError("must be an id or JSON.") from None
+    if isinstance(value, dict):
+        value = list(value.items())
+    if isinstance(value, list):
+        return [
+            {"source": pair[0], "target": pair[1]} if isinstance(pair, list | tuple) and len(pair) == 2 else pair
+            for pair in value
+        ]
+    return None if value == "" else value
 
 
 def read_heads(text: Any, name: str = "masked_heads") -> Heads:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-import orjson
 from pydantic import BeforeValidator, Field, StrictStr, model_validator
 
-from server.api.schemas.base import Code, Parameters, lower_case
+from server.api.schemas.base import Code, Parameters, json_pairs, lower_case
 from server.errors import InvalidRequest
 from server.glossaries.types import TERM_CHARACTERS
 
@@ -31,27 +30,8 @@ class GlossaryPair(Parameters):
     exact: Exact = True
 
 
-def _glossary(value: Any) -> Any:
-    """Returns pairs written as an object, or as lists of two, as GlossaryPair; JSON in a form is read."""
-    if isinstance(value, list) and len(value) == 1 and isinstance(value[0], str):  # of a multipart form
-        [value] = value
-    if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
-        try:
-            value = orjson.loads(value)
-        except orjson.JSONDecodeError:
-            raise ValueError("must be an id or JSON.") from None
-    if isinstance(value, dict):
-        value = list(value.items())
-    if isinstance(value, list):
-        return [
-            {"source": pair[0], "target": pair[1]} if isinstance(pair, list | tuple) and len(pair) == 2 else pair
-            for pair in value
-        ]
-    return None if value == "" else value
-
-
 InlineGlossary = Annotated[
-    StrictStr | Annotated[list[GlossaryPair], Field(max_length=INLINE_PAIRS)] | None, BeforeValidator(_glossary)
+    StrictStr | Annotated[list[GlossaryPair], Field(max_length=INLINE_PAIRS)] | None, BeforeValidator(json_pairs)
 ]
 
 

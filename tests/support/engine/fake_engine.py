@@ -71,6 +71,9 @@ class FakeTokenizer:
     def encode_target(self, text: str) -> tuple[int, ...]:
         return tuple(FIRST + ord(character) for character in text)
 
+    def encode_target_pieces(self, text: str) -> Encoding:
+        return Encoding(self.encode_target(text), tuple(text), tuple((i, i + 1) for i in range(len(text))))
+
     def piece_ids(self, pieces: Sequence[str]) -> tuple[int, ...]:
         if wrong := [piece for piece in pieces if len(piece) != 1]:
             raise ValueError(f"The model writes no piece \u201c{wrong[0]}\u201d.")

@@ -24,6 +24,7 @@ GUARDED = [
     ("POST", "/translate_file", {"data": ASK, "files": FILE}),
     ("POST", "/v2/document", {"data": DEEPL, "files": FILE}),
     ("POST", "/score", {"json": ASK | {"translation": "Hallo"}}),
+    ("POST", "/align", {"json": ASK | {"pairs": [["Hello", "Hallo"]]}}),
     ("POST", "/trace", {"json": ASK}),
     ("GET", "/attention", {"params": ASK}),
     ("GET", "/encoder", {"params": ASK}),

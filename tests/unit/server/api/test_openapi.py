@@ -33,6 +33,7 @@ CALLS = [
     ("get", "/attention", ASK | {"numbers": "float32"}),
     ("post", "/score", ASK | {"translation": "Hallo"}),
     ("post", "/score", ASK | {"translation": ["Hallo", "Tag"]}),
+    ("post", "/align", {"pairs": [["Hello", "olleH"]], "source": "en", "target": "de"}),
     ("post", "/trace", ASK),
     ("get", "/health", {}),
     ("get", "/ready", {}),

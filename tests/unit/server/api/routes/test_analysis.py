@@ -107,6 +107,7 @@ def test_a_study_of_an_encoder(serve, tiny_weights: Path, monkeypatch):
     "fill",
     [
         ("POST", "/score", {"translation": "Hallo"}),
+        ("POST", "/align", {"pairs": [["Hello", "Hallo"]]}),
         ("POST", "/trace", {}),
         ("GET", "/attention", {"translation": "Hallo"}),
     ],
@@ -123,7 +124,7 @@ def test_one_caller_leaves_room_for_the_attention_requests_of_others(engine, key
     ):
         admission = server._services.inspector.admission
 
-        def ask(key: str, method: str = "GET", path: str = "/attention", **further: str) -> int:
+        def ask(key: str, method: str = "GET", path: str = "/attention", **further: object) -> int:
             fields = ASK | {"translation": "Hallo", "api_key": key} | further
             return client.request(method, path, **{"params" if method == "GET" else "json": fields}).status_code
 

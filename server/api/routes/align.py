@@ -1,0 +1,39 @@
+"""POST /align: the links between the words of given sentences and their translations."""
+
+from __future__ import annotations
+
+import asyncio
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from server.api.dependencies import check_texts, deadline, enter, json_response, services_of
+from server.api.openapi import WORK, errors
+from server.api.parameters import ParameterRoute
+from server.api.schemas.alignment import PAIRS_LIMIT, AlignAnswer, AlignParameters
+from server.errors import TextTooLong
+from server.inspection.text_alignment import TextAligner
+from server.translation.context import gather_or_cancel
+
+router = APIRouter(tags=["attention"], route_class=ParameterRoute, responses=errors(*WORK))
+
+
+@router.post("/align", summary="Word alignment of given translations", response_model=AlignAnswer)
+async def align(request: Request, parameters: AlignParameters) -> Response:
+    """Both texts of a pair are taken as one sentence."""
+    services = services_of(request)
+    pairs = [(pair.source, pair.target) for pair in parameters.pairs]
+    if len(pairs) > PAIRS_LIMIT:
+        raise TextTooLong(f"At most {PAIRS_LIMIT} pairs are aligned at once.")
+    check_texts(tuple(text for pair in pairs for text in pair), services.settings, name="pairs")
+    caller = await enter(request, sum(len(source) for source, _ in pairs), parameters.api_key)
+    limit = deadline(request, services.settings.timeout_seconds)
+    inspector = services.inspector
+    leg = inspector.single_leg(parameters.source, parameters.target, "An alignment")
+    aligner = TextAligner(inspector, leg, parameters.method, parameters.tokenized)
+    async with asyncio.timeout_at(limit):
+        with inspector.admit(caller, limit):
+            work = [aligner.align(*pair, f"pair {number}") for number, pair in enumerate(pairs)]
+            found = await gather_or_cancel(work)
+    return json_response({"model": leg.model.name, "method": aligner.method, "pairs": found})

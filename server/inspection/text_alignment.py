@@ -1,0 +1,75 @@
+"""Word alignment of given sentences and translations."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from dataclasses import dataclass
+
+from model.analysis.attention_alignment import word_spans, words
+from server.inspection.inspector import Inspector
+from server.inspection.word_alignment import AlignmentMethod
+from server.text.segmentation import Span
+from server.translation.alignment import compares_words, sentence_pair, word_links
+from server.translation.catalog import Leg
+
+PAIRS_AT_ONCE = 4
+"""Pairs that are aligned at the same time: the worker has the next one while the links of others are computed."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextWord:
+    """A word and its characters [start, end) in a text."""
+
+    text: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class AlignedTexts:
+    """The words of two texts, and the links between them: source word, target word, probability."""
+
+    source: list[TextWord]
+    target: list[TextWord]
+    links: list[tuple[int, int, float]]
+    pharaoh: str
+
+
+class TextAligner:
+    """Aligns texts in the languages of a leg, each taken as one sentence. `method` is "attention" where the model cannot
+    compare words. `tokenized` texts have spaces between their words. Belongs to one event loop."""
+
+    def __init__(self, inspector: Inspector, leg: Leg, method: AlignmentMethod, tokenized: bool) -> None:
+        self.inspector = inspector
+        self.leg = leg
+        self.method: AlignmentMethod = method if compares_words(leg) else "attention"
+        self._tokenized = tokenized
+        self._turns = asyncio.Semaphore(PAIRS_AT_ONCE)
+
+    async def align(self, source: str, target: str, name: str) -> AlignedTexts:
+        """Returns the words and their links; none if a text is blank. `name` is that of the pair in an error. Raises
+        TextTooLong and the errors of a failed job."""
+        spans = self._cut(source), self._cut(target)
+        async with self._turns:
+            links = await self._links(source, target, spans, name) if all(spans) else []
+        words = [[TextWord(t[a:b], a, b) for a, b in side] for t, side in zip((source, target), spans, strict=True)]
+        return AlignedTexts(words[0], words[1], links, " ".join(f"{i}-{j}" for i, j, _ in links))
+
+    async def _links(
+        self, source: str, target: str, spans: tuple[list[Span], list[Span]], name: str
+    ) -> list[tuple[int, int, float]]:
+        leg, engine = self.leg, self.inspector.translator.engine
+        read, written = leg.encode(source), leg.model.tokenizer.encode_target_pieces(target)
+        self.inspector.check_length(leg, read.ids, written.ids, name)
+        pair = sentence_pair(leg, source, target, self._cut) if self.method == "combined" else None
+        compared, first = None if pair is None else pair.worded, leg.first_token
+        answer = await engine.attend(leg.model, read.ids, written.ids, words=compared, first_token=first)
+        sources = words(source, read.pieces, read.offsets, spans[0])
+        targets = words(target, written.pieces, written.offsets, spans[1])
+        linked = await asyncio.to_thread(word_links, leg, answer, pair, sources, targets)
+        ours, theirs = ({span: number for number, span in enumerate(side)} for side in spans)
+        return sorted((ours[a], theirs[b], p) for (a, b), p in linked.items() if a in ours and b in theirs)
+
+    def _cut(self, text: str) -> list[Span]:
+        return [match.span() for match in re.finditer(r"\S+", text)] if self._tokenized else word_spans(text)
