@@ -20,7 +20,18 @@ from server.api.errors import error_response
 from server.api.middleware.body import RequestBody
 from server.api.middleware.request_log import RequestLog
 from server.api.openapi import document
-from server.api.routes import administration, align, analysis, attention, files, languages, operation, pages, translate
+from server.api.routes import (
+    administration,
+    align,
+    analysis,
+    attention,
+    files,
+    languages,
+    live,
+    operation,
+    pages,
+    translate,
+)
 from server.config import Settings, comma_separated
 from server.errors import AttentiveError, Overloaded, SettingsError
 from server.services import Services
@@ -33,6 +44,7 @@ ROUTERS = (
     attention.router,
     analysis.router,
     align.router,
+    live.router,
     pages.router,
     files.router,
     operation.router,

@@ -1,0 +1,94 @@
+"""Live translation: of a sentence whose end is not yet known, the words that will not change any more.
+
+AlignAtt (Papi et al. 2023, "AlignAtt: Using Attention-based Audio-Translation Alignments as a Guide for Simultaneous Speech
+Translation"): the words read so far are translated, and the translation is given out up to the first word that comes from
+one of the last source words, because words that follow may still change it. What was given out is a prefix of the next
+translation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from model.analysis.attention_alignment import Word, alignment_map, to_words
+from model.search.options import DecodingOptions
+from server.access.authentication import Caller
+from server.errors import InvalidRequest
+from server.inspection.inspector import ANYBODY, Inspector
+from server.inspection.types import InspectedSentence, InspectionResult
+from server.store.history_records import SentenceRecord
+from server.text.segmentation import Span
+from server.translation.preparation import segment_text
+
+GREEDY = DecodingOptions(beam_size=1, loop_guard=True)
+
+
+@dataclass(frozen=True, slots=True)
+class LiveTranslation:
+    """The translation of the first sentence of a text, which has the characters `span`. It is `complete` if the sentence
+    has ended; else its first `kept` pieces will not change. `aligned` is the source word of each word of the translation."""
+
+    result: InspectionResult
+    span: Span
+    complete: bool
+    kept: int
+    aligned: tuple[int | None, ...]
+
+
+async def translate_live(
+    inspector: Inspector,
+    text: str,
+    source: str,
+    target: str,
+    *,
+    prefix: Sequence[str] = (),
+    wait: int = 2,
+    final: bool = False,
+    caller: Caller = ANYBODY,
+    deadline: float | None = None,
+) -> LiveTranslation:
+    """Translates the first sentence of a text. It has ended if another one follows or if the text is `final`. The
+    translation begins with the pieces of `prefix`. Nothing is kept that comes from the last `wait` words.
+
+    Counts as two attention requests, one after the other. Raises InvalidRequest, TextTooLong, Overloaded, TimeoutError,
+    and the errors of a failed job.
+    """
+    leg = inspector.single_leg(source, target, "Live translation")
+    segments = segment_text(text, leg).segments
+    if not segments:
+        raise InvalidRequest("q has no words yet.")
+    sentence, complete = segments[0], final or len(segments) > 1
+    subject = InspectedSentence(leg, SentenceRecord(sentence.text, leg.encode_ids(sentence.text), ()))
+    subject = await inspector.decoded(subject, GREEDY, 0, prefix, caller=caller, deadline=deadline)
+    result = await inspector.attend(subject, deadline, caller=caller)
+    aligned = _aligned(result)
+    stable = stable_pieces(result.source.words, result.target.words, aligned, wait)
+    kept = len(subject.pair.target) if complete else max(len(prefix), stable)
+    return LiveTranslation(result, sentence.span, complete, kept, aligned)
+
+
+def _aligned(result: InspectionResult) -> tuple[int | None, ...]:
+    """Returns the source word that contributes most to each word of the translation, None for its special pieces."""
+    sources, targets = result.source.words, result.target.words
+    weights = to_words(alignment_map(result.attention.maps, result.subject.leg.model.alignment), targets, sources)
+    weights[:, [word.special for word in sources]] = 0
+    return tuple(None if word.special else int(row.argmax()) for word, row in zip(targets, weights, strict=True))
+
+
+def stable_pieces(sources: Sequence[Word], targets: Sequence[Word], aligned: Sequence[int | None], wait: int) -> int:
+    """Returns the number of pieces before the first word of the translation that comes from one of the last `wait` source
+    words. Punctuation belongs to the word after it, which may still come to stand elsewhere."""
+    spoken = [number for number, word in enumerate(sources) if _has_letters(word)]
+    first = [*[0] * wait, *spoken, len(sources)][len(spoken)]
+    stable = 0
+    for word, source in zip(targets, aligned, strict=True):
+        if source is None or source >= first:
+            break
+        if _has_letters(word):
+            stable = word.pieces[-1] + 1
+    return stable
+
+
+def _has_letters(word: Word) -> bool:
+    return not word.special and any(map(str.isalnum, word.text))
