@@ -23,6 +23,8 @@ from tqdm.auto import tqdm
 
 DOWNLOAD = "/download_file/"
 ALIGNED_AT_ONCE = 100
+PICTURE = frozenset({"view", "width", "theme", "title", "special", "query"})
+"""Parameters of pictures, which numbers do not have."""
 Result = TypeVar("Result")
 Texts = TypeVar("Texts", str, list[str])
 
@@ -88,7 +90,8 @@ class Methods:
     async def attention(self, text: str, source: str, target: str, **parameters: Any) -> Attention:
         """Returns the attention of a sentence's translation. `kind`, `layer` and `head` choose maps, `view` the picture."""
         query = {"q": text, "source": source, "target": target} | parameters
-        answer = await self._request("GET", "/attention", params=query | {"format": "npz"})
+        numbers = {name: value for name, value in query.items() if name not in PICTURE}
+        answer = await self._request("GET", "/attention", params=numbers | {"format": "npz"})
         picture = await self._request("GET", "/attention", params=query | {"format": "svg"})
         attention = Attention(np.load(io.BytesIO(answer.content)))
         attention.svg = picture.text[picture.text.index("<svg") :]

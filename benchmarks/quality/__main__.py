@@ -39,8 +39,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return 2
     print(report.table(_HEADER, [[row[name] for name in _HEADER] for row in rows]))
-    for signature in sorted({row[f"{metric}_signature"] for row in rows for metric in ("bleu", "chrf")}):
-        print(signature)
     if options.json:
         report.write(options.json, {"benchmark": "quality", "rows": rows})
     return 0

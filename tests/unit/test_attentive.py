@@ -1,9 +1,8 @@
-"""The Python client, and the lines of docs/notebook.md, against a server with the fake engine."""
+"""The Python client, and the cells of docs/notebook.ipynb, against a server with the fake engine."""
 
 from __future__ import annotations
 
 import asyncio
-import re
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -14,10 +13,11 @@ import pytest
 
 from attentive import AsyncClient, Client, ServerError
 from tests.support.engine.fake_engine import FakeEngine
+from tests.support.notebook import run_cells
 from tests.support.servers.in_process import running
 
 PAIRS = [("the cat", "tac eht")] * 120
-NOTEBOOK = Path(__file__).parents[2] / "docs" / "notebook.md"
+NOTEBOOK = Path(__file__).parents[2] / "docs" / "notebook.ipynb"
 
 
 @pytest.fixture(scope="module")
@@ -28,10 +28,7 @@ def url():
 
 def test_the_notebook_runs(url, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    names = {}
-    for lines in re.findall(r"```python\n(.*?)```", NOTEBOOK.read_text("utf-8"), re.DOTALL):
-        exec(lines.replace("http://localhost:8000", url), names)
-    names["client"].__exit__()
+    names = run_cells(NOTEBOOK, url, monkeypatch)
     assert set(names["translations"]) == {".speels ehT cat", "?noitats eht si erehW"}
     assert len(names["translations"]) == 200
     assert Path("brief.txt").read_text() == ",sdneirf raeD\n.speels tac eht\n"
@@ -39,6 +36,7 @@ def test_the_notebook_runs(url, tmp_path, monkeypatch):
     assert [len(attention[name]) for name in ("cross_queries", "cross_keys")] == list(attention["cross"].shape[2:])
     assert np.allclose(attention["cross"].sum(axis=-1), 1)
     assert attention._repr_html_().startswith("<svg")
+    assert {title for _, title in names["drawn"]} == set(names["FIGURES"])
 
 
 def test_both_clients_do_the_same(url, tmp_path):
