@@ -12,6 +12,7 @@ from server.errors import InvalidRequest
 from server.translation_memory.cleaning import Cleaner
 from server.translation_memory.formats import READERS
 
+TABLES = (".tsv", ".csv")
 TERM_WORDS = 5
 
 
@@ -25,24 +26,23 @@ def read_memory(
     """
     dropped: Counter[str] = Counter()
     cleaner = Cleaner(source, target, longest, dropped)
-    files: list[list[Pair]] = []
-    for path in paths:
-        suffix = next((suffix for suffix in READERS if path.name.lower().endswith(suffix)), None)
+    pairs: list[Pair] = []
+    # Glossaries first, because a pair is dropped that has been read before.
+    for path in sorted(paths, key=lambda path: path.suffix.lower() not in TABLES):
+        reader = next((reader for end, reader in READERS.items() if path.name.lower().endswith(end)), None)
         try:
-            if suffix is None:
-                raise InvalidRequest(f"Files of this kind are not read here; give one of {', '.join(READERS)}.")
-            pairs = [pair for pair in map(cleaner.clean, READERS[suffix](path, (source, target), dropped)) if pair]
+            if reader is None:
+                raise InvalidRequest("Files of this kind are not read here; give one of .tmx, .xliff, .po, .tsv, .csv.")
+            read = [pair for pair in map(cleaner.clean, reader(path, (source, target), dropped)) if pair]
             cleaner.check_languages()
         except InvalidRequest as error:
             raise InvalidRequest(f"{path}: {error}") from error
-        files.append(
-            [replace(pair, term=True) for pair in pairs] if suffix in (".tsv", ".csv") and is_glossary(pairs) else pairs
-        )
-    pairs = [pair for file in files for pair in file]
+        term = path.suffix.lower() in TABLES and is_glossary(read)
+        pairs += [replace(pair, term=True) for pair in read] if term else read
     return [replace(pair, term=False) for pair in pairs] if all(pair.term for pair in pairs) else pairs, dropped
 
 
 def is_glossary(pairs: Sequence[Pair]) -> bool:
     """Returns whether the texts of a table are terms: a few words each, and no sentence."""
-    texts = (text for pair in pairs if not pair.term for text in (pair.source, pair.target))
+    texts = (text for pair in pairs for text in (pair.source, pair.target))
     return all(len(text.split()) <= TERM_WORDS and text[-1] not in ".!?" for text in texts)

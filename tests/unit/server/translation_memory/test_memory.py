@@ -199,7 +199,7 @@ def test_cleaning(source, target, kept, tmp_path):
 
 def test_a_table_of_short_entries_beside_a_memory_is_a_glossary(tmp_path):
     (tmp_path / "terms.csv").write_text("gear,Gang\ngear lever,Schalthebel\n")
-    (tmp_path / "a.tmx").write_text(tmx(OLD))
+    (tmp_path / "a.tmx").write_text(tmx(OLD, {"en": "gear", "de": "Gang"}))
     files = [tmp_path / "a.tmx", tmp_path / "terms.csv"]
-    assert [pair.term for pair in read_memory(files, "en", "de")[0]] == [False, True, True]
+    assert [pair.term for pair in read_memory(files, "en", "de")[0]] == [True, True, False]
     assert [pair.term for pair in read_memory(files[1:], "en", "de")[0]] == [False, False]
