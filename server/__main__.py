@@ -24,6 +24,7 @@ COMMANDS = {
     "import": "import_model",
     "export": "export",
     "calibrate": "calibrate",
+    "adapt": "adapt",
     "keys": "keys",
     "glossary": "glossary",
     "ray": "ray",

@@ -45,6 +45,7 @@ _UNKNOWN_FORMAT = (
     "(Firefox), and is no .argosmodel file: give the folder with all files of the model, unpacked; models in other formats "
     "(ONNX, GGUF, TensorFlow, fairseq) are imported from their originals or after a conversion to Hugging Face's layout"
 )
+_ABOUT = "A model of another program, imported unchanged: the same numbers in another layout."
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 
@@ -189,7 +190,7 @@ def _write(path: Path, folder: ModelFolder, imported: Imported) -> ModelFolder:
             (folder.path / name).write_text(
                 json.dumps(vocabulary, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
             )
-    (folder.path / "README.md").write_text(_card(folder), encoding="utf-8")
+    (folder.path / "README.md").write_text(card(folder, _ABOUT), encoding="utf-8")
     if imported.exported is not None:
         copy_files(path, folder.path)
     if imported.shortlist is not None:
@@ -206,8 +207,8 @@ def _write(path: Path, folder: ModelFolder, imported: Imported) -> ModelFolder:
     return written
 
 
-def _card(folder: ModelFolder) -> str:
-    """Returns a model card with the front matter of the Hugging Face hub."""
+def card(folder: ModelFolder, about: str) -> str:
+    """Returns a model card with the front matter of the Hugging Face hub, and a sentence about the model."""
     config = folder.model
     languages = "\n".join(f"- {code}" for code in folder.languages)
     pairs = ", ".join(f"{source}-{target}" for source, target in islice(folder.pairs, 100))
@@ -222,7 +223,7 @@ pipeline_tag: translation
 
 # {folder.name}
 
-A model of another program, imported unchanged: the same numbers in another layout.
+{about}
 
 - **Origin:** {folder.origin}
 - **Licence:** {folder.license}. It covers the weights; the origin's model card names the data they were trained on.

@@ -7,6 +7,7 @@ augmented. The lists depend on the vocabulary and the pairs, not on the weights.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +31,8 @@ _FREQUENT = 600
 """Frequent pieces of a target language, which every source may be translated with."""
 _BEST, _LEAST = 20, 0.001
 """Number of further targets of a source piece in a direction, and their least probability."""
+_LIKELY = 0.02
+"""Least probability of targets that `extended` adds."""
 _SPACE = "\u2581"
 
 
@@ -93,6 +96,22 @@ def _common(share: NDArray[np.float64], always: NDArray[np.bool_], ids: SpecialI
     chosen &= share > 0
     chosen[ids.end] = True
     return np.flatnonzero(chosen)
+
+
+def extended(shortlist: Shortlist, pairs: Sequence[tuple[Ids, Ids]]) -> Shortlist:
+    """Returns a shortlist that also allows what tokens are translated to in `pairs` (source, target) of one direction."""
+    tag, vocabulary = int(pairs[0][0][0]), shortlist.vocabulary
+    if shortlist.tags and tag not in shortlist.tags:
+        return shortlist
+    first = shortlist.tags.index(tag) * shortlist.sources if shortlist.tags else 0
+    some = pairs[:: 1 + len(pairs) // _PAIRS]
+    sources, targets, _ = learn_lexicon(some, max(vocabulary, shortlist.sources), _LIKELY)
+    rows = np.repeat(np.arange(len(shortlist.offsets) - 1), np.diff(shortlist.offsets))
+    both = [rows * vocabulary + shortlist.targets, (first + sources) * vocabulary + targets]
+    entries = np.unique(np.concatenate(both))
+    counts = np.bincount(entries // vocabulary, minlength=len(shortlist.offsets) - 1)
+    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    return replace(shortlist, offsets=offsets, targets=(entries % vocabulary).astype(np.int32))
 
 
 def _table(tag: int, lexicons: Sequence[Lexicon], common: Ids, vocabulary: int) -> Ids:

@@ -15,8 +15,8 @@ from model.search.driver import translate
 from model.search.options import DEFAULT_GENERATION, DecodingOptions
 from model.tokenizer import Tokenizer
 
-_TOKENIZERS = {"zh": "zh", "ja": "char", "ko": "char", "th": "char"}
-"""sacrebleu's tokenizers for target languages written without spaces; other languages use 13a."""
+SPACELESS = {"zh": "zh", "ja": "char", "ko": "char", "th": "char"}
+"""sacrebleu's tokenizers for languages written without spaces; other languages use 13a."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,11 @@ class Translations:
     unfinished: int
 
 
+def bleu_of(target: str) -> BLEU:
+    """Returns the BLEU of a target language."""
+    return BLEU(tokenize=SPACELESS.get(target.split("-")[0], "13a"))
+
+
 def score(hypotheses: Sequence[str], references: Sequence[str], target: str) -> Scores:
     """Returns the corpus scores of `hypotheses` in language `target` against one reference each.
 
@@ -49,7 +54,7 @@ def score(hypotheses: Sequence[str], references: Sequence[str], target: str) -> 
     """
     if not hypotheses or len(hypotheses) != len(references):
         raise ValueError(f"{len(hypotheses)} translations cannot be scored against {len(references)} references.")
-    bleu, chrf = BLEU(tokenize=_TOKENIZERS.get(target.split("-")[0], "13a")), CHRF()
+    bleu, chrf = bleu_of(target), CHRF()
     bleu_score, chrf_score = bleu.corpus_score(hypotheses, [references]), chrf.corpus_score(hypotheses, [references])
     return Scores(bleu=float(bleu_score.score), chrf=float(chrf_score.score), sentences=len(hypotheses))
 

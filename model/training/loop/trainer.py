@@ -91,8 +91,8 @@ class Trainer:
         self._rate, self._stop_requested, self._stopping = 0.0, False, False
         self._window = _Window()
 
-    def run(self) -> None:
-        """Trains until the recipe's steps or minutes are used up, or until `stop`. A bar shows the share that is used up."""
+    def run(self) -> bool:
+        """Trains until the recipe's steps or minutes are used up, which a bar shows, or until `stop`. Then returns False."""
         recipe, progress = self.recipe, self.progress
         saved = validated = before = progress.seconds
         began = time.monotonic()
@@ -117,6 +117,7 @@ class Trainer:
         self.save()
         if not self._stopping:
             self.validate()
+        return not self._stopping
 
     def stop(self) -> None:
         """Makes `run` return soon with a checkpoint: after the current step, or where ranks exchange their clocks. A later run
