@@ -20,7 +20,7 @@ from server.config import add_flags
 from server.errors import InvalidRequest
 from server.services import Services, default_options
 from server.translation.catalog import Leg, ModelCatalog, ServedModel
-from server.translation.model_discovery import find_served
+from server.translation.model_discovery import find_model
 from server.translation.passes.checks import attention_gap
 from server.translation.types import FAULTS, TranslationRequest
 
@@ -52,11 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     settings = local_settings(arguments)
-    models, errors = find_served(settings)
-    model = next((model for model in models if model.name == arguments.model), None)
-    if model is None:
-        names = ", ".join(model.name for model in models)
-        raise InvalidRequest(errors.get(arguments.model, f"There is no model {arguments.model!r}; there are {names}."))
+    model = find_model(settings, arguments.model)
     pairs = read_pairs(arguments.pairs, model, arguments.limit)
     model = dataclasses.replace(model, confidence=None)
     services = local_services(settings, catalog=ModelCatalog([model]))

@@ -12,7 +12,7 @@ from model.model_folder import MAX_BEAM, FolderError, find_folders, read_folder
 from model.symbols import FORMAL, INFORMAL
 from model.weight_files import hash_of_files, weight_bytes
 from server.config import Settings
-from server.errors import SettingsError
+from server.errors import InvalidRequest, SettingsError
 from server.translation.catalog import ServedModel
 
 log = logging.getLogger(__name__)
@@ -25,6 +25,16 @@ SETTING = "--weights (ATTENTIVE_WEIGHTS)"
 def find_served(settings: Settings) -> tuple[list[ServedModel], dict[str, str]]:
     """Returns what `find_models` does for the folders of a server."""
     return find_models(settings.weights, settings.slots, settings.pulled)
+
+
+def find_model(settings: Settings, name: str) -> ServedModel:
+    """Returns the model of a server with this name. Raises InvalidRequest."""
+    models, errors = find_served(settings)
+    named = next((model for model in models if model.name == name), None)
+    if named is None:
+        names = ", ".join(model.name for model in models)
+        raise InvalidRequest(errors.get(name, f"There is no model {name!r}; there are {names}."))
+    return named
 
 
 def find_models(weights: Path, slots: int = 0, pulled: Path | None = None) -> tuple[list[ServedModel], dict[str, str]]:

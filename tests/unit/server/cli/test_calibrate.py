@@ -33,7 +33,7 @@ def model(tmp_path):
 
 
 def test_a_calibration_is_written_for_each_direction_of_the_model(tmp_path, model, monkeypatch, capsys):
-    monkeypatch.setattr(calibrate, "find_served", lambda *_: ([model], {}))
+    monkeypatch.setattr(calibrate, "find_model", lambda *_: model)
     services = calibrate.local_services
     monkeypatch.setattr(
         calibrate, "local_services", lambda settings, catalog: services(settings, FakeEngine(), catalog)
