@@ -191,7 +191,7 @@ def with_pieces(subject: InspectedSentence, attention: AttentionResult, words: S
     text = target.text
     return InspectionResult(
         subject=subject,
-        source=tokens(pair.source_text, source.pieces, source.offsets),
+        source=tokens(pair.typed or pair.source_text, source.pieces, source.offsets),
         target=tokens(text, (*target.pieces, "</s>"), (*target.offsets, (len(text), len(text)))),
         decoder_input=tokens(text, ("<s>", *target.pieces), ((0, 0), *target.offsets)),
         candidates=tuple(

@@ -18,11 +18,12 @@ ID_PATTERN = re.compile(f"[0-7][{ALPHABET}]{{25}}")
 @dataclass(slots=True)
 class SentenceRecord:
     """One sentence with the token ids that the model read and wrote. A sentence that was copied instead of translated
-    has no tokens."""
+    has no tokens. `source_text` was read; `typed` is given where letters of it were typed in another case."""
 
     source_text: str
     source: tuple[int, ...]
     target: tuple[int, ...]
+    typed: str = ""
 
     @property
     def copied(self) -> bool:

@@ -269,11 +269,22 @@ def history_record(translation: Translation) -> TranslationRecord:
     legs = []
     for leg in translation.legs:
         sentences = [
-            SentenceRecord(each.read or each.source, each.ids, each.hypotheses[0].tokens if each.hypotheses else ())
+            SentenceRecord(
+                each.read or each.source,
+                each.ids,
+                each.hypotheses[0].tokens if each.hypotheses else (),
+                each.source if _differs_in_case(each) else "",
+            )
             for each in leg.sentences
         ]
         legs.append(LegRecord(leg.key, leg.source, leg.target, tuple(sentences)))
     return TranslationRecord(translation.id, time.time(), tuple(legs))
+
+
+def _differs_in_case(sentence: Sentence) -> bool:
+    """Returns whether the model read the letters of the source in another case, each at its place."""
+    source, read = sentence.source, sentence.read
+    return read not in ("", source) and len(read) == len(source) and read.lower() == source.lower()
 
 
 def estimated_tokens(request: TranslationRequest) -> int:

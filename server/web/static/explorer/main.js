@@ -2,6 +2,7 @@
 import { chance, el, percent, segmented, shareOf } from "../common/dom.js";
 import { say } from "../common/sentences.js";
 import { ask, download, query, repeating } from "../common/server.js";
+import { interfaceLanguage } from "../translator/messages.js";
 import { commandDialog, copyFrom, dialogButtons } from "./dialog.js";
 import { chapters } from "./film/chapters.js";
 import { stop } from "./film/film.js";
@@ -11,7 +12,7 @@ import { attentionOf, forget, served } from "./results.js";
 import { total, written } from "./search/whynot.js";
 import { $, direction, guard, name, permalink, recalled, remember, showError, state, TABS, unchosen } from "./state.js";
 import { emptyPanels, tab } from "./tabs.js";
-import { clear, highlight, outdated, pointAtSource, show, step, words } from "./text.js";
+import { clear, firstExample, highlight, outdated, pointAtSource, show, step, words } from "./text.js";
 
 const LONG = 1500;
 let busy = null,
@@ -40,7 +41,7 @@ async function translate({ typed = false, sentence = 0, asked } = {}) {
   } finally {
     if (busy === controller) $("progress").hidden = true;
   }
-  const first = state.done === null;
+  const first = state.done === null || state.done.text === firstExample();
   state.done = {
     text,
     from: $("from").value,
@@ -165,8 +166,16 @@ async function open(index) {
     without: guard((off) => change(off ? { off } : null)),
     open: lab,
   });
-  await Promise.all([showFilm(item, found, compare), tab(state.tab)]);
+  await Promise.all([showFilm(item, found, compare), tab(state.tab), introduce(item, found)]);
+  if (state.present || document.documentElement.dataset.present) await slides(state.present);
 }
+/** Shows the drawing of the model above the film of the first example. */
+async function introduce(item, found) {
+  $("opening").hidden = state.done.text !== firstExample();
+  if (!$("opening").hidden) await (await import("./lesson.js")).opening(item, found);
+}
+const slides = async (number) => (await import("./present.js")).present(number);
+const toLesson = async () => (await import("./lesson.js")).lesson();
 /** Shows film and laboratory, dimmed and without effect until they are those of the current sentence. */
 function usable(is) {
   for (const id of ["inside", "show"]) {
@@ -270,14 +279,16 @@ function resize() {
   $("text").style.height = "auto";
   if ($("text").value) $("text").style.height = $("text").scrollHeight + 2 + "px"; // an empty field keeps its height of the first paint
 }
-/** Shows the view of the URL, with `typed` instead of its text. Translates only if the text or the languages are others
- * than those shown. */
+/** Shows the view of the URL, with `typed` instead of its text; without a text, the first example where a model reads English. Translates
+ * only if the text or the languages are others than those shown. */
 async function restore(typed = "") {
   state.restoring = true;
   try {
     const wanted = { ...recalled(), ...(typed && { text: typed, sentence: 0, asked: "" }) },
       set = (id, value) =>
         value && [...$(id).options].some((option) => option.value === value) && ($(id).value = value);
+    const bare = !wanted.text && state.languages.some(({ code }) => code === "en");
+    if (bare) Object.assign(wanted, { text: firstExample(), from: "en", to: wanted.to ?? interfaceLanguage() });
     set("from", wanted.from);
     targets();
     set("to", wanted.to);
@@ -291,7 +302,9 @@ async function restore(typed = "") {
         done.from === $("from").value &&
         done.to === $("to").value &&
         done.beam === $("beam").value;
-    if (!same) return await translate(wanted);
+    if (!same) await translate(wanted);
+    if (!same && bare && state.tab === "works" && !state.present) await toLesson();
+    if (!same) return;
     showError(null);
     present(state.paragraphs);
     state.current = Math.min(wanted.sentence, Math.max(0, state.items.length - 1));
@@ -376,6 +389,11 @@ function buttons() {
   );
   $("others").onclick = guard(alternatives);
   dialogButtons();
+  $("lesson").onclick = (event) => {
+    if (!state.items.length) return; // the link opens the first example
+    event.preventDefault();
+    toLesson();
+  };
   document.querySelector(".tabs").addEventListener("keydown", (event) => {
     const move = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     if (move) guard(tab)(TABS[(TABS.indexOf(state.tab) + move + TABS.length) % TABS.length], true);

@@ -4,13 +4,14 @@ import { explained, interfaceLanguage, languageName } from "../translator/messag
 import { start } from "./maps/panel.js";
 
 export const $ = (id) => document.getElementById(id);
-export const TABS = ["attention", "decoding", "whynot", "heads", "works"];
+export const TABS = ["works", "attention", "decoding", "whynot", "heads"];
 /** `items` are the sentences of the chosen leg (null: the last of `steps`); `done` holds text and languages of the translation that is shown;
  * `word` is the target word that the URL marks; `link.point(query, key)` marks words in the panel below the text. `version` is
  * the version of the sentence in the film (see film/versions.js), `film` the word at which the film stands (null: at its end),
  * `fresh` whether it has not been played, `who` the head of the first chapter. `works` is what is chosen in "How it works": `positions` and
- * `example` of the order of the words, `figures` whether the figures of the paper are drawn, the `word`, `piece` and `distance` of their chapters, and
- * `one`, the head that is shown step by step: its kind, layer, number and query. `repeat(error)` tries again after an error that may pass. */
+ * `example` of the order of the words, `figures` whether the figures of the paper are drawn, the `word`, `distance` and `scheme` of their chapters,
+ * `one`, the head that is shown step by step: its kind, layer, number and query, and `mask`, the layer and number of that of the mask. `present`
+ * is the slide that is shown, counted from 1 (null: none). `repeat(error)` tries again after an error that may pass. */
 export const state = {
   languages: [],
   paragraphs: [],
@@ -30,11 +31,12 @@ export const state = {
   fresh: false,
   who: null,
   works: unchosen(),
+  present: null,
   repeat: () => {},
 };
 /** Returns the state of "How it works" before anything is chosen. */
 export function unchosen() {
-  return { positions: true, figures: false, word: null, distance: null, one: null };
+  return { positions: true, figures: false, word: null, distance: null, one: null, scheme: null, mask: null };
 }
 /** Returns the name of a language, by the server where the browser does not know it. */
 export function name(code) {
@@ -105,6 +107,9 @@ export function permalink() {
       several: works.word,
       distance: works.distance,
       one: works.one?.join("."),
+      scheme: works.scheme,
+      mask: works.mask?.join("."),
+      present: state.present,
     })
   );
 }
@@ -121,7 +126,8 @@ export function recalled() {
   const among = (value, list, fallback) => (list.includes(value) ? value : fallback);
   const number = (value, fallback) => (/^\d{1,4}$/.test(value) ? Number(value) : fallback);
   const head = wanted.get("head");
-  state.tab = among(wanted.get("tab"), TABS, "attention");
+  state.present = number(wanted.get("present"), null);
+  state.tab = state.present ? "works" : among(wanted.get("tab"), TABS, "attention");
   state.leg = number(wanted.get("leg"), null);
   state.word = number(wanted.get("word"), null);
   state.panel = {
@@ -137,7 +143,8 @@ export function recalled() {
   );
   state.beam = [1, 2, 3, 4, 6, 8].find((beam) => String(beam) === wanted.get("trace"));
   state.film = number(wanted.get("film"), null);
-  state.who = /^\d{1,3}\.\d{1,3}$/.test(wanted.get("who")) ? wanted.get("who").split(".").map(Number) : null;
+  const pairOf = (value) => (/^\d{1,3}\.\d{1,3}$/.test(value) ? value.split(".").map(Number) : null);
+  state.who = pairOf(wanted.get("who"));
   state.version = version(wanted);
   const one = /^(cross|encoder|decoder)\.(\d{1,3})\.(\d{1,3})\.(\d{1,4})$/.exec(wanted.get("one"));
   state.works = {
@@ -146,6 +153,8 @@ export function recalled() {
     word: number(wanted.get("several"), null),
     distance: number(wanted.get("distance"), null),
     one: one && [one[1], ...one.slice(2).map(Number)],
+    scheme: among(wanted.get("scheme"), ["sinusoidal", "learned", "rope", "alibi"], null),
+    mask: pairOf(wanted.get("mask")),
   };
   return {
     asked: (wanted.get("asked") || "").slice(0, 2000),

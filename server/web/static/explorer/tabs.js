@@ -7,7 +7,7 @@ import { change } from "./film/versions.js";
 import { best, unpack } from "./maps/maps.js";
 import { panel, start } from "./maps/panel.js";
 import { pictureButton } from "./picture.js";
-import { attentionOf, modelOf, served } from "./results.js";
+import { attentionOf } from "./results.js";
 import { decoding } from "./search/decoding.js";
 import { headsOff } from "./search/heads_off.js";
 import { compare } from "./search/whynot.js";
@@ -186,14 +186,5 @@ function whynot(host, item, found) {
   );
   if (item.asked) show();
 }
-async function works(host, item, found) {
-  const { howItWorks } = await import("./paper/how_it_works.js"); // only this tab needs these modules
-  const vectors = (kind, layer, head) =>
-    served(item, (which) =>
-      ask("/attention?" + query({ ...which, kind, layer, head, vectors: `${kind}.${layer}.${head}`, format: "json" })),
-    );
-  const study = () => ask("/encoder?" + query({ q: found.source.text, ...direction(item) })),
-    model = await modelOf(item);
-  if (item === state.items[state.current])
-    howItWorks(host, model, found, { vectors, study, chosen: state.works, changed: () => remember() });
-}
+/** Only this tab needs the modules of the chapters. */
+const works = async (...sentence) => (await import("./lesson.js")).works(...sentence);

@@ -20,6 +20,8 @@ function itemsOf(paragraph, leg, choose) {
     target: el("span", { class: "s", onclick: choose }, sentence.target),
   }));
 }
+/** Returns the text that the page opens with. */
+export const firstExample = () => $("examples").querySelector("button").textContent;
 /** Returns the text between two legs. */
 const between = (paragraph) => (paragraph.legs[1] || []).map((sentence) => sentence.source).join(" ");
 
@@ -53,7 +55,7 @@ export function show(paragraphs, open) {
   $("output").replaceChildren(...output);
   $("mirror").replaceChildren(...mirror);
   $("between").replaceChildren(...middle);
-  $("examples").hidden = true;
+  $("examples").hidden = state.done.text !== firstExample();
   $("alternatives").hidden = true;
   const detected = paragraphs.find((paragraph) => paragraph.detected?.confidence)?.detected;
   $("detected").textContent = detected ? say("detected: {0}", name(detected.language)) : "";
@@ -71,7 +73,7 @@ export function clear() {
   state.paragraphs = state.items = [];
   state.done = null;
   for (const id of ["output", "mirror", "between"]) $(id).replaceChildren();
-  for (const id of ["inside", "show", "copy", "link", "curl", "report", "others", "alternatives", "legs"])
+  for (const id of ["inside", "show", "copy", "link", "curl", "report", "others", "alternatives", "legs", "opening"])
     $(id).hidden = true;
   for (const id of ["facts", "detected", "legend"]) $(id).textContent = "";
   outdated(false);
@@ -81,8 +83,8 @@ export function clear() {
 export function outdated(is = true) {
   $("output").classList.toggle("busy", is);
   $("output").setAttribute("aria-busy", is);
-  for (const id of ["inside", "show", "tools", "legs", "output"]) $(id).inert = is;
-  for (const id of ["inside", "show", "tools", "legs"]) $(id).classList.toggle("busy", is);
+  for (const id of ["inside", "show", "tools", "legs", "output", "opening"]) $(id).inert = is;
+  for (const id of ["inside", "show", "tools", "legs", "opening"]) $(id).classList.toggle("busy", is);
   $("mirror").hidden = is;
   if (is) $("alternatives").hidden = true;
 }

@@ -8,7 +8,7 @@ const SMALLEST = 12,
   ZOOM = 1.4;
 
 /** Draws a labelled heat map into `host`. `onPoint(query, key)` is called with the cell under the pointer or chosen with
- * the arrow keys (null: none). `top` is the value of the strongest colour. Returns {point(query, key)}. */
+ * the arrow keys (null: none). `top` is the value of the strongest colour; a map may be `signed`. Returns {point(query, key)}. */
 export function heat(
   host,
   map,
@@ -41,7 +41,7 @@ export function heat(
   const tools = el(
     "div",
     { class: "row zoom" },
-    scaleBar(top, scale),
+    scaleBar(top, scale, map.signed),
     el(
       "span",
       { class: "row" },
@@ -101,7 +101,7 @@ export function heat(
   });
   const repaint = () => {
     paint(map, top, canvas);
-    tools.firstChild.replaceWith(scaleBar(top, scale));
+    tools.firstChild.replaceWith(scaleBar(top, scale, map.signed));
     resize();
   };
   observe(host, repaint);

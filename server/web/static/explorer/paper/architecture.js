@@ -4,7 +4,7 @@ import { say } from "../../common/sentences.js";
 
 /** Returns the drawing. `c` is the configuration of the model, `S` and `T` the lengths of source and translation. */
 export function architecture(c, S, T) {
-  const W = 250,
+  const W = 285,
     gap = 70,
     left = 20,
     right = left + W + gap;

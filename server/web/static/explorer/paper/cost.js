@@ -2,7 +2,7 @@
 // the table.
 import { el } from "../../common/dom.js";
 import { say } from "../../common/sentences.js";
-import { table } from "./table.js";
+import { table } from "./drawings.js";
 
 const WINDOW = 32;
 const SOURCE = "Processor time in milliseconds, PyTorch, float32, one thread of an AMD EPYC, 2026-11-22.";
@@ -16,8 +16,8 @@ const ROWS = [
   [2048, 226.192, 256.092, 98.954, 123.482],
 ];
 
-/** Draws the table. `c` is the configuration of the model, `n` the number of pieces of the sentence. */
-export function cost(host, c, n) {
+/** Draws the table. `n` is the number of pieces of the sentence. */
+export function cost(host, n) {
   const heads = [
     "n",
     say("all words"),

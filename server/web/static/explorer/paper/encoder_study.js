@@ -1,9 +1,9 @@
 // Chapters with the numbers of GET /encoder: what each layer of the encoder adds, and what the order of the words changes.
 import { el, percent, segmented } from "../../common/dom.js";
 import { say } from "../../common/sentences.js";
-import { table } from "./table.js";
+import { table } from "./drawings.js";
+import { mean } from "./numbers.js";
 
-const mean = (numbers) => numbers.reduce((a, b) => a + b, 0) / numbers.length;
 const FIELDS = ["carried_past_attention", "attention", "carried_past_feed_forward", "feed_forward"];
 const HEADS = ["layer", "carried past attention", "attention adds", "carried past feed-forward", "feed-forward adds"];
 

@@ -8,15 +8,18 @@ const LAW =
   "The Law will never be perfect, but its application should be just - this is what we are missing, in my opinion.";
 const MAKING =
   "It is in this spirit that a majority of American governments have passed new laws since 2009 making the registration or voting process more difficult.";
-const MOST_HEADS = 8;
+const MOST_HEADS = 8,
+  SHARP = 0.3;
 
-/** Draws the three figures for the direction {source, target} of a model; `source` is English. */
-export async function figures(host, direction) {
+/** Draws the three figures for a direction {source, target} of a model; `source` is English. */
+export async function figures(host, { source, target }) {
+  const direction = { source, target };
   const read = async (q) =>
     unpack(await ask("/attention?" + query({ q, ...direction, kind: "encoder", numbers: "uint16", format: "json" })));
   const making = await read(MAKING),
     law = await read(LAW);
-  const drawn = [longDistance(making), anaphora(law), structure(law)].map(({ number, title, found, chosen }) => {
+  const drawn = [longDistance(making), anaphora(law), structure(law)].map(({ number, title, chosen, ...more }) => {
+    const found = more.share < SHARP ? `${more.found} ${say("So no head of this model does it.")}` : more.found;
     const path =
       "/attention?" +
       query({
@@ -69,6 +72,7 @@ function longDistance(result) {
   return {
     number: 3,
     title: say("a long-distance dependency"),
+    share: best.weight,
     chosen: { layer: best.layer, head: [...Array(count).keys()].join(","), query: "making" },
     found: say(
       "In the paper several heads look from “making” to “more difficult”, which complete the phrase. Here the largest of these weights is that of {0}; the picture shows all heads of its layer.",
@@ -83,6 +87,7 @@ function anaphora(result) {
   return {
     number: 4,
     title: say("what “its” refers to"),
+    share: best.weight,
     chosen: {
       layer: best.layer,
       head: [best, ...(second ? [second] : [])].map(({ head }) => head).join(","),
@@ -110,6 +115,7 @@ function structure(result) {
   return {
     number: 5,
     title: say("the structure of the sentence"),
+    share: best.distance,
     chosen: { layer: best.layer, head: best.pair.join(",") },
     found: say(
       "In the paper two heads of one layer follow different structures. Here the two that differ most are heads {0} of layer {1}: on average they place {2} of the weight differently.",

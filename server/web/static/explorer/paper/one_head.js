@@ -1,13 +1,13 @@
 // One head step by step: query, keys, products, softmax and values of the sentence.
 import { el, percent, segmented, select } from "../../common/dom.js";
 import { parts, say } from "../../common/sentences.js";
-import { paint } from "../maps/colour.js";
 import { best, kinds } from "../maps/maps.js";
-import { table } from "./table.js";
+import { strip, table } from "./drawings.js";
+import { dot, softmax } from "./numbers.js";
 
-/** Draws a head. `c` is the configuration of the model; `vectors(kind, layer, head)` fetches its vectors. `chosen` is [kind, layer,
+/** Draws a head. `vectors(kind, layer, head)` fetches its vectors. `chosen` is [kind, layer,
  * head, query], null for the cross-attention head that aligns best; `choose([...])` is called for another. */
-export function oneHead(host, c, result, vectors, chosen, choose) {
+export function oneHead(host, result, vectors, chosen, choose) {
   const state = {
     kind: "cross",
     layer: best(result).layer,
@@ -66,15 +66,11 @@ export function oneHead(host, c, result, vectors, chosen, choose) {
 }
 function numbers(host, { query, key, value }, state, queries, keys) {
   const q = query[state.query],
-    dot = (a, b) => a.reduce((sum, x, i) => sum + x * b[i], 0),
     D = q.length;
   const allowed = (k) => state.kind !== "decoder" || k <= state.query;
   const raw = key.map((k) => dot(q, k)),
     scaled = raw.map((x, k) => (allowed(k) ? x / Math.sqrt(D) : -Infinity)),
-    top = Math.max(...scaled);
-  const powers = scaled.map((x) => Math.exp(x - top)),
-    sum = powers.reduce((a, b) => a + b, 0),
-    weights = powers.map((x) => x / sum);
+    weights = softmax(scaled);
   const output = q.map((_, i) => weights.reduce((s, w, k) => s + w * value[k][i], 0));
   const format = (x) => (x === -Infinity ? "−∞" : x.toFixed(3));
   const products = key.map((row) => row.map((x, i) => x * q[i]));
@@ -107,7 +103,10 @@ function numbers(host, { query, key, value }, state, queries, keys) {
         "div",
         { class: "strip" },
         el("span", { class: "note" }, say("q of {0}, dimension by dimension", queries[state.query])),
-        signed(q, largest, (i) => (readout.textContent = say("Dimension {0}: {1}", i, `q ${format(q[i])}`))),
+        strip([q], {
+          top: largest,
+          read: (i) => (readout.textContent = say("Dimension {0}: {1}", i, `q ${format(q[i])}`)),
+        }),
       ),
       readout,
       table(
@@ -118,16 +117,8 @@ function numbers(host, { query, key, value }, state, queries, keys) {
             "tr",
             { class: weights[k] === Math.max(...weights) ? "on" : "" },
             el("td", {}, keys[k]),
-            el(
-              "td",
-              {},
-              signed(key[k], largest, (i) => point(k, i)),
-            ),
-            el(
-              "td",
-              {},
-              signed(products[k], most, (i) => point(k, i)),
-            ),
+            el("td", {}, strip([key[k]], { top: largest, read: (i) => point(k, i) })),
+            el("td", {}, strip([products[k]], { top: most, read: (i) => point(k, i) })),
             el("td", { class: "n" }, format(raw[k])),
             el("td", { class: "n" }, format(scaled[k])),
             el("td", { class: "n" }, weights[k].toFixed(4)),
@@ -152,51 +143,4 @@ function numbers(host, { query, key, value }, state, queries, keys) {
       ),
     ),
   );
-}
-/** Draws a vector as a strip: blue is positive, orange negative, and `top` the strongest colour. `read(dimension)` is
- * called for the dimension under the pointer. */
-function signed(row, top, read) {
-  const canvas = el("canvas", {
-    class: "signed",
-    role: "img",
-    "aria-label": say(
-      "{0} numbers between {1} and {2}",
-      row.length,
-      Math.min(...row).toFixed(2),
-      Math.max(...row).toFixed(2),
-    ),
-  });
-  canvas.width = row.length;
-  canvas.height = 1;
-  const context = canvas.getContext("2d");
-  row.forEach((x, i) => {
-    context.fillStyle = x < 0 ? "#e8710a" : "#3b5bdb";
-    context.globalAlpha = Math.sqrt(Math.abs(x) / (top || 1));
-    context.fillRect(i, 0, 1, 1);
-  });
-  canvas.addEventListener("pointermove", (event) => {
-    const box = canvas.getBoundingClientRect();
-    read(Math.min(row.length - 1, Math.max(0, Math.floor(((event.clientX - box.left) / box.width) * row.length))));
-  });
-  return canvas;
-}
-/** Draws vectors as rows of a strip, coloured from the lowest to the highest number. */
-function strip(rows) {
-  const low = Math.min(...rows.flat()),
-    high = Math.max(...rows.flat());
-  const canvas = paint(
-    {
-      rows: rows.length,
-      columns: rows[0].length,
-      data: Float32Array.from(rows.flat(), (x) => ((x - low) / (high - low || 1)) ** 2),
-    },
-    1,
-  );
-  canvas.style.cssText = `width:100%;height:${Math.max(16, Math.min(160, 10 * rows.length))}px;image-rendering:pixelated;border-radius:6px`;
-  canvas.setAttribute("role", "img");
-  canvas.setAttribute(
-    "aria-label",
-    say("{0} vectors of {1} numbers between {2} and {3}", rows.length, rows[0].length, low.toFixed(2), high.toFixed(2)),
-  );
-  return canvas;
 }

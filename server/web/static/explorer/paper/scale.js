@@ -2,20 +2,13 @@
 import { el, svg } from "../../common/dom.js";
 import { say } from "../../common/sentences.js";
 import { best } from "../maps/maps.js";
+import { bits, dot, mean, softmax } from "./numbers.js";
 
 const BINS = 40;
-const dot = (a, b) => a.reduce((sum, x, i) => sum + x * b[i], 0);
 const deviation = (numbers) => {
-  const mean = numbers.reduce((a, b) => a + b, 0) / numbers.length;
-  return Math.sqrt(numbers.reduce((sum, x) => sum + (x - mean) ** 2, 0) / numbers.length);
+  const middle = mean(numbers);
+  return Math.sqrt(mean(numbers.map((x) => (x - middle) ** 2)));
 };
-/** Returns the entropy of the softmax of numbers, in bits. */
-export function bits(numbers) {
-  const top = Math.max(...numbers),
-    powers = numbers.map((x) => Math.exp(x - top)),
-    sum = powers.reduce((a, b) => a + b, 0);
-  return powers.reduce((total, power) => total - (power ? (power / sum) * Math.log2(power / sum) : 0), 0);
-}
 /** Draws the chapter for the cross-attention head that aligns best. `vectors(kind, layer, head)` fetches its vectors. */
 export async function scale(host, result, vectors) {
   const layer = best(result).layer,
@@ -25,10 +18,9 @@ export async function scale(host, result, vectors) {
     root = Math.sqrt(D);
   const products = query.map((q) => key.map((k) => dot(q, k))),
     all = products.flat();
-  const mean = (numbers) => numbers.reduce((a, b) => a + b, 0) / numbers.length;
   const [raw, scaled] = [1, root].map((by) => ({
     spread: deviation(all) / by,
-    entropy: mean(products.map((row) => bits(row.map((x) => x / by)))),
+    entropy: mean(products.map((row) => bits(softmax(row.map((x) => x / by))))),
   }));
   const text = ({ spread, entropy }) =>
     say("standard deviation {0}, the softmax has {1} bits", spread.toFixed(2), entropy.toFixed(2));

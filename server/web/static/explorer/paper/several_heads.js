@@ -2,10 +2,10 @@
 import { el, percent, select } from "../../common/dom.js";
 import { say } from "../../common/sentences.js";
 import { best, pick } from "../maps/maps.js";
-import { table } from "./table.js";
+import { table } from "./drawings.js";
+import { bits, mean } from "./numbers.js";
 
 const SHOWN = 3;
-const entropy = (row) => row.reduce((sum, weight) => sum - (weight > 0 ? weight * Math.log2(weight) : 0), 0);
 
 /** Draws the chapter for the layer of the cross-attention that aligns best and the target word `chosen`; null for the word for which the mean
  * loses most. `choose(word)` is called for another. */
@@ -20,8 +20,8 @@ export function severalHeads(host, result, chosen, choose) {
     sentence = el("p", {});
   function show(q) {
     const rows = maps.map((map) => row(map, q)),
-      each = rows.slice(0, -1).map(entropy),
-      mean = entropy(rows[heads]);
+      each = rows.slice(0, -1).map(bits),
+      blended = bits(rows[heads]);
     view.replaceChildren(
       table(
         say("Several heads"),
@@ -32,7 +32,7 @@ export function severalHeads(host, result, chosen, choose) {
             { class: i === heads ? "on" : "" },
             el("td", {}, i === heads ? say("mean of heads") : say("head {0}", i)),
             el("td", {}, strongest(weights)),
-            el("td", { class: "n" }, (i === heads ? mean : each[i]).toFixed(2)),
+            el("td", { class: "n" }, (i === heads ? blended : each[i]).toFixed(2)),
           ),
         ),
       ),
@@ -41,8 +41,8 @@ export function severalHeads(host, result, chosen, choose) {
       "For “{0}” the heads of layer {1} look with {2} bits on average; their mean, which is all that a single head could pass on, with {3}.",
       queries[q],
       layer,
-      (each.reduce((a, b) => a + b, 0) / heads).toFixed(2),
-      mean.toFixed(2),
+      mean(each).toFixed(2),
+      blended.toFixed(2),
     );
   }
   const strongest = (weights) =>
@@ -64,8 +64,7 @@ export function severalHeads(host, result, chosen, choose) {
   );
   /** Returns the word for which the mean loses most. */
   function widest() {
-    const loss = (q) =>
-      entropy(row(maps[heads], q)) - maps.slice(0, heads).reduce((sum, map) => sum + entropy(row(map, q)), 0) / heads;
+    const loss = (q) => bits(row(maps[heads], q)) - mean(maps.slice(0, heads).map((map) => bits(row(map, q))));
     return words.map(([, i]) => i).sort((a, b) => loss(b) - loss(a))[0] ?? 0;
   }
   host.replaceChildren(

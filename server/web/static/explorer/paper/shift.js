@@ -2,29 +2,21 @@
 import { el } from "../../common/dom.js";
 import { say } from "../../common/sentences.js";
 import { heat } from "../maps/heat.js";
+import { slider } from "./drawings.js";
+import { angles } from "./numbers.js";
 
 const SHOWN = 8;
-/** Returns the angle per position of each pair of a sine and a cosine. */
-const angles = (d, half) =>
-  Array.from({ length: d / 2 }, (_, i) => 1 / 10000 ** (half && d > 2 ? i / (d / 2 - 1) : (2 * i) / d));
+const written = (x) => x.toFixed(2);
 
 /** Draws the matrix for the distance `chosen` (null: 3), and how exact the equation is for `n` positions. `choose(distance)` is called for another. */
 export function shift(host, c, n, chosen, choose) {
   const steps = angles(c.d_model, c.positions === "sinusoidal_half"),
     picture = el("div"),
     error = el("p", { class: "note", "aria-live": "polite" });
-  const slider = el("input", {
-    type: "range",
-    min: "1",
-    max: String(Math.min(32, n - 1)),
-    value: String(chosen ?? 3),
-    "aria-label": say("Distance k"),
-  });
-  function draw() {
-    const k = Number(slider.value),
-      shown = Math.min(SHOWN, steps.length),
-      data = new Float32Array((2 * shown) ** 2).fill(0.5);
-    const set = (row, column, x) => (data[row * 2 * shown + column] = (x + 1) / 2);
+  function draw(k) {
+    const shown = Math.min(SHOWN, steps.length),
+      data = new Float32Array((2 * shown) ** 2);
+    const set = (row, column, x) => (data[row * 2 * shown + column] = x);
     const spread = (i) => Math.floor((i * (steps.length - 1)) / Math.max(1, shown - 1));
     const names = [];
     for (let i = 0; i < shown; i++) {
@@ -35,13 +27,8 @@ export function shift(host, c, n, chosen, choose) {
     }
     heat(
       picture,
-      { rows: 2 * shown, columns: 2 * shown, data, queries: names, keys: names },
-      {
-        label: say("T for k = {0}", k),
-        format: (x) => (2 * x - 1).toFixed(2),
-        scale: (x) => (2 * x - 1).toFixed(1),
-        verb: "←",
-      },
+      { rows: 2 * shown, columns: 2 * shown, data, queries: names, keys: names, signed: true },
+      { label: say("T for k = {0}", k), format: written, scale: written, verb: "←" },
     );
     error.textContent = say(
       "k = {0}. Over {1} positions and {2} dimensions, T applied to PE(p) differs from PE(p + {0}) by at most {3}.",
@@ -51,8 +38,8 @@ export function shift(host, c, n, chosen, choose) {
       largestError(steps, k, n).toExponential(1),
     );
   }
-  slider.addEventListener("input", draw);
-  slider.addEventListener("change", () => choose(Number(slider.value)));
+  const limits = { min: 1, max: Math.min(32, n - 1), value: chosen ?? 3 },
+    distance = slider(say("Distance k"), limits, draw, choose);
   host.replaceChildren(
     el(
       "p",
@@ -61,11 +48,10 @@ export function shift(host, c, n, chosen, choose) {
         "A shift by k places is one matrix, whatever the position: each pair of a sine and a cosine is turned by an angle. So a layer can learn to look k words back, everywhere in a sentence.",
       ),
     ),
-    el("div", { class: "controls" }, el("label", { class: "note" }, say("Distance k") + " ", slider)),
-    picture,
+    el("div", { class: "controls" }, distance),
+    el("div", { class: "narrow" }, picture),
     error,
   );
-  draw();
 }
 function largestError(steps, k, n) {
   let largest = 0;

@@ -57,6 +57,12 @@ def test_maps_of_an_earlier_translation(client, engine, served):
     assert len(found["target"]["scores"]) == size_t
 
 
+def test_the_text_and_its_words_are_those_that_were_typed(client):
+    found = client.get("/attention", params=ASK | {"q": "GOOD DAY."}).json()["source"]
+    assert found["text"] == "GOOD DAY." and [word["text"] for word in found["words"]][1:-1] == ["GOOD", "DAY", "."]
+    assert found["pieces"] == [">>de<<", *"Good day.", "</s>"]
+
+
 def test_choice_of_kind_layer_and_head(client, served):
     whole = client.get("/attention", params={"id": served}).json()
     part = client.get("/attention", params={"id": served, "kind": "cross", "layer": 1, "head": 0}).json()

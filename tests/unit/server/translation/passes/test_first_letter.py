@@ -11,6 +11,7 @@ from server.engine.ipc.messages import TranslationResult
 from server.translation.catalog import Leg
 from server.translation.passes.first_letter import may_begin_small, with_small_first_letter
 from server.translation.preparation import segment_text
+from server.translation.translator import history_record
 from server.translation.types import Translation
 from tests.support.engine.fake_engine import FIRST, FakeEngine, FakeTokenizer, fake_model
 from tests.support.engine.translating import translated
@@ -88,6 +89,23 @@ def test_all_hypotheses_are_those_of_the_reading_that_is_kept():
     engine = Reader({"Next": ("Next", UNSURE), "next": ("¡weiter!", SURE)})
     translation = translated(engine, "Next", "en", "de", options=DecodingOptions(beam_size=2, hypotheses=2))
     assert translation.legs[0].sentences[0].targets == ("¡Weiter!", "¡Weiter!")
+
+
+@pytest.mark.parametrize(
+    ("text", "read", "typed"),
+    [
+        ("Next", "next", "Next"),
+        ("Élan", "élan", "Élan"),
+        ("NEXT PAGE", "next page", "NEXT PAGE"),
+        ("next", "next", ""),
+        ("Open %s", "open", ""),  # not the same characters
+    ],
+)
+def test_the_history_has_what_was_read_and_what_was_typed(text, read, typed):
+    capital = read[0].upper() + read[1:]
+    translation = translated(Reader({capital: (capital, UNSURE), read: ("weiter", SURE)}), text, "en", "de")
+    [sentence] = history_record(translation).legs[0].sentences
+    assert (sentence.source_text, sentence.typed) == (read, typed)
 
 
 def test_capitals_stay_capitals():

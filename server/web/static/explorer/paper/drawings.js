@@ -1,0 +1,90 @@
+// What several chapters draw: curves, strips of numbers, tables, sliders.
+import { el, observe, svg } from "../../common/dom.js";
+import { say } from "../../common/sentences.js";
+import { paint } from "../maps/colour.js";
+
+// The style of the chapters is no part of the page's first paint.
+await new Promise((loaded) =>
+  document.head.append(
+    el("link", { rel: "stylesheet", href: "static/explorer/lesson.css", onload: loaded, onerror: loaded }),
+  ),
+);
+const WIDTH = 480,
+  HEIGHT = 240,
+  [LEFT, RIGHT, TOP, BOTTOM] = [48, 468, 14, 206];
+
+/** Draws curves, each a list of points [x, y], with three numbers at each axis. `title` says what they are; `names` stand at the higher ends of
+ * the curves, and points are marked if `dots`. The axis includes `base`. Values of x are spaced by their logarithms if `log`. */
+export function chart(host, curves, title, { names = [], formatX = String, log = false, dots = false, base = 0 } = {}) {
+  const all = curves.flat(),
+    spread = log ? Math.log : (x) => x,
+    write = (v) => String(Number(v.toPrecision(3)));
+  const [x0, x1] = [Math.min, Math.max].map((end) => end(...all.map(([x]) => x)));
+  const [y0, y1] = [Math.min, Math.max].map((end) => end(base, ...all.map(([, y]) => y)));
+  const x = (v) => LEFT + ((spread(v) - spread(x0)) * (RIGHT - LEFT)) / (spread(x1) - spread(x0) || 1),
+    y = (v) => TOP + ((y1 - v) * (BOTTOM - TOP)) / (y1 - y0 || 1);
+  const drawing = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, width: "100%", role: "img", "aria-label": title });
+  const label = (text, at) => drawing.append(svg("text", { class: "soft", ...at }, text));
+  for (const v of [y0, (y0 + y1) / 2, y1]) {
+    drawing.append(svg("line", { x1: LEFT, x2: RIGHT, y1: y(v), y2: y(v), class: "edge" }));
+    label(write(v), { x: LEFT - 6, y: y(v) + 4, "text-anchor": "end" });
+  }
+  label(formatX(x0), { x: LEFT, y: BOTTOM + 14 });
+  label(formatX(x1), { x: RIGHT, y: BOTTOM + 14, "text-anchor": "end" });
+  label(title, { x: (LEFT + RIGHT) / 2, y: HEIGHT - 6, "text-anchor": "middle" });
+  curves.forEach((points, i) => {
+    const places = points.map(([a, b]) => [x(a).toFixed(1), y(b).toFixed(1)]),
+      falls = points[0][1] > points[points.length - 1][1];
+    drawing.append(svg("path", { class: `edge win curve c${i}`, d: "M" + places.map((at) => at.join(" ")).join("L") }));
+    if (dots) drawing.append(...places.map(([cx, cy]) => svg("circle", { class: "bin", cx, cy, r: 4 })));
+    const [left, height] = places[falls ? 0 : places.length - 1], // above the curve, where it is high
+      at = { x: Number(left) + (falls ? 18 : -6), y: Math.max(TOP + 1, height - 6) };
+    if (names[i]) label(names[i], { ...at, "text-anchor": falls ? "start" : "end" });
+  });
+  host.replaceChildren(drawing);
+}
+
+/** Returns a strip with a row for each vector: blue is positive, orange negative. `top` is the number of the strongest colour, `read(dimension)`
+ * is called for the one under the pointer. */
+export function strip(rows, { top = Math.max(...rows.flat().map(Math.abs)), read } = {}) {
+  const all = rows.flat(),
+    map = { rows: rows.length, columns: rows[0].length, data: Float32Array.from(all), signed: true };
+  const [low, high] = [Math.min(...all), Math.max(...all)].map((x) => x.toFixed(2));
+  const label =
+    rows.length > 1
+      ? say("{0} vectors of {1} numbers between {2} and {3}", rows.length, map.columns, low, high)
+      : say("{0} numbers between {1} and {2}", map.columns, low, high);
+  const canvas = el("canvas", { class: "signed", role: "img", "aria-label": label });
+  canvas.style.height = `${Math.max(16, Math.min(160, 10 * rows.length))}px`;
+  observe(canvas, () => paint(map, top || 1, canvas));
+  paint(map, top || 1, canvas);
+  if (read)
+    canvas.addEventListener("pointermove", (event) => {
+      const box = canvas.getBoundingClientRect(),
+        at = Math.floor(((event.clientX - box.left) / box.width) * map.columns);
+      read(Math.min(map.columns - 1, Math.max(0, at)));
+    });
+  return canvas;
+}
+
+/** Returns a labelled slider. `draw(value)` is called now and for each other value, `choose(value)` when it is left at one. */
+export function slider(label, { min, max, step = 1, value }, draw, choose = () => {}) {
+  const node = el("input", { type: "range", min, max, step, value, "aria-label": label });
+  node.addEventListener("input", () => draw(Number(node.value)));
+  node.addEventListener("change", () => choose(Number(node.value)));
+  draw(Number(node.value));
+  return el("label", { class: "note" }, label + " ", node);
+}
+
+/** Returns a table of numbers, which scrolls where the screen is narrower than it, with the names of its columns and its rows (tr). `label` names it for assistive technology. */
+export const table = (label, heads, rows) =>
+  el(
+    "div",
+    { class: "wide", tabindex: "0", role: "region", "aria-label": label },
+    el(
+      "table",
+      { class: "numbers" },
+      el("thead", {}, el("tr", {}, ...heads.map((name) => (name ? el("th", { scope: "col" }, name) : el("td"))))),
+      el("tbody", {}, ...rows),
+    ),
+  );

@@ -1,0 +1,140 @@
+// How such a model is trained: the learning rate, label smoothing, dropout, and the loss of the model that comes with the server.
+import { el } from "../../common/dom.js";
+import { say } from "../../common/sentences.js";
+import { chart, slider, strip } from "./drawings.js";
+import { angles } from "./numbers.js";
+
+const STEPS = 40_000,
+  POINTS = 160,
+  SHOWN = 64,
+  PLACE = 5;
+/** Loss on development sentences, in nats a token, by millions of target tokens: weights/general-en-de-fr-es/training.json. The rate was
+ * constant before a point of the first list and had fallen to zero before one of the second. */
+const CONSTANT = [
+  [4.9, 2.759],
+  [8.9, 2.675],
+  [13.2, 2.631],
+  [16.6, 2.635],
+];
+const FALLEN = [
+  [7.6, 2.467],
+  [11.4, 2.425],
+  [16.1, 2.369],
+  [19.7, 2.329],
+  [24.6, 2.292],
+  [32.8, 2.251],
+  [43.5, 2.206],
+];
+const percent = (share) => `${(100 * share).toFixed(0)} %`;
+const card = (title, ...content) => el("div", { class: "card" }, el("h3", {}, title), ...content);
+
+/** Draws the chapter for the configuration `c` of a model. */
+export function training(host, c) {
+  host.replaceChildren(
+    el(
+      "p",
+      {},
+      say(
+        "The model reads a sentence and the beginning of its translation, and gives each next piece a probability. The loss is the negative logarithm of that of the right piece. All positions are trained at once, thanks to the mask.",
+      ),
+    ),
+    el("div", { class: "split even" }, warmUp(c.d_model), smoothing(c.vocab_size), dropout(), losses()),
+  );
+}
+function warmUp(d) {
+  const curve = el("div", { class: "drawing" });
+  const draw = (warmup) => {
+    const rate = (step) => d ** -0.5 * Math.min(step ** -0.5, step * warmup ** -1.5),
+      points = Array.from({ length: POINTS }, (_, i) => ((i + 1) * STEPS) / POINTS);
+    chart(curve, [points.map((step) => [step, 1000 * rate(step)])], say("learning rate × 1000, by step"));
+  };
+  return card(
+    say("Warm-up"),
+    el(
+      "p",
+      {},
+      say(
+        "The paper's rate is d^−0.5 · min(step^−0.5, step · warmup^−1.5): it grows while the weights are still random, since large steps would lead astray there, and then falls.",
+      ),
+    ),
+    slider(say("Steps of warm-up"), { min: 500, max: 16000, step: 500, value: 4000 }, draw),
+    curve,
+  );
+}
+function smoothing(V) {
+  const curve = el("div", { class: "drawing" }),
+    found = el("p", { class: "note", "aria-live": "polite" });
+  const draw = (hundredths) => {
+    const e = hundredths / 100,
+      right = 1 - e + e / V; // what the right piece should get; all others share the rest
+    const loss = (p, aim) => -aim * Math.log(p) - (aim < 1 ? (1 - aim) * Math.log((1 - p) / (V - 1)) : 0),
+      shares = Array.from({ length: POINTS }, (_, i) => 0.3 + (0.699 * i) / (POINTS - 1));
+    chart(
+      curve,
+      [1, right].map((aim) => shares.map((p) => [p, loss(p, aim)])),
+      say("loss by the probability of the right piece"),
+      { names: [say("without"), say("smoothed")], formatX: percent },
+    );
+    found.textContent = say("ε = {0}: the loss is least at {1}, no longer at 100 %.", e.toFixed(2), percent(right));
+  };
+  return card(
+    say("Label smoothing"),
+    el(
+      "p",
+      {},
+      say(
+        "The right piece should get 1 − ε, and all {0} pieces together ε. So the model does not become surer than it can know; its probabilities get worse, its translations better (the paper, 5.4).",
+        V,
+      ),
+    ),
+    slider(say("ε in hundredths"), { min: 0, max: 40, value: 10 }, draw),
+    curve,
+    found,
+  );
+}
+function dropout() {
+  const view = el("div", { class: "strip" }),
+    vector = angles(SHOWN).flatMap((step) => [Math.sin(PLACE * step), Math.cos(PLACE * step)]);
+  const draw = (hundredths) => {
+    const p = hundredths / 100;
+    const rows = [vector, ...[1, 2, 3].map(() => vector.map((x) => (Math.random() < p ? 0 : x / (1 - p))))];
+    view.replaceChildren(
+      ...rows.flatMap((row, i) => [
+        el("span", { class: "note" }, i ? say("pass {0}", i) : say("the sinusoids of position {0}", PLACE)),
+        strip([row], { top: 1 / (1 - p) }),
+      ]),
+    );
+  };
+  return card(
+    say("Dropout"),
+    el(
+      "p",
+      {},
+      say(
+        "In every pass of the training each number becomes 0 with probability p, and the others grow by 1 / (1 − p), so that their mean stays. No number can rely on another one. A translation uses all of them. The paper has p = 0.1; with little training, as for the model that comes with the server, it is left out.",
+      ),
+    ),
+    slider(say("p in hundredths"), { min: 0, max: 60, step: 5, value: 10 }, draw),
+    view,
+  );
+}
+function losses() {
+  const curve = el("div", { class: "drawing" });
+  chart(curve, [CONSTANT, FALLEN], say("loss by millions of target tokens"), {
+    names: [say("constant rate"), say("rate fallen to zero")],
+    dots: true,
+    base: 2,
+  });
+  return card(
+    say("A training seen from outside"),
+    el(
+      "p",
+      {},
+      say(
+        "Loss of general-en-de-fr-es on development sentences. At a constant rate it hardly falls after 13 million tokens; each time the rate falls to zero it drops by 0.25 to 0.31, and the next one starts from there. Large steps explore, small ones settle.",
+      ),
+    ),
+    curve,
+    el("p", { class: "note" }, say("From training.json of the model, 2026-11-23.")),
+  );
+}
