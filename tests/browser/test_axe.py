@@ -27,6 +27,8 @@ STATES = {
         (PHONE, TEXT + "&asked=green+bread&tab=whynot", [], "#panel-whynot .split canvas"),
         (PHONE, TEXT + "&tab=works", [], "#works-order :text('R²')"),
         (PHONE, TEXT + "&tab=decoding", [], "#panel-decoding .node"),
+        (DESKTOP, "tab=works", [], "#opening svg"),
+        (PHONE, TEXT + "&present=12", [], "#works-training:visible"),
         (PHONE, TEXT + "&tab=heads&off=cross.0.1", ["#again"], "#panel-heads .diff"),
         (PHONE, TEXT + "&view=model&beam=4", ["#panel-attention button >> text=Download"], "#picture[open]"),
         (DESKTOP, TEXT + "&view=figures", [], "#panel-attention tbody"),

@@ -107,7 +107,7 @@ def test_how_it_works_shows_the_numbers_of_this_model(explorer: Any) -> None:
     rows = head.locator("tbody tr")
     shares = head.locator("td:nth-child(6)").all_inner_texts()
     assert abs(sum(map(float, shares)) - 1) < 0.01
-    assert explorer.locator("#panel-works canvas.signed").count() == 1 + 2 * rows.count()
+    assert explorer.locator("#panel-works canvas.signed").count() == 1 + 2 * rows.count() + 2 + 4
     rows.first.locator("canvas").nth(1).hover()
     found = re.search(
         r"q (\S+) × k (\S+) = (\S+) of", explorer.inner_text("#panel-works .card > .readout").replace("−", "-")
@@ -182,6 +182,8 @@ def test_sentences_are_loaded_on_demand(open_page: OpenPage, live: LiveServer) -
     asked: list[str] = []
     page.on("request", lambda request: "/attention?" in request.url and asked.append(request.url))
     page.goto(live.url + "/attention")
+    page.wait_for_selector("#opening svg")
+    asked.clear()
     translate(page, "the cat walks.\na dog sleeps. where is the station?")
     assert page.locator("#sentences button").count() == 3
     before = len(asked)

@@ -1,0 +1,56 @@
+"""What the explorer opens with, the chapters that compute in the page, and the slides."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from tests.browser.conftest import OpenPage
+from tests.support.servers.live import LiveServer
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+VIEW = "q=the+cat+sleeps.&source=en&target=de"
+
+
+def test_the_page_opens_with_a_drawn_model_and_one_click_leads_to_the_lesson(
+    open_page: OpenPage, live: LiveServer
+) -> None:
+    page = open_page(viewport={"width": 1280, "height": 900}, color_scheme="light")
+    page.goto(live.url + "/attention")
+    sync_api.expect(page.locator("#opening svg")).to_contain_text("Cross-attention, 4 heads")
+    sync_api.expect(page.locator("#text")).to_have_value(page.text_content("#examples button >> nth=0"))
+    page.click("#opening button.primary")
+    page.wait_for_selector("#tab-works[aria-selected=true]")
+    page.get_by_role("radio", name="RoPE").click()
+    page.reload()
+    sync_api.expect(page.get_by_role("radio", name="RoPE")).to_be_checked()
+    page.locator("#works-mask canvas").nth(1).press("ArrowRight")
+    page.locator("#works-mask canvas").nth(1).press("ArrowRight")
+    sync_api.expect(page.locator("#works-mask .readout").nth(1)).to_contain_text("−∞")
+    upper, lower, last = page.locator("#works-shift canvas").evaluate("""node => [[15, 0], [0, 15], [15, 15]].map(
+        (at) => [...node.getContext("2d").getImageData(...at, 1, 1).data].join(" "))""")
+    assert upper == lower == "255 255 255 255" != last  # 0 has the colour of the page
+    page.fill("#text", "a dog")
+    page.click("#go")
+    sync_api.expect(page.locator("#opening")).to_be_hidden()
+
+
+@pytest.mark.parametrize("width", [1280, 360])
+def test_slides_are_moved_by_keys(open_page: OpenPage, live: LiveServer, width: int) -> None:
+    page = open_page(viewport={"width": width, "height": 800})
+    page.goto(f"{live.url}/attention?{VIEW}&present=1")
+    count = int(re.search(r"1 / (\d+)", page.locator("#slide").inner_text())[1])  # type: ignore[index]
+    for keys, number in (("ArrowRight", 2), ("PageDown", 3), ("ArrowLeft", 2), ("1 2", 12), ("End", count)):
+        for key in keys.split():
+            page.keyboard.press(key)
+        sync_api.expect(page.locator("#slide")).to_have_text(f"{number} / {count}")
+        assert page.locator("#film:visible, .slide:visible").count() == 1
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert f"present={count}" in page.url and not page.locator("header").is_visible()
+    page.keyboard.press("?")
+    sync_api.expect(page.locator("#keys")).to_be_hidden()
+    page.keyboard.press("Escape")
+    sync_api.expect(page.locator("header")).to_be_visible()
+    assert "present" not in page.url.split("#")[1]
