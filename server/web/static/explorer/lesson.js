@@ -17,14 +17,15 @@ export const lesson = show(() => $("inside").scrollIntoView());
 /** Draws the model that translated a sentence, with the way to the chapters. */
 export async function opening(item, found) {
   const { name, config } = await modelOf(item);
-  const drawing = el("div", { class: "drawing", tabindex: "0", role: "region", "aria-label": say("The model") });
+  const title = say("The model that wrote this translation"),
+    drawing = el("div", { class: "drawing", tabindex: "0", role: "region", "aria-label": title });
   drawing.append(architecture(config, found.source.pieces.length, found.target.pieces.length));
   const small = config.recurrence === "ssru" || Math.min(config.encoder_layers, config.decoder_layers) < LAYERS;
   $("opening").replaceChildren(
     el(
       "div",
       {},
-      el("h2", {}, say("The model that wrote this translation")),
+      el("h2", {}, title),
       el(
         "p",
         {},

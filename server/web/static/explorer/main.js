@@ -277,12 +277,14 @@ function setText(text) {
 }
 function resize() {
   $("text").style.height = "auto";
-  if ($("text").value) $("text").style.height = $("text").scrollHeight + 2 + "px"; // an empty field keeps its height of the first paint
+  const { scrollHeight, clientHeight } = $("text");
+  if (scrollHeight > clientHeight) $("text").style.height = scrollHeight + 2 + "px"; // a short text keeps the height of the first paint
 }
 /** Shows the view of the URL, with `typed` instead of its text; without a text, the first example where a model reads English. Translates
  * only if the text or the languages are others than those shown. */
 async function restore(typed = "") {
-  state.restoring = true;
+  state.restoring += 1; // the next entry of the history may be asked for before this one is shown
+  busy?.abort();
   try {
     const wanted = { ...recalled(), ...(typed && { text: typed, sentence: 0, asked: "" }) },
       set = (id, value) =>
@@ -311,7 +313,7 @@ async function restore(typed = "") {
     if (state.items.length) state.items[state.current].asked = wanted.asked;
     await open(state.current);
   } finally {
-    state.restoring = false;
+    state.restoring -= 1;
   }
 }
 function example(text) {

@@ -25,7 +25,7 @@ export const state = {
   tab: "attention",
   masked: new Set(),
   done: null,
-  restoring: false,
+  restoring: 0,
   version: null,
   film: null,
   fresh: false,

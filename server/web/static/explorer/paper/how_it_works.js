@@ -82,7 +82,7 @@ export function howItWorks(host, model, result, { vectors, study, english, chose
 function chapter(name, title, first, draw = () => {}) {
   const body = el("div", { id: `works-${name}` });
   draw(body);
-  return el("section", { class: "slide", "aria-label": title }, el("h2", {}, title), ...first, body);
+  return el("section", { class: "slide" }, el("h2", {}, title), ...first, body);
 }
 const aboutLayers = (c) =>
   say(

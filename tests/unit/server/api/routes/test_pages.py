@@ -105,7 +105,7 @@ def test_every_sentence_of_the_explorer_has_all_languages_and_is_used():
     rows = json.loads((FOLDER / "explorer/sentences.json").read_text("utf-8"))
     files = [
         file
-        for name in ("explorer", "common")
+        for name in ("explorer", "live", "common")
         for file in (FOLDER / name).rglob("*")
         if file.suffix in (".js", ".html")
     ]
