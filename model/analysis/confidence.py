@@ -1,6 +1,6 @@
 """The confidence of a translation, and the limits of its checks, fitted for each direction of a model folder.
 
-The confidence is the probability that a sentence's chrF is at least `GOOD_CHRF`: a logistic function of two numbers that
+The confidence is the probability that a sentence's chrF is at least `GOOD_CHRF`: a logistic function of three numbers that
 every translation has. `confidence.json` names the weights it was fitted for; with other weights it is not used.
 """
 
@@ -17,8 +17,10 @@ from pydantic import FiniteFloat, TypeAdapter
 from model.weight_files import hash_of_files, weight_files
 
 FILE = "confidence.json"
-FORMAT = 1
-GOOD_CHRF = 50.0
+FORMAT = 2
+GOOD_CHRF, WRONG_CHRF = 50.0, 40.0
+LOW = 0.3
+"""Confidence below which a translation is doubtful: the figures are in docs/checks.md."""
 LEAST_GAP = 0.8
 """Smallest limit of `DirectionLimits.gap`."""
 _SAMPLE_BYTES = 4_000_000
@@ -28,12 +30,14 @@ _SAMPLE_BYTES = 4_000_000
 @dataclass(frozen=True, slots=True)
 class Quality:
     """How well a confidence fits sentences that it was not fitted on: their number, the correlations of confidence and
-    chrF, and the expected calibration error over ten bins with equal numbers of sentences (Guo et al. 2017)."""
+    chrF, the expected calibration error over ten bins with equal numbers of sentences (Guo et al. 2017), and the area under
+    the ROC curve for sentences whose chrF is below `WRONG_CHRF`."""
 
     sentences: int
     pearson: float
     spearman: float
     calibration_error: float
+    wrong: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,18 +46,20 @@ class DirectionLimits:
     probability for sentences with a flag. A target is short if the logarithm of its tokens per source token is below
     `short`. A gap in the attention above `gap` is an omission."""
 
-    coefficients: tuple[FiniteFloat, FiniteFloat, FiniteFloat]
+    coefficients: tuple[FiniteFloat, FiniteFloat, FiniteFloat, FiniteFloat]
     flagged: float
     short: float
     gap: float
     quality: Quality
 
-    def confidence(self, token_scores: Sequence[float], source_tokens: int, flagged: bool) -> float:
-        """Returns the probability that the translation is good. `token_scores` are those of the best hypothesis."""
+    def confidence(self, token_scores: Sequence[float], source_tokens: int, characters: int, flagged: bool) -> float:
+        """Returns the probability that the translation is good. `token_scores` are those of the best hypothesis, and
+        `characters` is the length of its text."""
         if not token_scores:
             return 0.0
-        terms = zip(self.coefficients[1:], features(token_scores, source_tokens), strict=True)
-        score = self.coefficients[0] + sum(weight * feature for weight, feature in terms)
+        base, mean, length, ratio = self.coefficients
+        found = features(token_scores, source_tokens, characters)
+        score = base + mean * found[0] + length * found[1] + ratio * found[2]
         probability = 1.0 / (1.0 + math.exp(-max(-30.0, min(30.0, score))))
         return min(probability, self.flagged) if flagged else probability
 
@@ -86,9 +92,11 @@ class Confidence:
             raise ValueError(f"{file} is not a valid calibration: {error!r}") from None
 
 
-def features(token_scores: Sequence[float], source_tokens: int) -> tuple[float, float]:
-    """Returns the mean log-probability of the target tokens, and the logarithm of the number of source tokens."""
-    return sum(token_scores) / len(token_scores), math.log(max(1, source_tokens))
+def features(token_scores: Sequence[float], source_tokens: int, characters: int) -> tuple[float, float, float]:
+    """Returns the mean log-probability of the target tokens, the logarithm of their mean length in characters (words that the
+    model puts together from many pieces are rare or invented), and `length_ratio`."""
+    tokens = len(token_scores)
+    return sum(token_scores) / tokens, math.log(max(1, characters) / tokens), length_ratio(tokens, source_tokens)
 
 
 def length_ratio(target_tokens: int, source_tokens: int) -> float:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from model.analysis.confidence import (
     GOOD_CHRF,
     LEAST_GAP,
+    WRONG_CHRF,
     DirectionLimits,
     Quality,
     features,
@@ -22,6 +23,7 @@ Float64 = NDArray[np.float64]
 LEAST_SENTENCES = 100
 _STEPS, _RIDGE = 30, 1e-3
 _BINS = 10
+_FOLDS = 5
 _SHORT_SHARE = 0.01
 """Share of the translations that are short."""
 _GAP_SHARE = 0.005
@@ -30,56 +32,76 @@ _GAP_SHARE = 0.005
 
 @dataclass(frozen=True, slots=True)
 class ScoredTranslation:
-    """One sentence as input of the fit. `gap` is `model.analysis.attention_alignment.largest_gap`, or None if it is unknown."""
+    """One sentence as input of the fit. `characters` is the length of the translation. `gap` is
+    `model.analysis.attention_alignment.largest_gap`, or None if it is unknown."""
 
     token_scores: tuple[float, ...]
     source_tokens: int
+    characters: int
     chrf: float
     flagged: bool = False
     gap: float | None = None
 
 
 def fit_direction(translations: Sequence[ScoredTranslation]) -> DirectionLimits:
-    """Returns the numbers of one direction, fitted on every second translation; the quality is that of the others.
+    """Returns the numbers of one direction, and their quality by cross-validation: each fifth of the translations is rated
+    with the numbers that are fitted on the others.
 
     Raises ValueError for fewer than LEAST_SENTENCES translations, or if all of them are good or none is.
     """
     if len(translations) < LEAST_SENTENCES:
         raise ValueError(f"{len(translations)} sentences are too few to fit a confidence; it needs {LEAST_SENTENCES}.")
-    fitted, held_out = translations[::2], translations[1::2]
-    labels = np.array([item.chrf >= GOOD_CHRF for item in fitted], dtype=np.float64)
-    if labels.min() == labels.max():
+    if len({item.chrf >= GOOD_CHRF for item in translations}) == 1:
         raise ValueError("A confidence cannot be fitted: the sentences are all good or all bad.")
-    inputs = np.array([features(item.token_scores, item.source_tokens) for item in fitted])
-    coefficients: list[float] = _logistic(inputs, labels).tolist()
+    sure = np.empty(len(translations))
+    for fold in range(_FOLDS):
+        limits = _fitted([item for number, item in enumerate(translations) if number % _FOLDS != fold])
+        sure[fold::_FOLDS] = [_confidence(limits, item) for item in translations[fold::_FOLDS]]
+    return replace(_fitted(translations), quality=quality(sure, np.array([item.chrf for item in translations])))
+
+
+def _fitted(translations: Sequence[ScoredTranslation]) -> DirectionLimits:
+    """Returns the numbers that fit all translations, without their quality."""
+    labels = np.array([item.chrf >= GOOD_CHRF for item in translations], dtype=np.float64)
+    inputs = np.array([features(item.token_scores, item.source_tokens, item.characters) for item in translations])
+    base, mean, length, ratio = _logistic(inputs, labels).round(4).tolist()
     flagged = [item.chrf >= GOOD_CHRF for item in translations if item.flagged]
     ratios = [length_ratio(len(item.token_scores), item.source_tokens) for item in translations]
     gaps = [item.gap for item in translations if item.gap is not None and item.chrf >= GOOD_CHRF]
-    limits = DirectionLimits(
-        coefficients=(round(coefficients[0], 4), round(coefficients[1], 4), round(coefficients[2], 4)),
+    return DirectionLimits(
+        coefficients=(base, mean, length, ratio),
         flagged=round((sum(flagged) + 1) / (len(flagged) + 10), 3),
         short=round(float(np.quantile(ratios, _SHORT_SHARE)), 3),
         gap=round(max([LEAST_GAP, *([float(np.quantile(gaps, 1 - _GAP_SHARE))] if gaps else [])]), 3),
-        quality=Quality(0, 0.0, 0.0, 0.0),
+        quality=Quality(0, 0.0, 0.0, 0.0, 0.0),
     )
-    return replace(limits, quality=quality(limits, held_out))
 
 
-def quality(limits: DirectionLimits, translations: Sequence[ScoredTranslation]) -> Quality:
-    """Returns how well the confidence fits these translations."""
-    sure = np.array([limits.confidence(item.token_scores, item.source_tokens, item.flagged) for item in translations])
-    chrf = np.array([item.chrf for item in translations])
+def _confidence(limits: DirectionLimits, item: ScoredTranslation) -> float:
+    return limits.confidence(item.token_scores, item.source_tokens, item.characters, item.flagged)
+
+
+def quality(sure: Float64, chrf: Float64) -> Quality:
+    """Returns how well confidences fit the chrF of their translations."""
     good = (chrf >= GOOD_CHRF).astype(np.float64)
     bins = np.array_split(np.argsort(sure, kind="stable"), _BINS)
-    error = sum(abs(sure[rows].mean() - good[rows].mean()) * len(rows) for rows in bins if len(rows)) / len(
-        translations
-    )
+    error = sum(abs(sure[rows].mean() - good[rows].mean()) * len(rows) for rows in bins if len(rows)) / len(sure)
     return Quality(
-        sentences=len(translations),
+        sentences=len(sure),
         pearson=round(_correlation(sure, chrf), 3),
         spearman=round(_correlation(_ranks(sure), _ranks(chrf)), 3),
         calibration_error=round(float(error), 3),
+        wrong=round(_area(-sure, chrf < WRONG_CHRF), 3),
     )
+
+
+def _area(values: Float64, found: NDArray[np.bool_]) -> float:
+    """Returns the area under the ROC curve: the probability that a value of a found item is larger than that of another
+    one."""
+    count = int(found.sum())
+    if count in (0, len(found)):
+        return 0.5
+    return float((_ranks(values)[found].mean() - (count - 1) / 2) / (len(found) - count))
 
 
 def _logistic(inputs: Float64, labels: Float64) -> Float64:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from model.analysis.confidence import FILE, GOOD_CHRF, Confidence, DirectionLimits, weights_hash
+from model.analysis.confidence import FILE, GOOD_CHRF, WRONG_CHRF, Confidence, DirectionLimits, weights_hash
 from model.analysis.confidence_fit import ScoredTranslation, fit_direction
 from model.atomic_write import atomic_write
 from server.cli.local_services import FLAGS, local_services, local_settings, running
@@ -60,11 +60,12 @@ def run(arguments: argparse.Namespace) -> int:
     confidence = Confidence(weights_hash(model.folder), fitted)
     with atomic_write(model.folder / FILE) as part:
         part.write_text(confidence.to_json(), encoding="utf-8")
-    print(f"{model.folder / FILE}: probability of a chrF of {GOOD_CHRF:.0f} or more. On pairs that were not fitted:")
+    print(f"{model.folder / FILE}: probability of a chrF of {GOOD_CHRF:.0f} or more. By cross-validation:")
     for direction, quality in [(direction, limits.quality) for direction, limits in fitted.items()]:
         print(
             f"{direction}: {quality.sentences} sentences, correlation with chrF {quality.pearson:.2f} (Pearson), "
-            f"{quality.spearman:.2f} (Spearman), calibration error {quality.calibration_error:.3f}"
+            f"{quality.spearman:.2f} (Spearman), calibration error {quality.calibration_error:.3f}, area under the curve for "
+            f"a chrF below {WRONG_CHRF:.0f} {quality.wrong:.2f}"
         )
     return 0
 
@@ -139,6 +140,7 @@ async def scored_translations(services: Services, leg: Leg, rows: Sequence[tuple
                 given = (sentence.read, sentence.ids, best.tokens)
                 gap = await attention_gap(services.engine, leg, *given) if measure else None
                 flagged = bool(sentence.flags & FAULTS)
-                scored.append(ScoredTranslation(best.token_scores, len(sentence.ids), score, flagged, gap))
+                length = len(sentence.targets[0])
+                scored.append(ScoredTranslation(best.token_scores, len(sentence.ids), length, score, flagged, gap))
             bar.update(len(batch))
     return scored

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from functools import lru_cache
 
 from server.text.languages import primary_subtag, table
@@ -14,8 +15,8 @@ _LONGEST = 40
 """A text of more characters is no greeting."""
 
 
-@lru_cache(maxsize=2)
-def _by_language(name: str) -> dict[str, frozenset[str]]:
+@lru_cache(maxsize=3)
+def words_by_language(name: str) -> dict[str, frozenset[str]]:
     """Returns the words or phrases of a table by language."""
     phrases: dict[str, frozenset[str]] = {}
     for row in table(name):
@@ -27,9 +28,28 @@ def _by_language(name: str) -> dict[str, frozenset[str]]:
 @lru_cache(maxsize=64)
 def distinctive_words(language: str) -> frozenset[str]:
     """Returns the frequent words of a language that no other language of the table shares; empty if it is not there."""
-    code, lists = primary_subtag(language), _by_language("frequent_words")
+    code, lists = primary_subtag(language), words_by_language("frequent_words")
     others = [words for other, words in lists.items() if other != code]
     return lists.get(code, frozenset()).difference(*others)
+
+
+@lru_cache(maxsize=64)
+def _foreign_words(language: str) -> dict[str, str]:
+    """Returns the distinctive words of the other languages of the table, with their language."""
+    code = primary_subtag(language)
+    others = [other for other in words_by_language("frequent_words") if other != code]
+    return {word: other for other in others for word in distinctive_words(other)}
+
+
+def evident_language(text: str, expected: str) -> tuple[str, int] | None:
+    """Returns the language of which a text has the most distinctive words, and their number, if these are more than three
+    times as many as those of the expected language."""
+    foreign, words = _foreign_words(expected), text.lower().split()
+    if foreign.keys().isdisjoint(words):
+        return None
+    [(language, count)] = Counter([foreign[word] for word in words if word in foreign]).most_common(1)
+    own = sum(map(distinctive_words(expected).__contains__, words))
+    return (language, count) if count > 3 * own else None
 
 
 def is_evidently_in(text: str, language: str) -> bool:
@@ -45,4 +65,4 @@ def greeting_languages(text: str) -> frozenset[str]:
     if len(text) > _LONGEST:
         return frozenset()
     plain = " ".join(_WORD.findall(text.replace("’", "'").lower()))
-    return frozenset([language for language, greetings in _by_language("greetings").items() if plain in greetings])
+    return frozenset([language for language, greetings in words_by_language("greetings").items() if plain in greetings])

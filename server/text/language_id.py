@@ -10,7 +10,7 @@ from functools import lru_cache
 
 import lingua
 
-from server.text.frequent_words import greeting_languages
+from server.text.frequent_words import evident_language, greeting_languages
 from server.text.languages import has_letters, primary_subtag, table
 from server.text.other_languages import NOT_SERVED, OTHER_LANGUAGES, OtherLanguages, build_detector, iso_code
 
@@ -32,7 +32,9 @@ a language that no other text of the request seems to be in. Chosen with SHARPNE
 CERTAIN = 0.98
 """Probability of a language from which on a text counts as written in it, and not in the expected one."""
 OTHER_TARGET_LETTERS = 80
-"""Letters of a translation from which on a language that is not served counts as certain."""
+"""Letters of a text from which on a language that is not served counts as certain."""
+LIKELY, DISTINCTIVE_WORDS = 0.9, 2
+"""Least probability of a language whose distinctive words show it, and how many of them show a similar language."""
 ALIKE = [frozenset(codes.split()) for codes in ("da nb nn no", "bs hr sr sl", "id ms", "cs sk", "es gl pt", "af nl")]
 """Languages that detection confuses in correct sentences."""
 OTHERS_OF_GREETING = 0.03
@@ -113,8 +115,14 @@ class LanguageDetector:
         if shares.get(best, 0.0) < CERTAIN:
             best = expected
         known = iso in self._codes or iso.name.lower() in OTHER_LANGUAGES
-        if best == expected and known and sum(map(str.isalpha, sample)) >= OTHER_TARGET_LETTERS:
-            best = (self._others and self._others.certain(sample)) or expected
+        if best == expected and known and self._others:
+            evident, words = evident_language(sample, expected) or ("", 0)
+            if words >= DISTINCTIVE_WORDS and _alike(evident, expected):
+                return evident
+            if self._others.shares(sample).get(evident, 0.0) >= LIKELY:
+                best = evident
+            elif sum(map(str.isalpha, sample)) >= OTHER_TARGET_LETTERS:
+                best = self._others.certain(sample) or expected
         return None if _alike(best, expected) else best
 
     def detect_all(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from model.search.options import DecodingOptions, Hypothesis
 from server.engine.ipc.messages import Timings
@@ -14,8 +14,19 @@ from server.text.protection.glossary import TermIndex
 from server.text.segmentation import Span, Split
 
 Format = Literal["text", "html"]
-Flag = Literal["truncated", "repetition", "omission", "copied", "wrong_language", "number", "placeholder_restored"]
-FAULTS: frozenset[Flag] = frozenset({"truncated", "repetition", "omission", "copied", "wrong_language", "number"})
+Fault = Literal[
+    "truncated",
+    "repetition",
+    "omission",
+    "copied",
+    "wrong_language",
+    "source_language",
+    "number",
+    "untranslated",
+    "invented",
+]
+Flag = Fault | Literal["low_confidence", "placeholder_restored"]
+FAULTS: frozenset[Flag] = frozenset(get_args(Fault))
 """Flags of a translation that is probably wrong."""
 OnFlag = Literal["mark", "retry", "source"]
 Storage = Literal["use", "renew", "none"]

@@ -39,7 +39,11 @@ WARNINGS: dict[Flag, str] = {
     "omission": "a part of the source is probably not translated.",
     "copied": "the source was copied and not translated.",
     "wrong_language": "the translation is in another language than the target.",
+    "source_language": "the source is in another language than the stated one.",
     "number": "a number or a code of the source is missing, doubled or changed.",
+    "untranslated": "a word of the source was not translated.",
+    "invented": "the translation has a word that its language does not have.",
+    "low_confidence": "the translation is probably not good.",
     "placeholder_restored": "a placeholder was put at the aligned place, because the model dropped it.",
 }
 """Meanings of the flags of a sentence, in the order in which they are listed."""
@@ -90,7 +94,18 @@ async def translate(request: Request, parameters: TranslateParameters) -> Respon
 def response(parameters: TranslateParameters, translations: list[Translation], sources: Collection[str]) -> Response:
     """Returns the response with the whole body."""
     body = answer(parameters, translations, sources=sources)
-    return json_response(body, headers={"Server-Timing": server_timing(translations)})
+    return json_response(body, headers={"Server-Timing": server_timing(translations), **doubts(translations)})
+
+
+def doubts(translations: list[Translation]) -> dict[str, str]:
+    """Returns the header X-Warning with the flags of all sentences, for clients that do not ask for details; nothing without
+    any."""
+    sentences = [sentence for each in translations for leg in each.legs for sentence in leg.sentences]
+    flagged = [sentence.flags for sentence in sentences if sentence.flags]
+    if not flagged:
+        return {}
+    names = ", ".join([flag for flag in WARNINGS if flag in frozenset().union(*flagged)])
+    return {"X-Warning": f"{len(flagged)} of {len(sentences)} sentences may be wrong: {names}"}
 
 
 def decoding_options(parameters: TranslateParameters, settings: Settings) -> DecodingOptions:

@@ -1,20 +1,23 @@
 """Checks the translation of a sentence: flags that say what may be wrong with it, and its confidence.
 
-Every sentence is checked by its text and its scores. In a `thorough` request its attention is checked too, in one more
-pass of the model over the sentence.
+Every sentence is checked by its text and its scores. In a `thorough` request its words are checked too, and its attention in
+one more pass of the model over the sentence.
 """
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
 from model.analysis.attention_alignment import largest_gap, reading_map, received_attention, words
-from model.analysis.confidence import length_ratio
+from model.analysis.confidence import LOW, length_ratio
 from model.search.options import DecodingOptions
 from model.search.repetition import has_loop
 from server.engine.client.engine_client import EngineClient
-from server.text.frequent_words import is_evidently_in
+from server.text.frequent_words import evident_language, is_evidently_in
 from server.text.languages import LATIN, scripts_of
+from server.text.lexicon import strange_words
+from server.text.number_words import lost_number_words
 from server.text.protection.losses import lost_numbers
 from server.text.translation_checks import ends_early, is_copied, may_repeat, ordinary_words, repeats
 from server.translation.alignment import sentence_attention
@@ -26,7 +29,7 @@ from server.translation.types import FAULTS, Flag, TranslationRequest
 SHORT = -0.7
 """Logarithm of target tokens per source token below which a target is short, for models without a calibration."""
 LEAST_WORDS, LEAST_LETTERS = 5, 24
-"""Words and letters, without names and quotations, of which the language of a translation is checked."""
+"""Words and letters, without names and quotations, of which the language is checked."""
 LEAST_COVERED_TOKENS = 8
 """Source tokens of a sentence whose attention is checked. Shorter sentences have no gap that is large enough."""
 MOST_CELLS = 20_000
@@ -41,7 +44,7 @@ def rows(request: TranslationRequest, _: DecodingOptions) -> int:
 
 
 async def apply(context: SentenceContext, draft: Draft) -> Draft:
-    """Returns the draft with its flags, and in a thorough request its confidence."""
+    """Returns the draft with its flags and its confidence."""
     leg, segment, best = context.leg, draft.segment, draft.answer.hypotheses[0]
     source, target, limits = segment.text, draft.targets[0], leg.limits
     flags = set(draft.flags)
@@ -53,15 +56,46 @@ async def apply(context: SentenceContext, draft: Draft) -> Draft:
         flags.add("repetition")
     if language := _wrong_language(context, source, target):
         flags.add(language)
-    if not segment.messages and lost_numbers(*[_without_spans(context.segment, text) for text in (source, target)]):
+    elif _other_source(context, source):
+        flags.add("source_language")
+    texts = [_without_spans(context.segment, text) for text in (source, target)]
+    if not segment.messages and lost_numbers(*texts):
         flags.add("number")
-    if not (limits and context.request.thorough):
-        return replace(draft, flags=frozenset(flags)) if len(flags) > len(draft.flags) else draft
-    gap = await attention_gap(context.engine, leg, segment.read, segment.ids, best.tokens)
-    if gap is not None and gap > limits.gap:
-        flags.add("omission")
-    confidence = limits.confidence(best.token_scores, len(segment.ids), bool(flags & FAULTS))
-    return replace(draft, flags=frozenset(flags), confidence=confidence)
+    if limits and context.request.thorough:
+        gap = await attention_gap(context.engine, leg, segment.read, segment.ids, best.tokens)
+        if gap is not None and gap > limits.gap:
+            flags.add("omission")
+    if limits:
+        flagged = bool(flags & FAULTS)
+        draft.confidence = limits.confidence(best.token_scores, len(segment.ids), len(draft.text), flagged)
+        if draft.confidence < LOW and not flagged:
+            flags.add("low_confidence")
+    if context.request.thorough and not (segment.messages or segment.terms):
+        flags |= await asyncio.to_thread(_flags_of_words, leg, *texts)
+    return replace(draft, flags=frozenset(flags)) if len(flags) > len(draft.flags) else draft
+
+
+def _flags_of_words(leg: Leg, source: str, target: str) -> set[Flag]:
+    """Returns the flags of words that are not translated or invented, and of numbers that are written as words."""
+    flags: set[Flag] = set(strange_words(source, target, leg.source, leg.target))
+    if lost_number_words(source, target, leg.source, leg.target):
+        flags.add("number")
+    return flags
+
+
+def _other_source(context: SentenceContext, source: str) -> bool:
+    """Returns whether a source is certainly in another language than the leg's. The statistics are only asked about a text
+    with frequent words of one; of a thorough request, one such word is enough."""
+    evident = evident_language(source, context.leg.source)
+    if evident is None or (evident[1] == 1 and not context.request.thorough):
+        return False
+    text = " ".join(ordinary_words(source))
+    return _is_enough(text) and context.detector.other_language(text, context.leg.source) is not None
+
+
+def _is_enough(text: str) -> bool:
+    """Returns whether a text is long enough to be certain of its language."""
+    return sum(map(str.isalpha, text)) >= LEAST_LETTERS and len(text.split()) >= LEAST_WORDS
 
 
 def _without_spans(segment: Segment, text: str) -> str:
@@ -80,7 +114,7 @@ def _wrong_language(context: SentenceContext, source: str, target: str) -> Flag 
         if len(target) < LEAST_LETTERS or is_evidently_in(target, language):
             return None
         target = " ".join(ordinary_words(target)) if latin else target
-        if sum(map(str.isalpha, target)) < LEAST_LETTERS or len(target.split()) < LEAST_WORDS:
+        if not _is_enough(target):
             return None
     if context.detector.other_language(target, language) is None:
         return None

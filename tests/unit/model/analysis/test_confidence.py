@@ -11,47 +11,49 @@ import pytest
 from model.analysis.confidence import FILE, Confidence, DirectionLimits, Quality, length_ratio, weights_hash
 from model.analysis.confidence_fit import LEAST_SENTENCES, ScoredTranslation, fit_direction
 
-LIMITS = DirectionLimits((1.0, 2.0, -0.5), 0.1, -0.5, 0.8, Quality(50, 0.7, 0.6, 0.05))
+LIMITS = DirectionLimits((1.0, 2.0, 0.5, -0.5), 0.1, -0.5, 0.8, Quality(50, 0.7, 0.6, 0.05, 0.8))
 
 
 def translations(count: int = 2_000, seed: int = 0) -> list[ScoredTranslation]:
-    """Translations whose chrF grows with the mean score, with noise."""
+    """Translations whose chrF grows with the mean score and with the length of the tokens, with noise."""
     numbers = random.Random(seed)
     found = []
     for _ in range(count):
         mean, size = -3 * numbers.random() ** 2, numbers.randint(4, 40)
-        chrf = min(100.0, max(0.0, 75 + 25 * mean + numbers.gauss(0, 12)))
+        length = numbers.uniform(2, 6)
+        chrf = min(100.0, max(0.0, 35 + 25 * mean + 10 * length + numbers.gauss(0, 12)))
         scores = tuple(mean + numbers.gauss(0, 0.05) for _ in range(size))
-        found.append(ScoredTranslation(scores, size, chrf, gap=numbers.random()))
+        found.append(ScoredTranslation(scores, size, round(length * size), chrf, gap=numbers.random()))
     return found
 
 
 def test_a_fitted_confidence_is_calibrated_on_other_translations():
     limits = fit_direction(translations())
-    assert limits.quality.sentences == 1_000
+    assert limits.quality.sentences == 2_000
     assert limits.quality.spearman > 0.7 and limits.quality.pearson > 0.7
-    assert limits.quality.calibration_error < 0.06
+    assert limits.quality.calibration_error < 0.04 and limits.quality.wrong > 0.8
 
 
 def test_confidence_rises_with_the_probability_and_lies_between_0_and_1():
     limits = fit_direction(translations())
-    rising = [limits.confidence([score] * 9, 10, False) for score in np.linspace(-9, 0, 40)]
+    rising = [limits.confidence([score] * 9, 10, 36, False) for score in np.linspace(-9, 0, 40)]
     assert rising == sorted(rising) and 0 <= rising[0] < 0.2 and 0.8 < rising[-1] <= 1
+    assert limits.confidence([-0.5] * 9, 10, 18, False) < limits.confidence([-0.5] * 9, 10, 54, False)
 
 
 def test_confidence_does_not_fall_with_the_probability_for_any_data():
-    reverse = [ScoredTranslation(item.token_scores, item.source_tokens, 100 - item.chrf) for item in translations()]
+    reverse = [ScoredTranslation(item.token_scores, item.source_tokens, 9, 100 - item.chrf) for item in translations()]
     assert fit_direction(reverse).coefficients[1] == 0
 
 
 def test_a_flag_lowers_the_confidence():
-    assert LIMITS.confidence([-0.1] * 5, 5, True) == 0.1 < LIMITS.confidence([-0.1] * 5, 5, False)
-    assert LIMITS.confidence([-9.0] * 5, 5, True) < 0.1
-    assert LIMITS.confidence([], 5, False) == 0
+    assert LIMITS.confidence([-0.1] * 5, 5, 20, True) == 0.1 < LIMITS.confidence([-0.1] * 5, 5, 20, False)
+    assert LIMITS.confidence([-9.0] * 5, 5, 20, True) < 0.1
+    assert LIMITS.confidence([], 5, 0, False) == 0
 
 
 def test_the_limits_follow_the_translations():
-    limits = fit_direction([*translations(), *(ScoredTranslation((-0.1,), 40, 90.0, gap=3.0) for _ in range(100))])
+    limits = fit_direction([*translations(), *(ScoredTranslation((-0.1,), 40, 4, 90.0, gap=3.0) for _ in range(100))])
     assert limits.gap == 3.0
     assert limits.short == pytest.approx(length_ratio(1, 40), abs=1e-3)
     assert fit_direction(translations()).gap == pytest.approx(1.0, abs=0.05)
@@ -61,7 +63,7 @@ def test_the_limits_follow_the_translations():
     ("found", "message"),
     [
         (translations(LEAST_SENTENCES - 1), "too few"),
-        ([ScoredTranslation((-0.1,), 5, 90.0)] * LEAST_SENTENCES, "all good"),
+        ([ScoredTranslation((-0.1,), 5, 4, 90.0)] * LEAST_SENTENCES, "all good"),
     ],
 )
 def test_a_fit_needs_enough_different_translations(found, message):

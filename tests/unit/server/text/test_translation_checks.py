@@ -144,7 +144,10 @@ def test_evident_languages(text, language):
     ("das Komitee hat gestern entschieden, dass diese Regeln gelten", "de", None),
     ("hotel restaurant taxi", "de", None),
     ("el comité decidió ayer que estas reglas se aplicarán", "es", None),
-    ("o comité decidiu ontem que estas regras serão aplicadas a partir do próximo ano em todos os países da união", "es", None),
+    ("o comité decidiu ontem que estas regras serão aplicadas a partir do próximo ano em todos os países da união", "es", "pt"),
+    ("entre todo ser que", "es", None), ("la riunione di domani è stata spostata al pomeriggio", "en", "it"),
+    ("de vergadering van morgen is naar de middag verplaatst", "de", "nl"),
+    ("o relatório não está pronto e a reunião foi adiada", "es", "pt"), ("möte med det", "de", None),
     ("whatever text is written here in English words", "xx", None),
     ("", "de", None),
 ])  # fmt: skip

@@ -215,16 +215,20 @@ def test_the_characters_of_a_request_times_its_beam_width_are_limited(serve):
 
 
 def test_details_show_the_flags_of_each_sentence(client):
-    details = ask(client, q="One two three four.", max_length=3, details=True).json()["details"]
+    details = ask(client, q="The cat sat down.", max_length=3, details=True).json()["details"]
     [[sentence]] = details["sentences"]
     assert (sentence["flags"], sentence["confidence"]) == (["truncated"], None)
     assert details["warnings"] == ["Sentence 1: the translation ends before the sentence does."]
     details = ask(client, q="42", details=True).json()["details"]
     assert details["sentences"][0][0]["flags"] == [] and details["warnings"] == []
+    assert ask(client, q=["The cat sat down.", "42"], max_length=3).headers["X-Warning"] == (
+        "1 of 2 sentences may be wrong: truncated"
+    )
+    assert "X-Warning" not in ask(client, q="42").headers
 
 
 def test_warnings_of_a_route_with_a_pivot_name_the_step(client):
-    fields = {"q": "Eins zwei drei", "source": "de", "target": "fr", "max_length": 3, "details": True}
+    fields = {"q": "Das Haus steht", "source": "de", "target": "fr", "max_length": 3, "details": True}
     assert client.post("/translate", json=fields).json()["details"]["warnings"] == [
         "Sentence 1 (de to en): the translation ends before the sentence does.",
         "Sentence 1 (en to fr): the translation ends before the sentence does.",

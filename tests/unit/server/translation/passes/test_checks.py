@@ -16,7 +16,7 @@ from server.translation.types import NO_TIMINGS, Translation, TranslationRequest
 from tests.support.engine.fake_engine import FIRST, FakeEngine, fake_catalog, fake_model
 from tests.support.engine.translating import measured
 
-LIMITS = DirectionLimits((2.0, 3.0, 0.0), 0.1, -0.5, 0.8, Quality(50, 0.7, 0.6, 0.05))
+LIMITS = DirectionLimits((2.0, 3.0, 0.0, 0.0), 0.1, -0.5, 0.8, Quality(50, 0.7, 0.6, 0.05, 0.8))
 TEXT = "The committee decided to wait until the summer."
 
 
@@ -79,6 +79,28 @@ def test_a_lost_number_has_a_flag():
     assert "number" not in translation.legs[0].sentences[0].flags
 
 
+@pytest.mark.parametrize(("source", "written", "flag"), [
+    ("He bought three warm blankets.", "Er kaufte vier warme Decken.", "number"),
+    ("My sister forgot her umbrella.", "Meine Schwester vergaß ihren Umbrella.", "untranslated"),
+    ("My sister forgot her umbrella.", "Meine Schwester vergaß ihren Regenschörm.", "invented"),
+    ("La riunione di domani è stata spostata al pomeriggio.", "Das Treffen wurde verschoben.", "source_language"),
+    ("My sister forgot her three umbrellas.", "Meine Schwester vergaß ihre drei Regenschirme.", None),
+])  # fmt: skip
+def test_words_are_checked_in_a_thorough_request(source, written, flag):
+    [sentence] = translate(WritingEngine(written), source, thorough=True)[0].legs[0].sentences
+    assert sentence.flags - {"omission"} == ({flag} if flag else set())
+    [sentence] = translate(WritingEngine(written), source)[0].legs[0].sentences
+    assert sentence.flags == ({flag} & {"source_language"})
+
+
+def test_a_low_confidence_is_a_flag_and_no_reason_to_translate_again():
+    unsure = dataclasses.replace(LIMITS, coefficients=(-2.0, 3.0, 0.0, 0.0))
+    engine = WritingEngine(GERMAN)
+    translation, metrics = translate(engine, limits=unsure, on_flag="retry")
+    assert translation.legs[0].sentences[0].flags == {"low_confidence"} and len(engine.submitted) == 1
+    assert 'attentive_sentences_flagged_total{reason="low_confidence"} 1.0' in metrics
+
+
 def test_a_target_that_reaches_the_length_limit_is_truncated():
     translation, _ = translate(WritingEngine(GERMAN, finish="length"), limits=None)
     assert translation.legs[0].sentences[0].flags == {"truncated"}
@@ -127,7 +149,7 @@ def test_a_translation_without_attention_has_no_omission(monkeypatch):
 
 def test_confidence_is_that_of_the_model_folder():
     [sentence] = translate(WritingEngine(GERMAN), thorough=True)[0].legs[0].sentences
-    assert sentence.confidence == pytest.approx(LIMITS.confidence([-0.1], 10, False))
+    assert sentence.confidence == pytest.approx(LIMITS.confidence([-0.1], 10, 54, False))
     [sentence] = translate(WritingEngine(TEXT), thorough=True)[0].legs[0].sentences
     assert sentence.confidence == 0.1
     assert translate(WritingEngine(GERMAN), limits=None, thorough=True)[0].legs[0].sentences[0].confidence is None

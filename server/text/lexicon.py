@@ -1,0 +1,100 @@
+"""Which words a language has, and words of a translation that are none: left over from the source, or invented."""
+
+from __future__ import annotations
+
+import re
+import threading
+from functools import lru_cache
+from typing import TYPE_CHECKING, Literal
+
+from server.text.frequent_words import words_by_language
+from server.text.languages import primary_subtag
+from server.text.translation_checks import ordinary_words
+
+if TYPE_CHECKING:
+    from simplemma.strategies import DefaultStrategy
+
+_ENDINGS = {
+    "en": re.compile(r"(?<=\w{4})(?:s|ly|less|like)$"),
+    "de": re.compile(r"(?<=\w{4})(?:e[mnrs]?|n|s|t)$"),
+    "fr": re.compile(r"(?<=\w{4})(?:aise?|aux|es?|s)$"),
+    "es": re.compile(r"(?<=\w{4})(?:mente|it[oa]s?|[oae]?s?)$"),
+}
+"""Endings that a word may have beside those in its dictionary."""
+LANGUAGES = frozenset(_ENDINGS)
+"""Languages whose words are known: those for which false alarms are measured."""
+_LINKS = ("", "s", "n", "en", "es", "er")
+"""What stands between the parts of a German compound."""
+_LEAST_PART, _MOST_PARTS = 3, 4
+_ADVERB = 9
+"""Letters of a French word in -ment that counts as known, as every adjective makes one."""
+_LEAST_LEFT, _LEAST_INVENTED, _LONGEST = 3, 5, 40
+"""Letters of a word that is checked. Longer words count as known."""
+_WORD = re.compile(r"[^\W\d_]+")
+_lock = threading.Lock()
+WordFlag = Literal["untranslated", "invented"]
+
+
+@lru_cache(maxsize=1)
+def _dictionaries() -> DefaultStrategy:
+    from simplemma.strategies import DefaultStrategy  # takes 4 MB and a tenth of a second
+    from simplemma.strategies.dictionaries.stream_dictionary_factory import StreamDictionaryFactory
+
+    return DefaultStrategy(dictionary_factory=StreamDictionaryFactory(len(LANGUAGES)))
+
+
+def _listed(word: str, language: str) -> bool:
+    with _lock:  # the first word of a language loads its dictionary: 3 to 16 MB, up to half a second
+        return _dictionaries().get_lemma(word, language) is not None
+
+
+@lru_cache(maxsize=65_536)
+def is_word(word: str, language: str, parts: int = 1) -> bool:
+    """Returns whether one of LANGUAGES has a word: it is in the dictionary or the table, or is formed of such words. `parts`
+    counts the parts of a compound up to this one."""
+    small = word.lower().replace("œ", "oe")
+    if len(word) > _LONGEST or word.lower() in words_by_language("words").get(language, ()):
+        return True
+    if language == "fr" and len(small) >= _ADVERB and small.endswith("ment"):
+        return True
+    if _listed(word, language) or _listed(small, language):
+        return True
+    if language == "de" and parts < _MOST_PARTS:
+        for end in range(_LEAST_PART, len(small) - _LEAST_PART + 1):
+            if not (_listed(small[:end], language) or _listed(small[:end].capitalize(), language)):
+                continue
+            rests = [small[end + len(link) :] for link in _LINKS if small.startswith(link, end)]
+            if any(len(rest) >= _LEAST_PART and is_word(rest, language, parts + 1) for rest in rests):
+                return True
+    ending = _ENDINGS[language].search(small) if parts < _MOST_PARTS else None
+    return ending is not None and is_word(small[: ending.start()], language, _MOST_PARTS)
+
+
+def strange_words(source: str, target: str, source_language: str, target_language: str) -> set[WordFlag]:
+    """Returns the flags of a target with words that its language does not have: "untranslated" for an ordinary word of the
+    source, "invented" for another one. Names, quotations and what resembles a name of the source are no such words; if a name
+    is not in the target, it may be spelled in another way there. Returns no flags for languages that are not in LANGUAGES."""
+    read, written = primary_subtag(source_language), primary_subtag(target_language)
+    if not LANGUAGES.issuperset((read, written)):
+        return set()
+    given = _WORD.findall(source)
+    small = {word for word in given if word.islower()}
+    words = dict.fromkeys(part for word in ordinary_words(target, written == "de") for part in _WORD.findall(word))
+    unknown = [word for word in words if word[1:].islower() and not is_word(word, written)]
+    flags: set[WordFlag] = set()
+    if any(len(word) >= _LEAST_LEFT and word.lower() in small and is_word(word.lower(), read) for word in unknown):
+        flags.add("untranslated")
+    all_given = {word.lower() for word in given}
+    odd = [word.lower() for word in unknown if len(word) >= _LEAST_INVENTED and word.lower() not in all_given]
+    if not odd:
+        return flags
+    names = {
+        word.lower()
+        for place, word in enumerate(given)
+        if (place and word[0].isupper() and read != "de") or not is_word(word.lower(), read)
+    }
+    if any(name not in target.lower() for name in names):
+        return flags
+    if any(not any(word[:3] == name[:3] or name[:4] in word for name in names) for word in odd):
+        flags.add("invented")
+    return flags
