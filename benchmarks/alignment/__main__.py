@@ -2,63 +2,71 @@
 
     python -m benchmarks.alignment --model weights/NAME --data ALIGNMENTS
 
-A set of `--data` is measured if the model translates between its languages in both directions. Every pair is aligned as in the
-server (`model.analysis.pair_alignment`), with the words of the gold alignment and with those that the server finds in the text;
+A set of `--data` is measured if the model translates between its languages in both directions. Every pair is aligned as by
+POST /align, with the words of the gold alignment and with those that the server finds; inline tags are placed by these links;
 and each word is linked to the word with the largest contribution to each layer, and the largest weight of each head.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import sys
+import time
 from collections.abc import Sequence
-from dataclasses import asdict
-from itertools import product
 from pathlib import Path
 
-from tqdm import tqdm
-
 from benchmarks.alignment.gold import SETS, GoldPair, Links, Written, of_tokens, own_words, quality, written
-from benchmarks.alignment.maps import Aligner, by_attention
+from benchmarks.alignment.maps import largest_links
+from benchmarks.alignment.markup import right, tags
 from benchmarks.common import report
-from model.analysis.attention_alignment import AlignmentLayer
-from model.analysis.pair_alignment import Scores
-from model.model_folder import ModelFolder, read_folder
+from server.cli.local_services import local_services, running
+from server.config import Settings
+from server.errors import AttentiveError
+from server.inspection.text_alignment import TextAligner
+from server.services import Services
+from server.translation.catalog import ModelCatalog
+from server.translation.context import gather_or_cancel
+from server.translation.model_discovery import find_served
 
 
-def measure(name: str, folder: ModelFolder, aligner: Aligner, data: Path, chosen: AlignmentLayer) -> list[list[object]]:
+async def measure(name: str, services: Services, model: str, data: Path) -> list[list[object]]:
     """Returns the rows of the table for one gold set."""
     read, *languages = SETS[name]
     gold = read(data)
-    both = languages[0], languages[1]
+    leg = services.inspector.single_leg(languages[0], languages[1], "A measurement", model)
+    plain = [(written(pair.first, languages[0]), written(pair.second, languages[1])) for pair in gold]
     rows: list[list[object]] = []
     for cut, change in (("gold words", lambda side: side), ("own words", own_words)):
-        sides = [
-            (change(written(pair.first, both[0])), change(written(pair.second, both[1])))
-            for pair in tqdm(gold, desc=f"{name}, {cut}", disable=None)
-        ]
-        shapes = [(len(first.spans), len(second.spans)) for first, second in sides]
-        maps = [aligner.maps(*side, both[1]) for side in sides]
-        soft = [found.contributions(chosen, shape) for found, shape in zip(maps, shapes, strict=True)]
-        combined = [aligner.combined(*side, both, attention) for side, attention in zip(sides, soft, strict=True)]
-        attention = [by_attention(*side, attention) for side, attention in zip(sides, soft, strict=True)]
-        rows.append([name, "combined", cut, *_figures(combined, sides, gold)])
-        rows.append([name, "attention", cut, *_figures(attention, sides, gold)])
-        if change is own_words:
-            continue
-        for layer, shift in product(range(folder.model.decoder_layers), (False, True)):
-            row = AlignmentLayer(layer, shift)
-            which = f"layer {layer}" + (", next row" if shift else "")
-            found = [_largest(each.contributions(row, shape)) for each, shape in zip(maps, shapes, strict=True)]
-            rows.append([name, f"largest contribution, {which}", cut, *_figures(found, sides, gold)])
-            for head in range(folder.model.heads):
-                found = [_largest(each.weights(row, head, shape)) for each, shape in zip(maps, shapes, strict=True)]
-                rows.append([name, f"largest weight, {which}, head {head}", cut, *_figures(found, sides, gold)])
+        sides = [(change(first), change(second)) for first, second in plain]
+        tagged = [tags(pair, *side) for pair, side in zip(gold, sides, strict=True)]
+        spans = {side.text: list(side.spans) for pair in sides for side in pair}
+        for method in ("combined", "attention"):
+            aligner = TextAligner(services.inspector, leg, method, spans.__getitem__)
+            started = time.perf_counter()
+            found = await gather_or_cancel([aligner.align(first.text, second.text, name) for first, second in sides])
+            speed = len(sides) / (time.perf_counter() - started)
+            links = [{(i, j) for i, j, _ in pair.links} for pair in found]
+            placed = [right(each, *side, tag) for each, side, tag in zip(links, sides, tagged, strict=True) if tag]
+            rows.append([name, method, cut, *_figures(links, sides, gold), sum(placed), len(placed), speed])
+    largest = [await largest_links(services.engine, leg, *side) for side in plain]
+    for which in largest[0]:
+        rows.append(
+            [name, which, "gold words", *_figures([links[which] for links in largest], plain, gold), "", "", ""]
+        )
     return rows
 
 
-def _largest(weights: Scores) -> Links:
-    return {(int(i), j) for j, i in enumerate(weights.argmax(axis=0))} if weights.size else set()
+async def measure_all(services: Services, model: str, data: Path) -> list[list[object]]:
+    """Returns the rows of all sets that the model translates both ways."""
+    [served] = services.translator.catalog.models
+    async with running(services, detector=False):
+        return [
+            row
+            for name, (_, first, second) in SETS.items()
+            if {(first, second), (second, first)} <= set(served.pairs)
+            for row in await measure(name, services, model, data)
+        ]
 
 
 def _figures(found: Sequence[Links], sides: Sequence[tuple[Written, Written]], gold: Sequence[GoldPair]) -> list[float]:
@@ -70,22 +78,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit status."""
     options = _parser().parse_args(arguments)
     try:
-        folder = read_folder(options.model)
-        aligner = Aligner(folder, options.threads)
-        chosen = AlignmentLayer.load(folder.path, folder.model.decoder_layers)
-        rows: list[list[object]] = []
-        for name, (_, first, second) in SETS.items():
-            if {(first, second), (second, first)} <= set(folder.pairs):
-                rows += measure(name, folder, aligner, options.data, chosen)
-            else:
-                print(f"{name}: {folder.name} does not translate {first}-{second} both ways", file=sys.stderr)
-    except (ValueError, OSError) as error:
+        settings = Settings(weights=options.model.parent, threads=options.threads)
+        services = local_services(settings, catalog=ModelCatalog(find_served(settings)[0]).only(options.model.name))
+        rows = asyncio.run(measure_all(services, options.model.name, options.data))
+    except (AttentiveError, OSError) as error:
         print(error, file=sys.stderr)
         return 2
-    header = ("set", "links", "words", "AER", "precision", "recall")
+    header = ("set", "links", "words", "AER", "precision", "recall", "tags right", "sentences", "pairs/s")
     print(report.table(header, rows))
     if options.json:
-        report.write(options.json, {"benchmark": "alignment", "layer": asdict(chosen), "header": header, "rows": rows})
+        report.write(options.json, {"benchmark": "alignment", "header": header, "rows": rows})
     return 0
 
 

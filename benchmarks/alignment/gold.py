@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from model.analysis.attention_alignment import Link, words
+from model.analysis.attention_alignment import Link, word_spans
 
 Links = set[Link]
 
@@ -67,19 +67,18 @@ def of_tokens(links: Iterable[Link], first: Written, second: Written) -> Links:
 def own_words(sentence: Written) -> Written:
     """Returns a sentence with the words that the server finds in its text, each with the tokens of the gold words that it
     overlaps."""
-    pieces = [(at, at + 1) for at in range(len(sentence.text))]
-    found = [word for word in words(sentence.text, list(sentence.text), pieces) if not word.text.isspace()]
+    found = word_spans(sentence.text)
     return Written(
         sentence.text,
-        tuple((word.start, word.end) for word in found),
+        tuple(found),
         tuple(
             tuple(
                 token
                 for (start, end), tokens in zip(sentence.spans, sentence.tokens, strict=True)
-                if start < word.end and word.start < end
+                if start < last and begin < end
                 for token in tokens
             )
-            for word in found
+            for begin, last in found
         ),
     )
 
@@ -102,19 +101,6 @@ def written(tokens: Sequence[str], language: str) -> Written:
         numbers.append(tuple(range(at, at + count)))
         text, glued, at = text + word, elided or hyphen, at + count
     return Written(text, tuple(spans), tuple(numbers))
-
-
-def moved(spans: Sequence[tuple[int, int]], before: str, after: str) -> tuple[tuple[int, int], ...]:
-    """Returns the spans of words in a text with normalised characters. Each word is searched after the previous one."""
-    found: list[tuple[int, int]] = []
-    at = 0
-    for start, end in spans:
-        token = before[start:end]
-        place = after.find(token, at)
-        place = at if place < 0 else place
-        found.append((place, min(len(after), place + len(token))))
-        at = found[-1][1]
-    return tuple(found)
 
 
 def _french(tokens: Sequence[str], at: int) -> tuple[int, str, bool]:

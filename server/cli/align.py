@@ -13,13 +13,14 @@ from typing import get_args
 
 from tqdm import tqdm
 
+from model.analysis.attention_alignment import word_spans
 from server.cli.local_services import FLAGS, local_services, local_settings, running
 from server.cli.terminal import add_direction
 from server.cli.text_streams import open_text, utf8_lines
 from server.cli.translate import is_same_file
 from server.config import add_flags
 from server.errors import InvalidRequest, TextTooLong
-from server.inspection.text_alignment import TextAligner
+from server.inspection.text_alignment import TextAligner, between_spaces
 from server.inspection.word_alignment import AlignmentMethod
 from server.translation.context import gather_or_cancel
 from server.translation_memory.formats import READERS
@@ -91,7 +92,9 @@ def run(arguments: argparse.Namespace) -> int:
                     output.flush()
                     bar.update(len(batch))
 
-        aligner = TextAligner(services.inspector, leg, arguments.method, arguments.tokenized)
+        aligner = TextAligner(
+            services.inspector, leg, arguments.method, between_spaces if arguments.tokenized else word_spans
+        )
         asyncio.run(write_all())
     return 0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from model.analysis.attention_alignment import word_spans, words
@@ -15,6 +16,11 @@ from server.translation.catalog import Leg
 
 PAIRS_AT_ONCE = 4
 """Pairs that are aligned at the same time: the worker has the next one while the links of others are computed."""
+
+
+def between_spaces(text: str) -> list[Span]:
+    """Returns the characters [start, end) of the words of a text that has spaces between them."""
+    return [match.span() for match in re.finditer(r"\S+", text)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +43,16 @@ class AlignedTexts:
 
 
 class TextAligner:
-    """Aligns texts in the languages of a leg, each taken as one sentence. `method` is "attention" where the model cannot
-    compare words. `tokenized` texts have spaces between their words. Belongs to one event loop."""
+    """Aligns texts in the languages of a leg, each taken as one sentence, whose words `cut` finds. `method` is "attention"
+    where the model cannot compare words. Belongs to one event loop."""
 
-    def __init__(self, inspector: Inspector, leg: Leg, method: AlignmentMethod, tokenized: bool) -> None:
+    def __init__(
+        self, inspector: Inspector, leg: Leg, method: AlignmentMethod, cut: Callable[[str], list[Span]] = word_spans
+    ) -> None:
         self.inspector = inspector
         self.leg = leg
         self.method: AlignmentMethod = method if compares_words(leg) else "attention"
-        self._tokenized = tokenized
+        self._cut = cut
         self._turns = asyncio.Semaphore(PAIRS_AT_ONCE)
 
     async def align(self, source: str, target: str, name: str) -> AlignedTexts:
@@ -70,6 +78,3 @@ class TextAligner:
         linked = await asyncio.to_thread(word_links, leg, answer, pair, sources, targets)
         ours, theirs = ({span: number for number, span in enumerate(side)} for side in spans)
         return sorted((ours[a], theirs[b], p) for (a, b), p in linked.items() if a in ours and b in theirs)
-
-    def _cut(self, text: str) -> list[Span]:
-        return [match.span() for match in re.finditer(r"\S+", text)] if self._tokenized else word_spans(text)

@@ -8,12 +8,13 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from model.analysis.attention_alignment import word_spans
 from server.api.dependencies import check_texts, deadline, enter, json_response, services_of
 from server.api.openapi import WORK, errors
 from server.api.parameters import ParameterRoute
 from server.api.schemas.alignment import PAIRS_LIMIT, AlignAnswer, AlignParameters
 from server.errors import TextTooLong
-from server.inspection.text_alignment import TextAligner
+from server.inspection.text_alignment import TextAligner, between_spaces
 from server.translation.context import gather_or_cancel
 
 router = APIRouter(tags=["attention"], route_class=ParameterRoute, responses=errors(*WORK))
@@ -31,7 +32,7 @@ async def align(request: Request, parameters: AlignParameters) -> Response:
     limit = deadline(request, services.settings.timeout_seconds)
     inspector = services.inspector
     leg = inspector.single_leg(parameters.source, parameters.target, "An alignment")
-    aligner = TextAligner(inspector, leg, parameters.method, parameters.tokenized)
+    aligner = TextAligner(inspector, leg, parameters.method, between_spaces if parameters.tokenized else word_spans)
     async with asyncio.timeout_at(limit):
         with inspector.admit(caller, limit):
             work = [aligner.align(*pair, f"pair {number}") for number, pair in enumerate(pairs)]
