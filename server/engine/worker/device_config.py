@@ -11,7 +11,9 @@ from model.backends.cpu.isa import CpuBackendUnavailable, Isa, available
 from server.engine.ipc.messages import FailureKind
 from server.engine.ipc.options import NO_DEVICE, WorkerOptions
 
-CPU_SLOTS, GPU_SLOTS = 64, 256
+CPU_SLOTS, SMALL_GPU_SLOTS, GPU_SLOTS = 64, 128, 256
+_LARGE_GPU = 64
+"""Multiprocessors of a GPU with GPU_SLOTS. A step computes all slots, and a lone row waits for it (estimated, not measured)."""
 _GPU_FILES = ("/dev/nvidiactl", "/dev/dxg")
 """One of these exists wherever the NVIDIA driver is installed (Linux, WSL)."""
 _HAS_BFLOAT16 = (8, 0)
@@ -54,7 +56,9 @@ def find_device(options: WorkerOptions, index: int) -> DeviceConfig:
         if refusal is None:
             half = "bfloat16" if torch.cuda.get_device_capability(index) >= _HAS_BFLOAT16 else "float16"
             dtype = half if options.dtype in ("auto", "int8") else options.dtype
-            return DeviceConfig(f"cuda:{index}", torch.cuda.device_count(), dtype, threads, options.slots or GPU_SLOTS)
+            large = torch.cuda.get_device_properties(index).multi_processor_count >= _LARGE_GPU
+            slots = options.slots or (GPU_SLOTS if large else SMALL_GPU_SLOTS)
+            return DeviceConfig(f"cuda:{index}", torch.cuda.device_count(), dtype, threads, slots)
         if options.device == "cuda":
             raise NoDevice(f"{NO_DEVICE} {refusal}".strip())
         reason = f"The GPU is not used: {refusal}" if refusal else None

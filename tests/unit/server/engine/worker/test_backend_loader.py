@@ -223,10 +223,10 @@ def test_slots_and_first_room_fit_the_memory(
 
 
 @pytest.mark.parametrize(
-    ("capability", "error", "dtype", "refusal"),
+    ("capability", "error", "chosen", "refusal"),
     [
-        ((9, 0), None, "bfloat16", None),
-        ((7, 5), None, "float16", None),
+        ((9, 0), None, ("bfloat16", 256), None),
+        ((7, 5), None, ("float16", 128), None),
         ((6, 1), None, None, "compute capability 6.1, and this PyTorch needs 7.5"),
         (
             None,
@@ -239,7 +239,7 @@ def test_slots_and_first_room_fit_the_memory(
 def test_an_old_gpu_or_driver_is_named(
     capability: tuple[int, int] | None,
     error: str | None,
-    dtype: str | None,
+    chosen: tuple[str, int] | None,
     refusal: str | None,
     monkeypatch,
     tmp_path: Path,
@@ -250,9 +250,12 @@ def test_an_old_gpu_or_driver_is_named(
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     monkeypatch.setattr(torch.cuda, "get_arch_list", lambda: ["sm_75", "sm_90", "compute_90"])
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda index: capability)
+    processors = 132 if capability == (9, 0) else 40
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda index: Mock(multi_processor_count=processors))
     found = find_device(WorkerOptions(device="auto"), 0)
     if refusal is None:
-        assert (found.device, found.dtype) == ("cuda:0", dtype)
+        assert (found.device, found.dtype, found.slots) == ("cuda:0", *(chosen or ()))
+        assert find_device(WorkerOptions(device="auto", slots=7), 0).slots == 7
         return
     assert found.device == "cpu" and refusal in str(found.reason)
     assert refusal in ModelRunner(WorkerOptions(device="auto"), 0).ready().details["reason"]
