@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeGuard
 
@@ -68,6 +68,16 @@ class MultiStepBackend(Backend, Protocol):
         undefined."""
 
 
+class QueueingBackend(Backend, Protocol):
+    """A backend whose device computes greedy steps beside the host."""
+
+    def queue_steps(
+        self, slots: Sequence[int], tokens: Sequence[int], steps: int, forbidden: Sequence[int] = ()
+    ) -> Callable[[], list[StepOutput]]:
+        """Queues `steps` greedy steps of each row, without `forbidden` tokens. A token of -1 is the one that the row
+        chooses in the steps that were queued last. Returns a function that waits for the outputs."""
+
+
 class ForcingBackend(Backend, Protocol):
     """A backend that can read several known tokens of a row in one call."""
 
@@ -82,6 +92,11 @@ def supports_multi_step(backend: Backend) -> TypeGuard[MultiStepBackend]:
     """Returns whether the backend has `multi_step`. isinstance() of a runtime protocol takes 50 us, too long for a
     step."""
     return hasattr(backend, "multi_step")
+
+
+def supports_queueing(backend: Backend) -> TypeGuard[QueueingBackend]:
+    """Returns whether the backend has `queue_steps`."""
+    return hasattr(backend, "queue_steps")
 
 
 def supports_forced_steps(backend: Backend) -> TypeGuard[ForcingBackend]:

@@ -3,8 +3,9 @@ itself."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -13,9 +14,11 @@ from model.model_folder import FolderError, Generation
 from model.search.backend_interface import (
     Backend,
     MaskedHeads,
+    QueueingBackend,
     StepOutput,
     supports_forced_steps,
     supports_multi_step,
+    supports_queueing,
 )
 from model.search.beam import BeamSearch
 from model.search.greedy import GreedySearch
@@ -35,13 +38,14 @@ def search_kind(options: DecodingOptions) -> type[Search]:
 
 @dataclass(slots=True, eq=False)
 class RunningSearch:
-    """One sentence in the batch: its search, its source ids, the slots of its rows, and how many steps it has taken."""
+    """One sentence in the batch: its search, source ids, slots of its rows, how many steps it has taken, and whose it is."""
 
     search: Search
     source: Sequence[int]
     slots: Sequence[int]
     masked_heads: MaskedHeads = ()
     steps: int = 0
+    owner: Any = None
 
 
 class SearchDriver:
@@ -55,6 +59,9 @@ class SearchDriver:
         self.backend = backend
         self._max_length, self._forbidden = max_length, tuple(forbidden)
         self._multi_step = supports_multi_step(backend) and backend.end == end
+        self._unread: dict[RunningSearch, int] = {}
+        """The searches with queued steps, and how many steps each will have taken then; `_read` returns the outputs."""
+        self._read: Callable[[], list[StepOutput]] | None = None
 
     def start(self, searches: Sequence[RunningSearch]) -> None:
         """Adds searches to the batch: encodes their sources as one batch."""
@@ -63,19 +70,35 @@ class SearchDriver:
             first_slots = [item.slots[0] for item in searches]
             self.backend.prefill([item.source for item in searches], first_slots, masked if any(masked) else ())
 
-    def step(self, running: Sequence[RunningSearch]) -> int:
-        """Advances `running`, which are searches of the batch that are not done; the others pause. Returns the number of
-        decode steps."""
-        unknown = self._read_known(running)
-        outputs = self._run(unknown) if unknown else []
+    def step(self, running: Sequence[RunningSearch]) -> tuple[Sequence[RunningSearch], int]:
+        """Advances `running`, which are searches of the batch that are not done; the others pause. Returns the searches that
+        took steps, and how many.
+
+        Where the backend queues steps, those of greedy searches are read by the next call, after it has queued more; what a
+        search does not need any more is discarded. After an error all searches have to be started again.
+        """
+        unread, read = self._unread, self._read
+        unknown: Sequence[RunningSearch]
+        self._unread, self._read = {}, None
+        if supports_queueing(self.backend):
+            self._queue(self.backend, running, unread)
+        if read is not None:
+            running = unknown = tuple(unread)
+            outputs = read()
+        elif self._read is not None:
+            return (), 0
+        else:
+            unknown = self._read_known(running)
+            outputs = self._run(unknown) if unknown else []
         for output in outputs:
             self._advance(unknown, output)
-        self._restart([item for item in running if item.search.restart])
-        return max(1, len(outputs))
+        self._restart([item for item in running if item.search.restart and item.slots and item not in self._unread])
+        return running, max(1, len(outputs))
 
     def stop(self, item: RunningSearch) -> None:
         """Removes a search, done or not; its slots are free afterwards."""
         self.backend.free(item.slots)
+        item.slots = ()
 
     def _read_known(self, running: Sequence[RunningSearch]) -> Sequence[RunningSearch]:
         """Advances the searches whose next tokens are known by all these tokens at once. Returns the others."""
@@ -98,6 +121,22 @@ class SearchDriver:
                 item.steps += 1
                 search.advance([[token]], [[score]])
         return [item for item in running if item not in known]
+
+    def _queue(
+        self, backend: QueueingBackend, running: Sequence[RunningSearch], unread: dict[RunningSearch, int]
+    ) -> None:
+        """Queues the next steps of greedy searches; the tokens of those of `unread` are on the device only. Does nothing where
+        a search needs the host between two steps, and where a row may be full then: the device writes to the next
+        position of rows that pause, too."""
+        ready = {item: unread.get(item, item.steps) for item in running if not item.search.restart}
+        candidates = 1 + len(self._forbidden)
+        if not ready or any(item.search.candidates != candidates or item.search.forced[0] >= 0 for item in ready):
+            return
+        steps = min(_MULTI_STEPS, self._max_length - max([*ready.values(), *unread.values()]))
+        if steps > 0:
+            tokens = [-1 if item in unread else item.search.tokens[0] for item in ready]
+            self._read = backend.queue_steps([item.slots[0] for item in ready], tokens, steps, self._forbidden)
+            self._unread = {item: taken + steps for item, taken in ready.items()}
 
     def _run(self, running: Sequence[RunningSearch]) -> list[StepOutput]:
         """Computes the next step or steps of `running`."""
@@ -180,8 +219,8 @@ def translate(
         driver.step(list(running.values()))
         for number in [number for number, item in running.items() if item.search.done]:
             finished = running.pop(number)
-            driver.stop(finished)
             free.extend(finished.slots)
+            driver.stop(finished)
     return [search.hypotheses() for search in searches]
 
 

@@ -23,6 +23,8 @@ from model.backends.cuda.fused_step import SlotKernels
 from model.backends.cuda.graphs import GraphedBackend
 from model.backends.torch.backend import TorchBackend
 from model.config import ModelConfig, base
+from model.search.driver import translate
+from model.search.options import DecodingOptions
 from model.transformer import Transformer
 from server.engine.worker.device_config import DeviceConfig, failure_kind
 from tests.support.servers.live import live_server, tiny_model
@@ -62,7 +64,8 @@ def difference(backends: Sequence[Any], step: int, candidates: int, slots: Seque
 
 
 def buckets() -> None:
-    """Prints the differences of steps 1 to 6 from eager ones: 1 and 2 are computed, the third is captured."""
+    """Prints the differences of steps 1 to 6 from eager ones: 1 and 2 are computed, the third is captured. Then compares
+    steps that are queued before the last are read with steps that are not."""
     for dtype in (torch.float32, torch.bfloat16, torch.float16) if GPU else (torch.float32,):
         model = transformer(dtype)
         for own in {KERNELS.name: KERNELS, "torch": torch_kernels.KERNELS}.values():
@@ -71,6 +74,13 @@ def buckets() -> None:
                 found = [difference(pair, step, candidates, range(8)) for step in range(6)]
                 say(dtype, own.name, candidates, "replayed", pair[0].captured, [f"{value:.2g}" for value in found])
                 assert max(found) < 0.2 and (pair[0].captured or not GPU)
+    inputs, targets = [[5 + row, 6 + row % 9, 3] for row in range(24)], []
+    for queues in (True, False):
+        backend = GraphedBackend(transformer(torch.float32), 8, kernels=KERNELS, capture=GPU)
+        with patch("model.search.driver.supports_queueing", return_value=queues):
+            found = translate(backend, inputs, DecodingOptions(max_length=40), start=2, end=3, max_length=100)
+        targets.append([hypotheses[0].tokens for hypotheses in found])
+    assert targets[0] == targets[1]
 
 
 def memory() -> None:
@@ -167,8 +177,12 @@ def decode_limit() -> None:
         slots, tokens = range(rows), [5] * rows
 
         def chunks(number: int) -> None:
-            for _ in range(number):
-                backend.multi_step(slots, tokens, 4)  # noqa: B023
+            read = backend.queue_steps(slots, tokens, 4)  # noqa: B023
+            for _ in range(number - 1):
+                following = backend.queue_steps(slots, [-1] * len(slots), 4)  # noqa: B023
+                read()
+                read = following
+            read()
 
         chunks(3)
         number = 20 if GPU else 2
@@ -192,10 +206,10 @@ def decode_limit() -> None:
 def profile() -> None:
     backend = graphed(transformer(), ROWS[-1])
     slots, tokens = range(ROWS[-1]), [5] * ROWS[-1]
-    backend.multi_step(slots, tokens, 4)
+    backend.queue_steps(slots, tokens, 4)()
     with torch.profiler.profile() as found:
         for _ in range(4):
-            backend.multi_step(slots, tokens, 4)
+            backend.queue_steps(slots, tokens, 4)()
     say(found.key_averages().table(sort_by="cuda_time_total" if GPU else "cpu_time_total", row_limit=30))
 
 

@@ -152,14 +152,14 @@ def test_muon_on_a_gpu_equals_muon_of_torch() -> None:
         torch.testing.assert_close(mine, other, atol=1e-3, rtol=1e-2)
 
 
-def test_multi_step_equals_single_steps() -> None:
+def test_queued_steps_equal_single_steps() -> None:
     model = transformer()
     one, many = (GraphedBackend(model, 8, capture=True) for _ in range(2))
     for backend in (one, many):
         backend.prefill(sources(3), [4, 0, 2])
     tokens = [2, 2, 2]
     for _ in range(6):
-        for output in many.multi_step([4, 0, 2], tokens, 4):
+        for output in many.queue_steps([4, 0, 2], tokens, 4)():
             tokens = one.step([4, 0, 2], tokens, 1, [-1, -1, -1]).ids[:, 0].tolist()
             assert output.ids[:, 0].tolist() == tokens
     assert many.captured

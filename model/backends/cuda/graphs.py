@@ -16,7 +16,7 @@ import logging
 import math
 import threading
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -67,7 +67,6 @@ class GraphedBackend(TorchBackend):
         super().__init__(transformer, slots)
         parameter = next(transformer.parameters())
         self.cache = StaticCache(transformer.config, slots, parameter.dtype, self.device, room)
-        self.end = transformer.config.eos_id
         self.captured = 0
         self._fused = FusedStep(self.transformer, self.cache, kernels)
         self._captures = capture
@@ -80,7 +79,6 @@ class GraphedBackend(TorchBackend):
         """The memory pool that all graphs share: they never run at the same time."""
         self._inputs = torch.zeros(3, slots, dtype=torch.long, device=self.device)
         self._tokens, self._forced, self.cache.active = self._inputs
-        self._staging = torch.zeros(3, slots, dtype=torch.long, pin_memory=self.device.type == "cuda")
         self._forbidden: tuple[int, ...] = ()
         self._barred = torch.zeros(transformer.config.vocab_size, device=self.device)
         """-inf for the tokens that a greedy step does not choose."""
@@ -107,14 +105,14 @@ class GraphedBackend(TorchBackend):
     def step(self, slots: Sequence[int], tokens: Sequence[int], candidates: int, forced: Sequence[int]) -> StepOutput:
         """Advances each row by its token. Returns the `candidates` most probable next tokens of each row."""
         self._forbid(())
-        return self._run(slots, tokens, candidates, forced, 1)[0]
+        return self._queue(slots, tokens, candidates, forced, 1)()[0]
 
-    def multi_step(
+    def queue_steps(
         self, slots: Sequence[int], tokens: Sequence[int], steps: int, forbidden: Sequence[int] = ()
-    ) -> list[StepOutput]:
-        """Runs `steps` greedy steps without `forbidden` tokens, each row reading its own last token."""
+    ) -> Callable[[], list[StepOutput]]:
+        """Queues `steps` greedy steps without `forbidden` tokens; see QueueingBackend."""
         self._forbid(tuple(forbidden))
-        return self._run(slots, tokens, 1, [-1] * len(slots), steps)
+        return self._queue(slots, tokens, 1, [-1] * len(slots), steps)
 
     @property
     def details(self) -> Mapping[str, str]:
@@ -123,9 +121,9 @@ class GraphedBackend(TorchBackend):
     # -- parts ---------------------------------------------------------------------------------------------------------
 
     @torch.inference_mode()
-    def _run(
+    def _queue(
         self, slots: Sequence[int], tokens: Sequence[int], candidates: int, forced: Sequence[int], steps: int
-    ) -> list[StepOutput]:
+    ) -> Callable[[], list[StepOutput]]:
         # Rows that pause write to their next position too.
         longest = max(max(self.cache.lengths[slot] for slot in slots) + steps, max(self.cache.lengths) + 1)
         longest = max(longest, *(self.cache.source_lengths[slot] for slot in slots))
@@ -139,13 +137,21 @@ class GraphedBackend(TorchBackend):
             self._try_to_capture(width)
         self._send(slots, tokens, forced)
         results = torch.stack([self._once(width, gates) for _ in range(steps)])  # (steps, R, 2 C + 1)
+        results = results.to("cpu", non_blocking=True)
+        copied = torch.cuda.current_stream(self.device).record_event() if self.device.type == "cuda" else None
         for slot in slots:
             self.cache.lengths[slot] += steps
-        found = results.cpu().numpy()[:, list(slots)]
-        ids = found[:, :, :candidates].astype(np.int64)
-        scores, wanted = found[:, :, width : width + candidates].astype(np.float32), found[:, :, -1]
-        first, *others = [StepOutput(*step) for step in zip(ids, scores, strict=True)]
-        return [with_forced(first, forced, wanted[0]), *others]
+
+        def read() -> list[StepOutput]:
+            if copied is not None:
+                copied.synchronize()
+            found = results.numpy()[:, list(slots)]
+            ids = found[:, :, :candidates].astype(np.int64)
+            scores, wanted = found[:, :, width : width + candidates].astype(np.float32), found[:, :, -1]
+            first, *others = [StepOutput(*step) for step in zip(ids, scores, strict=True)]
+            return [with_forced(first, forced, wanted[0]), *others]
+
+        return read
 
     def _once(self, candidates: int, gates: HeadGates | None) -> Tensor:
         if gates is not None or candidates not in self._graphs:
@@ -175,6 +181,7 @@ class GraphedBackend(TorchBackend):
     def _try_to_capture(self, candidates: int) -> None:
         """Captures a step. One whose capture fails is computed operation by operation from then on. Raises the error of
         a device that is broken."""
+        inputs = self._inputs.clone()  # a capture also chooses tokens
         try:
             with _CAPTURE:
                 self._capture(candidates)
@@ -184,6 +191,7 @@ class GraphedBackend(TorchBackend):
                 "steps with %s candidates are not captured: %s: %s", candidates, type(error).__name__, str(error)[:200]
             )
             check_device(self.device)
+        self._inputs.copy_(inputs)
 
     def _capture(self, candidates: int) -> None:
         """Captures a step as a graph. All slots are inactive meanwhile, so no length changes."""
@@ -201,14 +209,14 @@ class GraphedBackend(TorchBackend):
         self._graphs[candidates] = graph, result
 
     def _send(self, slots: Sequence[int], tokens: Sequence[int], forced: Sequence[int]) -> None:
-        """Copies tokens, forced tokens and active slots to the device. The previous copy has ended: its step was
-        read."""
-        self._staging.zero_()
-        index = torch.tensor(slots)
-        self._staging[0, index] = torch.tensor(tokens)
-        self._staging[1, index] = torch.tensor(forced).clamp(min=0)
-        self._staging[2, index] = 1
-        self._inputs.copy_(self._staging, non_blocking=True)
+        """Copies tokens, forced tokens and active slots to the device. Rows with a token of -1 keep theirs."""
+        inputs = torch.zeros(3, self.slots, dtype=torch.long)
+        inputs[:, list(slots)] = torch.tensor([list(tokens), [max(0, token) for token in forced], [1] * len(slots)])
+        chosen = self._tokens.clone() if min(tokens) < 0 else None
+        # From page-locked memory, without waiting. Earlier steps may still have to read theirs.
+        self._inputs.copy_(inputs.pin_memory() if self.device.type == "cuda" else inputs, non_blocking=True)
+        if chosen is not None:
+            torch.where(self._tokens < 0, chosen, self._tokens, out=self._tokens)
 
     def _room(self, positions: int) -> None:
         """Makes room for `positions`. Before the cache moves, all graphs are discarded, which frees memory: they hold

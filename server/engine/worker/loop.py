@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Callable
-from collections.abc import Sequence as Items
+from collections.abc import Callable, Iterable
 from functools import partial
 
 from server.engine.ipc.messages import (
@@ -154,7 +153,8 @@ class WorkerLoop:
         for queue, decoding in output.decode:
             running = [sequence for sequence in decoding if sequence.running]
             if running:
-                self._guard(running, partial(self._step, queue.model, running))
+                # Those that pause may have steps on the device.
+                self._guard(queue.running.values(), partial(self._step, queue.model, running))
         if output.attention is not None:
             self._guard([output.attention], partial(self._attend, output.attention))
 
@@ -184,13 +184,15 @@ class WorkerLoop:
 
     def _step(self, model: str, running: list[Sequence]) -> None:
         started = time.monotonic()
-        steps = self._runner.step(model, running)
+        advanced, steps = self._runner.step(model, running)
+        if not advanced:
+            return
         ended = time.monotonic()
         seconds = max(0.0, ended - started - self._record_prefills())  # a GPU encodes when the step is read
-        self._scheduler.record_step(running, seconds, steps)
-        rows = sum(sequence.width for sequence in running)
+        self._scheduler.record_step(advanced, seconds, steps)
+        rows = sum(sequence.width for sequence in advanced)
         self._stats.steps += [(rows, seconds / steps)] * steps
-        for sequence in running:
+        for sequence in advanced:
             sequence.first_token = sequence.first_token or (ended if sequence.steps else 0.0)
             if sequence.hypotheses:
                 self._answer(_translation_result(sequence, ended))
@@ -202,7 +204,7 @@ class WorkerLoop:
         self._scheduler.record_attention(ended, ended - started)
         self._answer(answer)
 
-    def _guard(self, jobs: Items[Sequence | AttentionRequest], action: Callable[[], None]) -> None:
+    def _guard(self, jobs: Iterable[Sequence | AttentionRequest], action: Callable[[], None]) -> None:
         """Runs `action` for `jobs`. If it raises, each job runs again alone, and a job that fails alone is answered
         with the failure. An error that breaks the device ends the process; the supervisor restarts it and isolates jobs
         in the same way."""
@@ -213,7 +215,7 @@ class WorkerLoop:
             if kind is None:
                 raise
             traceback.print_exc()
-            for job in jobs:
+            for job in list(jobs):
                 if job.answered:
                     continue
                 if job.alone or isinstance(job, AttentionRequest):

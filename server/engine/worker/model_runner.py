@@ -121,21 +121,23 @@ class ModelRunner:
                 max_length=config.max_length,
                 generation=generation,
             )
-            running = RunningSearch(search, job.source, sequence.slots, job.options.masked_heads)
+            running = RunningSearch(search, job.source, sequence.slots, job.options.masked_heads, owner=sequence)
             self._searches[sequence.id] = running
             started.append(running)
         self._drivers[model].start(started)
 
-    def step(self, model: str, sequences: list[Sequence]) -> int:
-        """Advances sequences by one token or a few, sets the hypotheses of those that end, and returns the number of
-        decode steps."""
-        running = [self._searches[sequence.id] for sequence in sequences]
-        steps = self._drivers[model].step(running)
-        for sequence, item in zip(sequences, running, strict=True):
-            sequence.steps = item.steps
-            if item.search.done:
-                sequence.hypotheses, sequence.trace = item.search.hypotheses(), tuple(item.search.trace)
-        return steps
+    def step(self, model: str, sequences: list[Sequence]) -> tuple[list[Sequence], int]:
+        """Advances sequences by one token or a few, and sets the hypotheses of those that end. Returns which took decode
+        steps, and how many: on a GPU those whose steps the call before queued."""
+        items, steps = self._drivers[model].step([self._searches[sequence.id] for sequence in sequences])
+        advanced = []
+        for item in items:
+            if item.slots:  # not released meanwhile
+                advanced.append(item.owner)
+                item.owner.steps = item.steps
+                if item.search.done:
+                    item.owner.hypotheses, item.owner.trace = item.search.hypotheses(), tuple(item.search.trace)
+        return advanced, steps
 
     def progress(self, sequence: Sequence) -> tuple[int, ...]:
         """Returns the tokens so far."""

@@ -99,7 +99,7 @@ class FakeRunner:
             assert sequence.id not in self._made
             self._made[sequence.id] = []
 
-    def step(self, model: str, sequences: list[Sequence]) -> int:
+    def step(self, model: str, sequences: list[Sequence]) -> tuple[list[Sequence], int]:
         shift, seconds = self._models[model]
         time.sleep(seconds)
         slots = [slot for sequence in sequences for slot in sequence.slots]
@@ -113,7 +113,7 @@ class FakeRunner:
             sequence.steps += 1
             if len(made) == sequence.length:
                 sequence.hypotheses = (Hypothesis(tuple(made), (0.0,) * (len(made) + 1), 0.0, "stop"),)
-        return 1
+        return sequences, 1
 
     def progress(self, sequence: Sequence) -> tuple[int, ...]:
         return tuple(self._made.get(sequence.id, ()))

@@ -19,7 +19,7 @@ from model.backends.cuda.torch_kernels import KERNELS
 from model.config import ModelConfig
 from model.transformer import Transformer
 
-WAITS = (torch.Tensor.cpu, torch.Tensor.item, torch.Tensor.tolist, torch.Tensor.nonzero)
+WAITS = (torch.Tensor.cpu, torch.Tensor.numpy, torch.Tensor.item, torch.Tensor.tolist, torch.Tensor.nonzero)
 
 
 class Launches(TorchDispatchMode):
@@ -92,10 +92,13 @@ def counted(action: Callable[[GraphedBackend], object], monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("shape", [{}, {"norm": "pre"}, {"recurrence": "ssru", "zero_start_embedding": True}])
 def test_a_greedy_chunk_waits_once(shape: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    found = counted(lambda backend: backend.multi_step([0, 1, 2], [2, 2, 2], 4), monkeypatch, **shape)
+    found = counted(lambda backend: backend.queue_steps([0, 1, 2], [2, 2, 2], 4)(), monkeypatch, **shape)
     assert (found["waits"], found["blocking copies"], found["copies"]) == (1, 0, 0)
     assert found["step"] <= (76 if not shape else 130)
     assert found["outside"] <= 8
+    following = counted(lambda backend: backend.queue_steps([0, 1, 2], [2, -1, -1], 4), monkeypatch, **shape)
+    assert (following["waits"], following["blocking copies"], following["copies"]) == (0, 0, 0)
+    assert following["outside"] <= 8
 
 
 def test_a_beam_step_waits_once_and_copies_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:

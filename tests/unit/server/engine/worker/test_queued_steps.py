@@ -1,0 +1,113 @@
+"""A worker queues the next steps of greedy searches before it reads the last ones, and translates as without."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+import torch
+
+from model.backends.cuda.graphs import GraphedBackend
+from model.search import driver
+from model.search.backend_interface import StepOutput
+from model.search.driver import translate
+from model.search.options import DEFAULT_GENERATION, DecodingOptions
+from server.engine.ipc.messages import Cancel, Failed, TranslateJob
+from server.engine.ipc.options import WorkerOptions
+from server.engine.worker.loop import WorkerLoop
+from server.engine.worker.model_runner import ModelRunner
+from tests.support.models.random_models import random_model
+
+LONGEST = 20
+SHAPE = "recurrence, pre-norm, two vocabularies"
+MODELS = [random_model(SHAPE, 22, max_length=LONGEST, recurrence="none"), random_model(SHAPE, 23, max_length=LONGEST)]
+KINDS = [
+    *[{"max_length": LONGEST}, {"loop_guard": True}] * 3, {"max_length": 6}, {"beam_size": 2}, {"prefix": (5, 6)},
+    {"target": (7, 8, 9)}, {"masked_heads": (("cross", 0, 1),)},
+]  # fmt: skip
+
+
+class Logged(GraphedBackend):
+    """Logs what is queued and read. The steps with the numbers `failing` run out of memory."""
+
+    def __init__(self, model: int, failing: Sequence[int] = ()) -> None:
+        super().__init__(MODELS[model], 4, capture=False)
+        self.log: list[str] = []
+        self._failing, self._steps = failing, 0
+
+    def prefill(self, sources: Any, slots: Any, masked_heads: Any = ()) -> None:
+        self.log.append(f"encode {len(slots)}")
+        for source, slot, masked in zip(sources, slots, masked_heads or [()] * len(slots), strict=True):
+            super().prefill([source], [slot], [masked])  # of equal bits in every batch
+
+    def queue_steps(self, slots: Any, *arguments: Any) -> Callable[[], list[StepOutput]]:
+        number = 1 + sum(entry.startswith("queue") for entry in self.log)
+        self.log.append(f"queue {number} of {len(slots)}")
+        read = super().queue_steps(slots, *arguments)
+        return lambda: self.log.append(f"read {number}") or read()  # type: ignore[func-returns-value]
+
+    def _compute(self, *arguments: Any) -> torch.Tensor:
+        if max(self.cache.live.tolist()) >= LONGEST:
+            pytest.fail("A row writes beyond its room.")
+        self._steps += 1
+        if self._steps in self._failing:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return super()._compute(*arguments)
+
+
+def serve(backend: Logged, turns: list[list[Any]]) -> dict[int, Any]:
+    """Runs a worker that receives the messages of one turn before each of its steps. Returns the answers."""
+    runner = ModelRunner(WorkerOptions(device="cpu", threads=1), 0)
+    folder = Mock(model=backend.transformer.config, generation=DEFAULT_GENERATION)
+    runner.attach("m", Mock(folder=folder, backend=backend, engine="fake"))
+    loop = WorkerLoop(Mock(), runner, WorkerOptions())
+    loop._scheduler.open("m", backend.slots)
+    while turns or len(loop._scheduler):
+        for message in turns.pop(0) if turns else []:
+            loop._handle(message)
+        loop._run(loop._scheduler.schedule(0.0))
+    answers: list[Any] = loop._outbox
+    found = {answer.id: answer for answer in answers}
+    assert len(found) == len(answers) and not any(backend.cache.lengths)
+    return found
+
+
+def job(id: int, options: dict[str, Any] = KINDS[0], priority: int = 0) -> TranslateJob:
+    rng = random.Random(id)
+    source = *rng.choices(range(4, 50), k=rng.randint(1, 12)), 3
+    return TranslateJob(id, "m", source, DecodingOptions(**options), priority)
+
+
+def test_the_next_steps_are_queued_before_the_last_are_read() -> None:
+    backend = Logged(0)
+    serve(backend, [[job(3)], [], [], [job(4, {"max_length": 6})]])
+    # A newcomer waits for the steps that were queued when it came. No steps are queued while a row may be full.
+    assert backend.log == [
+        *("encode 1", "queue 1 of 1", "queue 2 of 1", "read 1", "queue 3 of 1", "read 2"),
+        *("encode 1", "queue 4 of 2", "read 3", "queue 5 of 2", "read 4", "read 5"),
+    ]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_answers_are_those_without_queued_steps(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(seed)
+    jobs = [job(id, rng.choice(KINDS), rng.randrange(2)) for id in range(20)]
+    turns: list[list[Any]] = [[] for _ in range(30)]
+    for one in jobs:
+        arrival = rng.randrange(25)
+        turns[arrival].append(one)
+        if rng.random() < 0.2:
+            turns[arrival + rng.randrange(1, 5)].append(Cancel(one.id))
+    backend = Logged(seed % 2, failing=rng.sample(range(1, 120), seed % 3))
+    found = serve(backend, turns)
+    assert len(backend.log) > 20
+    monkeypatch.setattr(driver, "supports_queueing", lambda backend: False)
+    sources, options = [one.source for one in jobs], [one.options for one in jobs]
+    expected = translate(Logged(seed % 2), sources, options, start=2, end=3, max_length=LONGEST)
+    failed = [answer for answer in found.values() if isinstance(answer, Failed) and answer.kind != "cancelled"]
+    assert len(failed) <= seed % 3 and {answer.kind for answer in failed} <= {"out_of_memory"}
+    for one, hypotheses in zip(jobs, expected, strict=True):
+        assert isinstance(found[one.id], Failed) or found[one.id].hypotheses == hypotheses
