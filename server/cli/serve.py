@@ -38,7 +38,7 @@ BACKLOG = 4_096
 OPEN_FILES = 65_536
 UNFINISHED_BYTES = 64_000_000
 """Bytes of requests that have not arrived whole, over all connections; at least two bodies fit."""
-SWITCH_SECONDS = 0.0002
+SWITCH_SECONDS = 0.00005
 """Time for which the event loop waits for another thread, instead of Python's 5 ms."""
 READ_ITERATIONS = 2
 """Iterations of the event loop in which an accepted connection is surely read: one may be in progress."""

@@ -76,11 +76,13 @@ def split_sentences(text: str, language: str, split: Split = "all") -> list[Span
     breaks = CONTROLS if split != "all" else BREAKS
     if split == "all" and ("   " in text or "---" in text or "===" in text or "\x1b" in text):
         breaks = LAYOUT
+    made: dict[str, list[str]] = {}
+    subtag = primary_subtag(language)
     return [
         span
         for line in split_lines(text, breaks)
         for item in _items(text, line)
-        for span in _sentences_of_line(text, item, language)
+        for span in _sentences_of_line(text, item, subtag, made)
     ]
 
 
@@ -107,12 +109,14 @@ def _items(text: str, line: Span) -> Iterator[Span]:
         yield from _trimmed(text, label[1], following[0])
 
 
-def _sentences_of_line(text: str, line: Span, language: str) -> list[Span]:
+def _sentences_of_line(text: str, line: Span, language: str, made: dict[str, list[str]]) -> list[Span]:
+    """Returns the sentences of a line. `made` has the parts of lines before: equal lines are read once."""
     start, end = line
     if bullet := BULLET.match(text, start, end):
         start = bullet.end()
     content = text[start:end]
-    parts = _parts_of_line(content, primary_subtag(language))
+    if (parts := made.get(content)) is None:
+        parts = made[content] = _parts_of_line(content, language)
     if len(parts) < 2:
         return [(start, end)]
     spans: list[Span] = []

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,7 +21,6 @@ from server.text.markup.projection import Link
 from server.text.offsets import OffsetMap, reverse
 from server.text.segmentation import Span
 from server.translation.catalog import Leg
-from server.translation.preparation import SegmentedText
 from server.translation.types import Sentence
 
 log = logging.getLogger(__name__)
@@ -95,38 +94,47 @@ def sentence_pair(
     return SentencePair((worded[0], worded[1]), (spans[0], spans[1]), (written[0], written[1]))
 
 
-async def text_links(
-    engine: EngineClient,
-    passages: Sequence[Passage],
-    segmented: Sequence[SegmentedText],
-    sentences: Sequence[Sequence[Sentence]],
-) -> list[list[Link]]:
-    """Returns for each passage with marks the links between it and its best translation, as `SegmentedText.join` makes it.
+def sentences_to_align(
+    passages: Sequence[Passage], sentences: Sequence[Sequence[Sentence]]
+) -> dict[Hashable, Sentence]:
+    """Returns the sentences with a boundary of a mark inside, by what their links depend on. Only these are aligned by
+    words."""
+    return {
+        content: sentence
+        for passage, within in zip(passages, sentences, strict=True)
+        if passage.marks
+        for sentence, content in _contents(passage, within)
+        if content is not None
+    }
 
-    Only a sentence with a boundary of a mark inside is aligned by words, and equal ones once. Any other sentence is one
-    link.
-    """
-    aligned: dict[Hashable, list[Link]] = {}
-    links: list[list[Link]] = []
-    for passage, part, within in zip(passages, segmented, sentences, strict=True):
-        links.append([])
-        boundaries = passage.boundaries if passage.marks else ()
-        done, written = 0, 0
-        for sentence in within if boundaries else ():
-            start, end = sentence.span
-            written += start - done  # the separator before the sentence
-            target = sentence.targets[0]
-            following = bisect_right(boundaries, start)
-            if following < len(boundaries) and boundaries[following] < end:
-                content = sentence.source, sentence.ids, sentence.targets
-                if content not in aligned:
-                    aligned[content] = await _links_within(engine, part.leg, sentence)
-                links[-1] += [(_shift(source, start), _shift(goal, written)) for source, goal in aligned[content]]
-            else:
-                links[-1].append(((start, end), (written, written + len(target))))
-            written += len(target)
-            done = end
+
+def passage_links(
+    passage: Passage, sentences: Sequence[Sentence], aligned: Mapping[Hashable, Sequence[Link]]
+) -> list[Link]:
+    """Returns the links between a passage with marks and its best translation, as `SegmentedText.join` makes it. `aligned`
+    has those within each of the `sentences_to_align`; any other sentence is one link."""
+    links: list[Link] = []
+    done, written = 0, 0
+    for sentence, content in _contents(passage, sentences) if passage.marks else ():
+        start, end = sentence.span
+        written += start - done  # the separator before the sentence
+        length = len(sentence.targets[0])
+        if content is None:
+            links.append(((start, end), (written, written + length)))
+        else:
+            links += [(_shift(source, start), _shift(goal, written)) for source, goal in aligned[content]]
+        written += length
+        done = end
     return links
+
+
+def _contents(passage: Passage, sentences: Sequence[Sentence]) -> Iterator[tuple[Sentence, Hashable]]:
+    """Yields each sentence with what its links depend on, None if no boundary of a mark is inside."""
+    boundaries = passage.boundaries
+    for sentence in sentences:
+        following = bisect_right(boundaries, sentence.span[0])
+        inside = following < len(boundaries) and boundaries[following] < sentence.span[1]
+        yield sentence, (sentence.source, sentence.ids, sentence.targets) if inside else None
 
 
 async def sentence_links(
@@ -158,7 +166,7 @@ async def sentence_attention(
         return None
 
 
-async def _links_within(engine: EngineClient, leg: Leg, sentence: Sentence) -> list[Link]:
+async def links_within(engine: EngineClient, leg: Leg, sentence: Sentence) -> list[Link]:
     """Returns links between the texts of a sentence and of its translation."""
     source, target = sentence.source, sentence.targets[0]
     if sentence.copied or bool(sentence.to_read) != bool(sentence.to_target):  # the model's text was repaired

@@ -75,7 +75,7 @@ async def translate(
                 on_sentence(position, sentences[-1])
         return sentences
     finally:
-        for task in tasks:
-            task.cancel()
         if len(sentences) < len(segments):
-            await asyncio.gather(*tasks, return_exceptions=True)
+            for task in begun.values():
+                task.cancel()
+            await asyncio.gather(*begun.values(), return_exceptions=True)

@@ -6,7 +6,7 @@ import asyncio
 import dataclasses
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 from itertools import chain, islice
 
@@ -20,7 +20,7 @@ from server.text.language_id import LanguageDetector
 from server.text.markup.passages import Passage
 from server.text.markup.projection import Link
 from server.translation import sentence
-from server.translation.alignment import text_links
+from server.translation.alignment import links_within, passage_links, sentences_to_align
 from server.translation.alternatives import distinct_alternatives
 from server.translation.catalog import AUTO, Leg, ModelCatalog
 from server.translation.context import BURST, SentenceContext, gather_or_cancel
@@ -202,7 +202,8 @@ class Translator:
                 sentences = await self._sentences(
                     segmented, leg_request, options, priority, prepared.number, listener if last else None
                 )
-                links = await text_links(self.engine, passages, segmented, sentences)
+                unlinked = await self.work(request.client, size, sentences_to_align, passages, sentences)
+                links = {content: await links_within(self.engine, leg, each) for content, each in unlinked.items()}
             hypotheses, texts = await self.work(
                 request.client, size, _translated_passages, passages, segmented, sentences, links,
                 leg_request.options.hypotheses,
@@ -296,19 +297,20 @@ def _translated_passages(
     passages: Sequence[Passage],
     segmented: Sequence[SegmentedText],
     sentences: Sequence[Sequence[Sentence]],
-    links: Sequence[Sequence[Link]],
+    links: Mapping[Hashable, Sequence[Link]],
     hypotheses: int,
 ) -> tuple[list[tuple[Passage, ...]], list[str]]:
     """Returns the passages of the best hypotheses, of the second best and so on, and the text of each. A sentence with fewer
-    hypotheses is repeated with its last one. `links` belong to the best hypotheses; in the others, marks keep their
-    relative position.
+    hypotheses is repeated with its last one. `links` are those within sentences of the best hypotheses; in the others,
+    marks keep their relative position.
     """
     ranked = []
     for rank in range(hypotheses):
         translated = []
-        for passage, part, found, known in zip(passages, segmented, sentences, links, strict=True):
+        for passage, part, found in zip(passages, segmented, sentences, strict=True):
             targets = [sentence.targets[min(rank, len(sentence.targets) - 1)] for sentence in found]
-            translated.append(passage.translated(part.join(targets), known if rank == 0 else ()))
+            known = passage_links(passage, found, links) if rank == 0 else ()
+            translated.append(passage.translated(part.join(targets), known))
         ranked.append(tuple(translated))
     return ranked, ["".join(map(Passage.render, hypothesis)) for hypothesis in ranked]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 _DOCUMENT_TIME = 1 / 3
 """Seconds for documents in each second for interactive sequences, while there are both."""
-_LARGEST_BALANCE = 0.1
-"""Documents that did not use their time may use this many seconds of it later."""
+_LARGEST_BALANCE = 0.01
+"""Documents that did not use their time may use this many seconds of it later, while a short request waits."""
 _STALL_SECONDS, _STALL_STEPS = 0.05, 3.0
 _MINIMUM_TOKENS = 64
 """A prefill may take about _STALL_SECONDS, or the time of _STALL_STEPS decode steps. It is bounded on an idle device too,

@@ -199,10 +199,13 @@ class WorkerLoop:
 
     def _attend(self, request: AttentionRequest) -> None:
         started = time.monotonic()
-        answer = self._runner.attend(request)
+        request.passes = request.passes or self._runner.attend(request.job)
+        while (answer := next(request.passes)) is None and request.alone:
+            pass
         ended = time.monotonic()
         self._scheduler.record_attention(ended, ended - started)
-        self._answer(answer)
+        if answer is not None:
+            self._answer(answer)
 
     def _guard(self, jobs: Iterable[Sequence | AttentionRequest], action: Callable[[], None]) -> None:
         """Runs `action` for `jobs`. If it raises, each job runs again alone, and a job that fails alone is answered

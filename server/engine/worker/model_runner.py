@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from model.analysis.pair_alignment import WordedSentence, WordEvidence, word_evidence
@@ -19,7 +20,7 @@ from server.engine.ipc.messages import (
 from server.engine.ipc.options import WorkerOptions
 from server.engine.worker.backend_loader import LoadedModel, try_to_open
 from server.engine.worker.device_config import failure_kind, find_device
-from server.engine.worker.sequence import AttentionRequest, Sequence
+from server.engine.worker.sequence import Sequence
 
 
 class ModelRunner:
@@ -150,15 +151,20 @@ class ModelRunner:
         if item is not None:
             self._drivers[sequence.job.model].stop(item)
 
-    def attend(self, request: AttentionRequest) -> AttentionResult:
-        """Runs one attention pass."""
-        job = request.job
+    def attend(self, job: AttentionJob) -> Iterator[AttentionResult | None]:
+        """Runs one pass of the model at each step, and yields the result after the last one, None before: what waits can
+        run between them."""
         backend = self._models[job.model].backend
         hidden = () if job.first_token is None else (job.first_token,)
         maps = backend.attention_maps(job.source, (*hidden, *job.target), job.masked_heads, job.vectors_of)
         if hidden:
             maps = maps.without_first_token(job.vectors_of)
-        return AttentionResult(job.id, maps, None if job.words is None else pair_evidence(backend, *job.words))
+        if job.words is None:
+            yield AttentionResult(job.id, maps, None)
+            return
+        yield None
+        for evidence in pair_evidence(backend, *job.words):
+            yield None if evidence is None else AttentionResult(job.id, maps, evidence)
 
     def failure_kind(self, error: Exception) -> FailureKind | None:
         """See device_config.failure_kind."""
@@ -179,7 +185,11 @@ class ModelRunner:
         return WorkerReady(device.device, device.dtype, engine, details, device.count)
 
 
-def pair_evidence(backend: InspectableBackend, first: WordedSentence, second: WordedSentence) -> WordEvidence:
-    """Returns how well the words of two sentences fit. Raises ValueError for what the model cannot read."""
-    reading, reverse = backend.read_words(first, second.beginnings), backend.read_words(second, first.beginnings)
-    return word_evidence(first, second, reading, reverse)
+def pair_evidence(
+    backend: InspectableBackend, first: WordedSentence, second: WordedSentence
+) -> Iterator[WordEvidence | None]:
+    """Yields None after the first of two passes, then how well the words of two sentences fit. Raises ValueError for what
+    the model cannot read."""
+    reading = backend.read_words(first, second.beginnings)
+    yield None
+    yield word_evidence(first, second, reading, backend.read_words(second, first.beginnings))

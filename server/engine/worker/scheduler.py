@@ -183,8 +183,7 @@ class Scheduler:
     def _schedule_attention(self, output: SchedulerOutput, now: float) -> None:
         translations = any(queue.running or queue.waiting for queue in self._queues.values())
         if self._attention and (not translations or now >= self._next_attention):
-            output.attention = self._attention.popleft()
-            output.attention.running = True
+            output.attention = self._attention[0]  # it stays the first until it is answered
 
     def _remove(self, job: Sequence | AttentionRequest) -> None:
         """Removes `job` from the place where it waits or runs."""

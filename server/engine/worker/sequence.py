@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from model.search.options import Hypothesis, TraceStep
-from server.engine.ipc.messages import AttentionJob, TranslateJob
+from server.engine.ipc.messages import AttentionJob, AttentionResult, TranslateJob
 
 
 @dataclass(slots=True, eq=False)
@@ -55,12 +56,14 @@ class Sequence:
 
 @dataclass(slots=True, eq=False)
 class AttentionRequest:
-    """One attention job from its arrival to its answer; the fields mean the same as those of Sequence."""
+    """One attention job from its arrival to its answer; the fields mean the same as those of Sequence. `passes` is set when
+    it has begun."""
 
     job: AttentionJob
     alone: bool
     running: bool = False
     answered: bool = False
+    passes: Iterator[AttentionResult | None] | None = None
 
     @property
     def id(self) -> int:

@@ -31,29 +31,29 @@ def project_marks(marks: Sequence[Mark], source: str, target: str, links: Sequen
     """
     if not marks:
         return ()
-    projection = SpanProjection(source, target, links)
     projected: list[Mark] = []
-    order = 0
-
-    def project(inside: Sequence[Mark], start: int, end: int) -> None:
-        """Projects `inside` into target[start:end]."""
-        nonlocal order
-        done = start
-        wanted = [(mark, _projected(mark, projection), children) for mark, children in _outermost(inside)]
-        for mark, span, children in sorted(wanted, key=lambda item: (item[1][0], item[0].order)):
-            first = min(max(span[0], done), end)
-            done = min(max(span[1], first), end)
-            order += 1
-            opened, index = order, len(projected)
-            projected.append(mark)  # is replaced below; keeps the list sorted by opening tag
-            project(children, first, done)
-            order += 1 if mark.closing else 0
-            projected[index] = Mark(
-                mark.opening, mark.closing, (first, done), opened, order if mark.closing else opened, mark.spaces
-            )
-
-    project(marks, 0, len(target))
+    _project(marks, SpanProjection(source, target, links), (0, len(target)), 0, projected)
     return tuple(projected)
+
+
+def _project(
+    inside: Sequence[Mark], projection: SpanProjection, within: Span, order: int, projected: list[Mark]
+) -> int:
+    """Projects marks into a span of the target and appends them to `projected`. `order` is the last number that is used;
+    returns the last one then."""
+    done, end = within
+    wanted = [(mark, _projected(mark, projection), children) for mark, children in _outermost(inside)]
+    for mark, span, children in sorted(wanted, key=lambda item: (item[1][0], item[0].order)):
+        first = min(max(span[0], done), end)
+        done = min(max(span[1], first), end)
+        opened, index = order + 1, len(projected)
+        projected.append(mark)  # is replaced below; keeps the list sorted by opening tag
+        order = _project(children, projection, (first, done), opened, projected)
+        order += 1 if mark.closing else 0
+        projected[index] = Mark(
+            mark.opening, mark.closing, (first, done), opened, order if mark.closing else opened, mark.spaces
+        )
+    return order
 
 
 def _projected(mark: Mark, projection: SpanProjection) -> Span:

@@ -124,4 +124,6 @@ def _parts_within(parts: Sequence[Part], start: int, end: int) -> list[Part]:
         return []
     first = bisect_left(parts, start, key=lambda part: part.start)
     last = bisect_left(parts, end, lo=first, key=lambda part: part.start)
+    if not start:
+        return list(parts[first:last])
     return [part._replace(start=part.start - start, end=part.end - start) for part in parts[first:last]]

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
@@ -26,7 +27,7 @@ from server.engine.ipc.messages import (
 from server.engine.ipc.options import WorkerOptions
 from server.engine.worker.device_config import NoDevice
 from server.engine.worker.main import serve
-from server.engine.worker.sequence import AttentionRequest, Sequence
+from server.engine.worker.sequence import Sequence
 
 COMMAND = (sys.executable, str(Path(__file__).resolve()))
 CRASH, HANG, RAISE, KILL, REFUSED = 90_001, 90_002, 90_003, 90_004, 90_005
@@ -121,9 +122,10 @@ class FakeRunner:
     def release(self, sequence: Sequence) -> None:
         self._made.pop(sequence.id, None)
 
-    def attend(self, request: AttentionRequest) -> AttentionResult:
-        self._fail_on(request.job.source[-1])
-        return AttentionResult(request.id, AttentionMaps(*[np.zeros((1, 1))] * 7))
+    def attend(self, job: AttentionJob) -> Iterator[AttentionResult | None]:
+        yield None
+        self._fail_on(job.source[-1])
+        yield AttentionResult(job.id, AttentionMaps(*[np.zeros((1, 1))] * 7))
 
     def failure_kind(self, error: Exception) -> FailureKind | None:
         return None if isinstance(error, AssertionError) else "internal"

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from server.text import segmentation
 from server.text.segmentation import (
     BREAKS,
     BULLET,
@@ -159,3 +160,18 @@ def test_a_long_sentence_is_split_before_a_clause_and_not_within_a_number(text, 
 )
 def test_a_sentence_goes_on_between_two_parts(part, following, expected):
     assert goes_on(part, following) is expected
+
+
+def test_equal_lines_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    library = segmentation.segment
+    monkeypatch.setattr(segmentation, "segment", lambda language, line: read.append(line) or library(language, line))
+    text = "One. Two.\n* One. Two.\nThree.\n" * 50
+    assert [text[start:end] for start, end in split_sentences(text, "en")] == [
+        "One.",
+        "Two.",
+        "One.",
+        "Two.",
+        "Three.",
+    ] * 50
+    assert len(read) == 2

@@ -45,6 +45,16 @@ def test_documents_take_less_time_again_after_many_sentences_became_few() -> Non
     assert percentile(worker.latencies, 0.5) < 2 * percentile(without.latencies, 0.5)
 
 
+def test_documents_that_come_after_sentences_delay_them_little() -> None:
+    worker, without = SimulatedWorker(), SimulatedWorker()
+    worker.run(2, 5.0)
+    worker.latencies.clear()
+    worker.add_documents(1_000, 1)
+    worker.run(2, 0.3)
+    without.run(2, 5.0)
+    assert max(worker.latencies) < 3 * max(without.latencies)
+
+
 @pytest.mark.parametrize(
     ("sentences", "documents", "beam"),
     [(4_000, 0, 1), (1_000, 0, 4), (500, 0, 16), (0, 4_000, 1), (0, 1_000, 16)],

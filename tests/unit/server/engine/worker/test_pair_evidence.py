@@ -18,9 +18,11 @@ SECOND = WordedSentence((8, 11, 12, 13, 3), ((1, 2), (2, 3), (3, 4)), (11, 12, 1
 
 def test_exchanging_the_sentences_exchanges_the_directions() -> None:
     backend = TorchBackend(tiny(), 4)
-    there, back = pair_evidence(backend, FIRST, SECOND), pair_evidence(backend, SECOND, FIRST)
+    [_, there], [_, back] = pair_evidence(backend, FIRST, SECOND), pair_evidence(backend, SECOND, FIRST)
+    assert there is not None
+    assert back is not None
     assert there.similarity.shape == there.forward.shape == there.backward.shape == (2, 3)
     np.testing.assert_allclose(there.similarity, back.similarity.T, atol=1e-6)
     np.testing.assert_allclose(there.forward, back.backward.T, atol=1e-6)
     with pytest.raises(ValueError, match="outside"):
-        pair_evidence(backend, FIRST, WordedSentence((8, 3), ((1, 4),), (5,)))
+        list(pair_evidence(backend, FIRST, WordedSentence((8, 3), ((1, 4),), (5,))))

@@ -121,7 +121,10 @@ def test_attention_requests_leave_time_for_translations() -> None:
         made.add_attention(AttentionJob(id, "m", (1,), (2,)))
     first = made.schedule(10.0)
     assert isinstance(first.attention, AttentionRequest)
-    made.finish(first.attention.id)
     made.record_attention(11.0, 1.0)
     assert made.schedule(12.0).attention is None
-    assert made.schedule(14.5).attention is not None
+    assert made.schedule(14.5).attention is first.attention, "its next pass comes before the next request"
+    made.finish(first.attention.id)
+    made.record_attention(15.5, 1.0)
+    assert made.schedule(16.0).attention is None
+    assert made.schedule(19.0).attention is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import html
 import re
 from dataclasses import replace
@@ -138,3 +139,14 @@ def test_a_passage_has_a_bounded_number_of_marks(element):
     passages = parse_passages(document, "html")
     assert max(len(passage.marks) for passage in passages) <= MARKS_LIMIT
     assert "".join(passage.render() for passage in passages) == document
+
+
+def test_markup_is_freed_without_the_garbage_collector() -> None:
+    [passage] = parse_passages("<a>one <b>two <i>three</i></b></a> four", "html")
+    gc.collect()
+    gc.disable()
+    try:
+        passage.translated("eins zwei drei vier").render()
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
