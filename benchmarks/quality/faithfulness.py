@@ -1,7 +1,7 @@
-"""Faithfulness of measures of cross-attention (DeYoung et al. 2020): does the probability of a translated word fall when the
-source words are hidden that a measure ranks first, and does it stay when only they are shown?
+"""Faithfulness of measures of cross-attention (DeYoung et al. 2020): by how many points the probability of a translated word
+falls when the source words are hidden that a measure ranks first, and when only they are shown.
 
-    python -m benchmarks.quality.faithfulness --model weights/NAME --data DATA/flores-dev.en-de.tsv
+    python -m benchmarks.quality.faithfulness --model weights/NAME --data DATA/tatoeba-dev.en-de.tsv
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +26,10 @@ from model.model_folder import read_folder
 from model.search.driver import translate
 from model.search.options import DecodingOptions
 
-RANKED, WORDS = (1, 2), 3
+RANKED, WORDS = (1, 2, 3, 5), 3
 """Numbers of source words that are hidden or shown, and target words of a sentence."""
+LEFT = 3
+"""Least number of source words that stay when the most are hidden."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,7 @@ class _Pair:
     target: Sequence[int]
     first: int | None
     words: Sequence[Sequence[Word]]
+    scored: dict[frozenset[int], Weights] = field(default_factory=dict)
 
     def maps(self, ids: Sequence[int]) -> AttentionMaps:
         """Returns the maps of the translation for a source."""
@@ -48,10 +51,12 @@ class _Pair:
 
     def score(self, shown: Iterable[int]) -> Weights:
         """Returns the log-probability of each target word if only the source words `shown` are read."""
-        visible = set(shown)
-        hidden = {i for number, word in enumerate(self.words[0]) if number not in visible for i in word.pieces}
-        scores = self.maps([token for i, token in enumerate(self.source) if i not in hidden]).token_scores
-        return np.array([scores[list(word.pieces)].sum() for word in self.words[1]])
+        visible = frozenset(shown)
+        if visible not in self.scored:
+            hidden = {i for number, word in enumerate(self.words[0]) if number not in visible for i in word.pieces}
+            scores = self.maps([token for i, token in enumerate(self.source) if i not in hidden]).token_scores
+            self.scored[visible] = np.array([scores[list(word.pieces)].sum() for word in self.words[1]])
+        return self.scored[visible]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -59,15 +64,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.quality.faithfulness", description=__doc__)
     parser.add_argument("--model", type=Path, required=True)
     parser.add_argument("--data", type=Path, required=True, help="SET.SOURCE-TARGET.tsv")
-    parser.add_argument("--limit", type=int, default=300)
+    parser.add_argument("--limit", type=int, default=300, help="number of sentences with enough words")
     options = parser.parse_args(arguments)
     folder = read_folder(options.model)
     backend, tokenizer, config = open_exact(folder), folder.load_tokenizer(), folder.model
     layer = AlignmentLayer.load(folder.path, config.decoder_layers)
     source, target = options.data.name.split(".")[-2].split("-")
-    chance, found = np.random.default_rng(0), dict[str, list[tuple[float, float]]]()
-    lines = options.data.read_text(encoding="utf-8").splitlines()[: options.limit]
-    for text in tqdm([line.split("\t")[0] for line in lines], disable=None):
+    chance, found = np.random.default_rng(0), dict[str, list[NDArray[Any]]]()
+    sentences, progress = 0, tqdm(total=options.limit, disable=None)
+    for line in options.data.read_text(encoding="utf-8").splitlines():
+        text = line.split("\t")[0]
         encoding = tokenizer.encode(text, target, source)
         first = tokenizer.first_token(target)
         search = DecodingOptions(first_token=first)
@@ -78,11 +84,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         decoding = tokenizer.decode_pieces(best.tokens)
         sides = [words(t, side.pieces, side.offsets) for t, side in ((text, encoding), (decoding.text, decoding))]
         real = [[word for word in side if not word.special] for side in sides]
+        if len(real[0]) < max(RANKED) + LEFT or not real[1]:
+            continue
 
         pair = _Pair(backend, encoding.ids, best.tokens, first, real)
         every = range(len(real[0]))
-        if len(real[0]) < 2 * max(RANKED) or not real[1]:
-            continue
         maps = pair.maps(encoding.ids)
         whole = pair.score(every)
         measures: dict[str, NDArray[Any]] = {
@@ -95,12 +101,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for number in chance.choice(len(real[1]), min(WORDS, len(real[1])), replace=False):
             for name, weights in measures.items():
                 order = np.argsort(-weights[:, number], kind="stable").tolist()
-                before = np.exp(whole[number])
-                lost = np.mean([before - np.exp(pair.score(order[count:])[number]) for count in RANKED])
-                kept = np.mean([before - np.exp(pair.score(order[:count])[number]) for count in RANKED])
-                found.setdefault(name, []).append((float(lost), float(kept)))
-    rows = [[name, *(float(100 * part) for part in np.mean(pairs, axis=0))] for name, pairs in found.items()]
-    print(report.table(("measure", "comprehensiveness", "sufficiency"), rows))
+                read = [order[count:] for count in RANKED] + [order[:count] for count in RANKED]
+                left = np.exp([pair.score(shown)[number] for shown in read])
+                found.setdefault(name, []).append(np.exp(whole[number]) - left)
+        progress.update()
+        sentences += 1
+        if sentences == options.limit:
+            break
+    columns = [f"{name} {count}" for name in ("hidden", "shown") for count in RANKED]
+    rows = [[name, *(float(100 * fall) for fall in np.mean(falls, axis=0))] for name, falls in found.items()]
+    print(report.table(("measure", *columns), rows))
+    print(f"{sentences} sentences, {len(found['chance'])} words; points of probability")
     return 0
 
 
