@@ -1,4 +1,4 @@
-"""Roles of attention heads over a corpus, stored in the model folder as roles.json. NumPy only.
+"""Roles of attention heads over a corpus, and what they are worth, stored in the model folder as roles.json. NumPy only.
 
 A role says where a head looks: the share of the queries whose largest weight is there (Voita et al. 2019, "Analyzing
 Multi-Head Self-Attention": positional heads, and heads for rare words). `head_statistics` has the roles in one sentence.
@@ -17,11 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, TypeAdapter
 
+from model.analysis.head_losses import HeadLosses
+from model.analysis.types import Kind
 from model.atomic_write import atomic_write
 from model.weight_files import hash_of_files, weight_files
 
 Weights = NDArray[np.float32]
-Kind = Literal["encoder", "decoder", "cross"]
 CorpusRole = Literal["previous", "before_previous", "next", "same", "diagonal", "start", "delimiter", "rare", "mixed"]
 
 FILE = "roles.json"
@@ -70,12 +71,14 @@ class HeadRole:
 @dataclass(frozen=True, slots=True)
 class HeadRoles:
     """Roles of all heads of a model, [layer][head] for each kind. `weights` is the hash of the weights that were
-    measured, on `sentences` sentences of `directions` such as "en-de"."""
+    measured, on `sentences` sentences of `directions` such as "en-de". `losses` is None where the import did not measure them.
+    """
 
     weights: str
     sentences: int
     directions: tuple[str, ...]
     heads: dict[Kind, list[list[HeadRole]]]
+    losses: HeadLosses | None = None
 
     def write(self, folder: Path) -> None:
         """Writes roles.json."""

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from model.config import ModelConfig
 
+Kind = Literal["encoder", "decoder", "cross"]
+
 Head = tuple[str, int, int]
-"""(kind, layer, head) with kind "encoder" | "decoder" | "cross", counted from 0."""
+"""(kind, layer, head) with a Kind, counted from 0."""
 
 HeadMask = tuple[Head, ...]
 """Heads whose output is set to 0."""

@@ -1,5 +1,5 @@
-"""Measures a model's heads on sentences of this package: their roles (roles.json), and the layer that aligns words
-(alignment.json, where there is none). An import does so.
+"""Measures a model's heads on sentences of this package: their roles and what they are worth (roles.json), and the layer
+that aligns words (alignment.json, where there is none). An import does so, in less time.
 
 python -m model.convert.head_roles weights/NAME
 """
@@ -8,18 +8,25 @@ from __future__ import annotations
 
 import argparse
 import logging
+import math
 import os
+import time
 from collections.abc import Sequence
-from itertools import islice
+from dataclasses import dataclass
+from itertools import islice, zip_longest
 from pathlib import Path
 
+import numpy as np
+
 from model.analysis.attention_alignment import FILE, AlignmentLayer, agreement, alignment_map, words
-from model.analysis.head_roles import HeadRoles, Kind, RoleCounter, Tokens, Weights, weights_hash
-from model.analysis.types import AttentionMaps
+from model.analysis.head_losses import HeadLosses, measure_losses
+from model.analysis.head_roles import HeadRoles, RoleCounter, Tokens, Weights, weights_hash
+from model.analysis.types import AttentionMaps, HeadMask, Kind
 from model.backends.cpu.backend import open_backend
 from model.backends.cpu.build import build
 from model.backends.cpu.isa import CpuBackendUnavailable
 from model.backends.interface import InspectableBackend
+from model.config import ModelConfig
 from model.convert.sample_sentences import SENTENCES
 from model.model_folder import FolderError, ModelFolder, read_folder
 from model.search.driver import translate
@@ -29,7 +36,12 @@ from model.tokenizer import Encoding, Tokenizer
 log = logging.getLogger(__name__)
 _DIRECTIONS = 3
 """Number of directions that are measured."""
-_SLOTS = 24
+_SENTENCES = 100
+"""Number of sentences that are measured, over all directions."""
+_IMPORT_SECONDS = 10.0
+"""Time that an import has for losses. Each sentence is scored once without each head."""
+_LEAST, _SLOTS = 5, 24
+"""Fewest sentences on which losses are measured, and slots of the backend."""
 _LONGEST = 128
 """Longest source and target, in tokens."""
 
@@ -47,28 +59,48 @@ def open_exact(folder: ModelFolder) -> InspectableBackend:
     return TorchBackend(load_model(folder), _SLOTS)
 
 
-def measure(folder: ModelFolder, backend: InspectableBackend) -> bool:
-    """Writes the roles of the heads over the sentences, and the layer of cross-attention whose alignments agree most.
-    Returns False where no direction of the model has sentences that it can read."""
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """A sentence and its translation, without start and end; `first` is the token that the target begins with."""
+
+    text: str
+    source: Encoding
+    target: tuple[int, ...]
+    first: int | None
+
+    def maps(self, backend: InspectableBackend, masked_heads: HeadMask = ()) -> AttentionMaps:
+        if self.first is None:
+            return backend.attention_maps(self.source.ids, self.target, masked_heads)
+        return backend.attention_maps(self.source.ids, (self.first, *self.target), masked_heads).without_first_token(
+            None
+        )
+
+
+def measure(folder: ModelFolder, backend: InspectableBackend, seconds: float = _IMPORT_SECONDS) -> bool:
+    """Writes the roles of the heads over the sentences, the losses without them, and the layer of cross-attention whose
+    alignments agree most. Losses are measured on as many of the sentences as fit into `seconds`. Returns False where no
+    direction of the model has sentences that it can read."""
     directions = list(islice((pair for pair in folder.pairs if pair[0] in SENTENCES), _DIRECTIONS))
     tokenizer, counter = folder.load_tokenizer(), RoleCounter()
     layers = range(folder.model.decoder_layers)
     agreed = {AlignmentLayer(layer, shift): 0 for layer in layers for shift in (False, True)}
-    for source, target in directions:
-        first = tokenizer.first_token(target)
-        for text, encoding, written in _pairs(backend, tokenizer, folder, source, target):
-            maps = backend.attention_maps(encoding.ids, written if first is None else (first, *written))
-            maps = maps if first is None else maps.without_first_token(None)
-            _count(counter, maps, tokenizer, encoding, written)
-            decoding = tokenizer.decode_pieces(written)
-            sides = ((text, encoding), (decoding.text, decoding))
-            worded = [words(text, side.pieces, side.offsets) for text, side in sides]
-            for layer in agreed:
-                agreed[layer] += agreement(alignment_map(maps, layer), *worded)
-    if not counter.sentences:
+    each = [
+        _pairs(backend, tokenizer, folder, direction, -(-_SENTENCES // len(directions))) for direction in directions
+    ]
+    pairs = [pair for number in zip_longest(*each) for pair in number if pair is not None]
+    for pair in pairs:
+        maps = pair.maps(backend)
+        _count(counter, maps, tokenizer, pair.source, pair.target)
+        decoding = tokenizer.decode_pieces(pair.target)
+        sides = ((pair.text, pair.source), (decoding.text, decoding))
+        worded = [words(text, side.pieces, side.offsets) for text, side in sides]
+        for layer in agreed:
+            agreed[layer] += agreement(alignment_map(maps, layer), *worded)
+    if not pairs:
         return False
     names = tuple(f"{source}-{target}" for source, target in directions)
-    HeadRoles(weights_hash(folder.path), counter.sentences, names, counter.roles()).write(folder.path)
+    losses = _losses(backend, folder.model, pairs, seconds)
+    HeadRoles(weights_hash(folder.path), counter.sentences, names, counter.roles(), losses).write(folder.path)
     if not (folder.path / FILE).exists():
         (folder.path / FILE).write_text(max(agreed, key=agreed.__getitem__).to_json(), encoding="utf-8")
     return True
@@ -80,7 +112,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("folder", type=Path, help="model folder")
     try:
         folder = read_folder(parser.parse_args(arguments).folder)
-        measured = measure(folder, open_exact(folder))
+        measured = measure(folder, open_exact(folder), math.inf)
     except FolderError as error:
         parser.error(str(error))
     if not measured:
@@ -88,29 +120,53 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _pairs(
-    backend: InspectableBackend, tokenizer: Tokenizer, folder: ModelFolder, source: str, target: str
-) -> list[tuple[str, Encoding, tuple[int, ...]]]:
-    """Returns the sources with their encodings, and the target ids without start and end. The targets are the sentences of
-    the package, or the model's own greedy translations into other languages."""
-    config = folder.model
+    backend: InspectableBackend, tokenizer: Tokenizer, folder: ModelFolder, direction: tuple[str, str], count: int
+) -> list[_Pair]:
+    """Returns the first `count` sentences of a direction that the model can read. Their targets are the sentences of the
+    package, or the model's own greedy translations into other languages."""
+    source, target = direction
+    config, texts, first = folder.model, SENTENCES[source][:count], tokenizer.first_token(target)
     limit = min(config.max_length, _LONGEST) - 2
-    encodings = [tokenizer.encode(text, target, source) for text in SENTENCES[source]]
+    encodings = [tokenizer.encode(text, target, source) for text in texts]
     if target in SENTENCES:
-        targets = [tokenizer.encode_target(text) for text in SENTENCES[target]]
+        targets = [tokenizer.encode_target(text) for text in SENTENCES[target][:count]]
     else:
         sources = [encoding.ids[:limit] for encoding in encodings]
         translations = translate(
             backend,
             sources,
-            DecodingOptions(first_token=tokenizer.first_token(target)),
+            DecodingOptions(first_token=first),
             start=config.decoder_start_id,
             end=config.eos_id,
             max_length=min(config.max_length, 2 * max(map(len, sources))),
             generation=folder.generation,
         )
         targets = [tuple(hypotheses[0].tokens) for hypotheses in translations]
-    pairs = zip(SENTENCES[source], encodings, targets, strict=True)
-    return [pair for pair in pairs if 0 < len(pair[2]) <= limit and len(pair[1].ids) <= limit]
+    pairs = zip(texts, encodings, targets, strict=True)
+    return [_Pair(*pair, first) for pair in pairs if 0 < len(pair[2]) <= limit and len(pair[1].ids) <= limit]
+
+
+def _losses(
+    backend: InspectableBackend, config: ModelConfig, pairs: Sequence[_Pair], seconds: float
+) -> HeadLosses | None:
+    """Returns the losses on as many pairs as there is time for, None if these are too few."""
+    shape: dict[Kind, tuple[int, int]] = {
+        "encoder": (config.encoder_layers, config.heads),
+        "decoder": (config.decoder_layers, config.decoder_heads),
+        "cross": (config.decoder_layers, config.heads),
+    }
+    shape = {kind: size for kind, size in shape.items() if all(size)}
+    start = time.monotonic()
+    for pair in pairs[:_LEAST]:
+        pair.maps(backend)
+    passes = 1 + sum(1 + layers * (1 + heads) for layers, heads in shape.values())
+    affordable = seconds * len(pairs[:_LEAST]) / (time.monotonic() - start) / passes
+    least, pairs = min(_LEAST, len(pairs)), pairs[: int(min(affordable, len(pairs)))]
+
+    def loss(masked_heads: HeadMask) -> float:
+        return -float(np.concatenate([pair.maps(backend, masked_heads).token_scores for pair in pairs]).mean())
+
+    return measure_losses(loss, shape, len(pairs)) if len(pairs) >= least else None
 
 
 def _count(

@@ -18,6 +18,9 @@ from server.inspection.inspector import ANYBODY, Inspector
 BYTES_LIMIT = 1_000_000_000
 """Size of the weight files of the largest model that is studied: each study reads all of them."""
 
+_SAMPLES = 24
+"""Number of sentences on which the places of pieces are read."""
+
 
 async def study_encoder(
     inspector: Inspector, text: str, source: str, target: str, deadline: float | None, caller: Caller = ANYBODY
@@ -34,7 +37,7 @@ async def study_encoder(
         raise TextTooLong(f"The encoder is studied with at most {limit} tokens; this sentence has {len(encoding.ids)}.")
     if leg.model.bytes > BYTES_LIMIT:
         raise InvalidRequest(f"Only encoders of models with at most {BYTES_LIMIT / 1e9:.0f} GB of weights are studied.")
-    samples = [leg.encode(sentence) for sentence in SENTENCES.get(leg.source, ())]
+    samples = [leg.encode(sentence) for sentence in SENTENCES.get(leg.source, ())[:_SAMPLES]]
     sentence = words(text, encoding.pieces, encoding.offsets)
     backwards = iter([word for word in reversed(sentence) if not word.special])  # pieces without text keep their place
     task = {

@@ -158,7 +158,15 @@ def test_roles_over_sentences_are_shown_where_the_model_has_them(explorer: Any, 
         answer = route.fetch().json()
         [leg] = answer["legs"]
         heads = {kind: [[{"role": "rare", "share": 0.6}] * 4] * 2 for kind in ("cross", "encoder", "decoder")}
-        leg["roles"] = {"sentences": 24, "directions": ["en-de"], "heads": heads}
+        costs = {kind: [[0.5, 0.05, 0.01, -0.001]] * 2 for kind in heads}
+        losses = {
+            "sentences": 9,
+            "loss": 1,
+            "heads": costs,
+            "layers": {"encoder": [0.1, 0.9]},
+            "others": {"encoder": 0.1},
+        }
+        leg["roles"] = {"sentences": 24, "directions": ["en-de"], "heads": heads, "losses": losses}
         route.fulfill(json=answer)
 
     page.route("**/model?*", with_roles)
@@ -168,3 +176,13 @@ def test_roles_over_sentences_are_shown_where_the_model_has_them(explorer: Any, 
     assert "the rarest piece (60\u00a0%)" in page.inner_text("#panel-attention tbody tr >> nth=0")
     page.click("#chapters .chapter >> nth=0 >> .head >> nth=1")
     page.wait_for_selector("#chapters .caption >> text=Over 24 sentences: the rarest piece (60 %)")
+    costs = "costs {} nats a piece: it "
+    for head, cost in enumerate(
+        [("0.50", "matters."), ("0.05", "matters a little."), ("0.01", "hardly"), ("0.00", "hardly")]
+    ):
+        page.click(f"#chapters .chapter >> nth=0 >> .head >> nth={1 + head}")
+        page.wait_for_selector(f"#chapters .caption >> text={costs.format(cost[0]) + cost[1]}")
+    page.click("role=radio[name='All heads']")
+    assert page.locator("#panel-attention .thumb.alive").count() == 2 * 2
+    page.click("#panel-attention >> role=radio[name=/encoder/i]")
+    page.wait_for_selector("#panel-attention >> text=Without attention in layer 1 a piece costs 0.90 nats more")

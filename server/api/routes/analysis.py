@@ -170,5 +170,5 @@ def described(folder: ModelFolder, leg: Leg, roles: HeadRoles | None) -> dict[st
         "alignment": dataclasses.asdict(leg.model.alignment),
         "roles": None
         if roles is None
-        else {"sentences": roles.sentences, "directions": roles.directions, "heads": roles.heads},
+        else {name: getattr(roles, name) for name in ("sentences", "directions", "heads", "losses")},
     }

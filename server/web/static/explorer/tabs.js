@@ -9,7 +9,6 @@ import { panel, start } from "./maps/panel.js";
 import { pictureButton } from "./picture.js";
 import { attentionOf } from "./results.js";
 import { decoding } from "./search/decoding.js";
-import { headsOff } from "./search/heads_off.js";
 import { compare } from "./search/whynot.js";
 import { $, address, direction, guard, pair, remember, showError, state, TABS } from "./state.js";
 import { highlight } from "./text.js";
@@ -32,7 +31,7 @@ export async function tab(wanted, focus) {
   if (!item) return;
   const found = await attentionOf(item);
   if (item !== state.items[state.current] || wanted !== state.tab) return;
-  await { attention, decoding: search, whynot, heads: headsOff, works }[wanted](host, item, found);
+  await { attention, decoding: search, whynot, heads, works }[wanted](host, item, found);
 }
 /** Removes the content of all panels. */
 export const emptyPanels = () => TABS.forEach((each) => $("panel-" + each).replaceChildren());
@@ -185,6 +184,10 @@ function whynot(host, item, found) {
     view,
   );
   if (item.asked) show();
+}
+async function heads(host, item, found) {
+  const { headsOff } = await import("./search/heads_off.js"); // only this tab needs it
+  if (item === state.items[state.current]) headsOff(host, item, found);
 }
 /** Only this tab needs the modules of the chapters. */
 const works = async (...sentence) => (await import("./lesson.js")).works(...sentence);

@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 
+from model.analysis.head_losses import HeadLosses
 from model.analysis.head_roles import FILE, HeadRole, HeadRoles, RoleCounter, Tokens, weights_hash
 
 SOURCE = Tokens((">>de<<", "▁a", "▁rare", "▁b", ",", "</s>"), (7, 1, 9, 2, 0, 3), (True, *(False,) * 4, True))
@@ -63,11 +64,12 @@ def test_kinds_without_maps_or_words_have_no_roles():
 
 def test_the_file_is_read_for_the_same_weights_only(tmp_path):
     (tmp_path / "model.safetensors").write_bytes(b"weights")
-    roles = HeadRoles(
-        weights_hash(tmp_path), 3, ("en-de",), {"encoder": [[HeadRole("rare", 0.5)]], "decoder": [], "cross": []}
-    )
-    roles.write(tmp_path)
-    assert HeadRoles.read(tmp_path) == roles
+    heads = {"encoder": [[HeadRole("rare", 0.5)]], "decoder": [], "cross": []}
+    losses = HeadLosses(3, 1.5, {"encoder": [[-0.01]]}, {"encoder": [-0.01]}, {"encoder": 0.0})
+    for known in (None, losses):
+        roles = HeadRoles(weights_hash(tmp_path), 3, ("en-de",), heads, known)
+        roles.write(tmp_path)
+        assert HeadRoles.read(tmp_path) == roles
     (tmp_path / "model.safetensors").write_bytes(b"others!")
     assert HeadRoles.read(tmp_path) is None
 
@@ -79,6 +81,7 @@ def test_the_file_is_read_for_the_same_weights_only(tmp_path):
         {"heads": {"encoder": [[{"role": "boss", "share": 1}]]}},
         {"heads": {"cross": [[{"role": "rare", "share": 2}]]}},
         {"sentences": None},
+        {"losses": {"sentences": 3, "loss": "low"}},
         {"weights": "other"},
     ],
 )

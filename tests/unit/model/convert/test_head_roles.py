@@ -28,6 +28,38 @@ def test_every_head_has_a_role(tmp_path: Path) -> None:
         assert [len(layer) for layer in heads] == [folder.model.heads] * layers.get(kind, folder.model.decoder_layers)
 
 
+def test_heads_are_worth_what_the_loss_rises_without_them(tmp_path: Path) -> None:
+    path = tiny_model(tmp_path / "tiny")
+    head_roles.main([str(path)])
+    folder, roles = read_folder(path), HeadRoles.read(path)
+    assert roles is not None and roles.losses is not None and roles.losses.sentences == roles.sentences
+    backend, tokenizer, losses, found = open_exact(folder), folder.load_tokenizer(), roles.losses, []
+    layers = {"encoder": folder.model.encoder_layers, "decoder": folder.model.decoder_layers}
+    heads = range(folder.model.heads)
+    off = [(), (("encoder", 0, 1),), tuple(("cross", 0, head) for head in heads)]
+    for mask in off:
+        scores: list[float] = []
+        for source, target in (direction.split("-") for direction in roles.directions):
+            texts = zip(head_roles.SENTENCES[source], head_roles.SENTENCES[target], strict=True)
+            for ids, written in (
+                (tokenizer.encode(a, target, source).ids, tokenizer.encode_target(b)) for a, b in texts
+            ):
+                scores += backend.attention_maps(ids, written, mask).token_scores.tolist()
+        found.append(-sum(scores) / len(scores))
+    stored = [losses.loss, losses.loss + losses.heads["encoder"][0][1], losses.loss + losses.layers["cross"][0]]
+    assert stored == pytest.approx(found, abs=2e-4)
+    for kind, costs in losses.heads.items():
+        assert [len(layer) for layer in costs] == [len(heads)] * layers.get(kind, folder.model.decoder_layers)
+        assert len(losses.layers[kind]) == len(costs) and kind in losses.others
+
+
+def test_an_import_without_time_measures_no_losses(tmp_path: Path) -> None:
+    folder = read_folder(tiny_model(tmp_path / "tiny"))
+    assert measure(folder, open_exact(folder), seconds=0)
+    roles = HeadRoles.read(folder.path)
+    assert roles is not None and roles.heads["cross"] and roles.losses is None
+
+
 def test_a_model_of_other_languages_has_no_roles(tmp_path: Path) -> None:
     folder = read_folder(tiny_model(tmp_path / "tiny"))
     assert measure(dataclasses.replace(folder, pairs=(("fi", "it"),)), open_exact(folder)) is False

@@ -4,6 +4,7 @@ import { say } from "../../common/sentences.js";
 import { paint } from "../maps/colour.js";
 import { role, usualRole } from "../maps/heads.js";
 import { pick } from "../maps/maps.js";
+import { alive, legend, worth } from "../maps/worth.js";
 import { $, remember, state } from "../state.js";
 import { stage } from "./stage.js";
 import { chanceOf, steps, weights } from "./steps.js";
@@ -51,7 +52,8 @@ function who(item, found, open) {
     const usual = option && usualRole(found, "cross", option.layer, option.head);
     caption.textContent =
       looked(found, script, option) +
-      (usual ? ` ${say("Over {0} sentences: {1}.", found.roles.sentences, usual)}` : "");
+      (usual ? ` ${say("Over {0} sentences: {1}.", found.roles.sentences, usual)}` : "") +
+      (option ? ` ${worth(found, "cross", option.layer, option.head)}` : "");
   }
   choices.append(...buttons);
   const wanted =
@@ -95,7 +97,8 @@ function head(found, option, choose) {
       ? `${called(option)}, ${say("looks mostly at")}: ${role(option.figures)}`
       : say("All heads of the layer that aligns words"),
   );
-  button.title = button.getAttribute("aria-label");
+  button.classList.toggle("alive", Boolean(option) && alive(found, "cross", option.layer, option.head));
+  button.title = `${button.getAttribute("aria-label")}. ${option ? worth(found, "cross", option.layer, option.head) : ""}`;
   return button;
 }
 function almost(item, found, choose, open) {
@@ -181,7 +184,7 @@ function broken(found, without, open) {
         )
       : say(
           "Each square is a head that looks from the translation to the source. Break some, and watch what the model still writes.",
-        );
+        ) + ` ${legend(found)}`;
   }
   show();
   showBroken = show;

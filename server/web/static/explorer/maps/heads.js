@@ -4,6 +4,7 @@ import { say } from "../../common/sentences.js";
 import { paint } from "./colour.js";
 import { heat } from "./heat.js";
 import { pick } from "./maps.js";
+import { alive, legend, rise, worth } from "./worth.js";
 
 const ROLES = {
   end: "end of sentence",
@@ -48,11 +49,15 @@ export function thumbnails(host, result, kind, { choose, state = () => ({}), lev
         "button",
         {
           type: "button",
-          class: "thumb",
+          class: alive(result, kind, layer, head) ? "thumb alive" : "thumb",
           onclick: () => choose(layer, head, button),
-          title: figures
-            ? say("entropy {0} bits, diagonality {1}", figures.entropy.toFixed(2), figures.diagonality.toFixed(2))
-            : "",
+          title: [
+            figures &&
+              say("entropy {0} bits, diagonality {1}", figures.entropy.toFixed(2), figures.diagonality.toFixed(2)),
+            worth(result, kind, layer, head),
+          ]
+            .filter(Boolean)
+            .join(". "),
         },
         picture,
         el("small", {}, name),
@@ -65,7 +70,7 @@ export function thumbnails(host, result, kind, { choose, state = () => ({}), lev
     }
     grid.append(row);
   }
-  host.replaceChildren(grid);
+  host.replaceChildren(el("p", { class: "note" }, legend(result)), grid);
   const draw = () => jobs.forEach((job) => job());
   draw();
   observe(host, draw);
@@ -97,7 +102,8 @@ export function figures(body, result, kind, choose) {
   table(rows, result, kind, choose);
 }
 function table(host, result, kind, choose) {
-  const body = el("tbody");
+  const body = el("tbody"),
+    costs = result.roles?.losses;
   result.figures[kind].forEach((row, layer) =>
     row.forEach((f, head) =>
       body.append(
@@ -115,6 +121,7 @@ function table(host, result, kind, choose) {
           ),
           el("td", {}, role(f) + (f.role_share ? ` (${say("{0} of queries", percent(f.role_share))})` : "")),
           ...(result.roles ? [el("td", {}, usualRole(result, kind, layer, head) || "")] : []),
+          ...(costs ? [el("td", { class: "n" }, rise(result, kind, layer, head)?.toFixed(3))] : []),
           ...[f.entropy.toFixed(2), percent(f.spread), f.diagonality.toFixed(2)].map((n) =>
             el("td", { class: "n" }, n),
           ),
@@ -139,6 +146,7 @@ function table(host, result, kind, choose) {
               say("head"),
               say("looks mostly at"),
               ...(result.roles ? [say("over {0} sentences", result.roles.sentences)] : []),
+              ...(costs ? [say("costs when off (nats)")] : []),
               say("entropy (bits)"),
               say("of the largest"),
               say("diagonality"),

@@ -6,6 +6,7 @@ import { figures, role, thumbnails } from "./heads.js";
 import { heat } from "./heat.js";
 import { lines } from "./lines.js";
 import { best, chosen, kinds, pick } from "./maps.js";
+import { worth, worthOfLayers } from "./worth.js";
 
 const DESCRIPTIONS = {
   cross: "Each word of the translation (row) and the source words (columns) it looked at.",
@@ -113,7 +114,12 @@ export function panel(
   else if (state.view === "model") {
     const grid = el("div");
     body.append(
-      el("p", { class: "note" }, say("Every head of every layer, all in the same colours; choose one to enlarge it.")),
+      el(
+        "p",
+        { class: "note" },
+        say("Every head of every layer, all in the same colours; choose one to enlarge it."),
+        ` ${worthOfLayers(result, state.kind)}`,
+      ),
       el("div", { class: "row" }, ...tools(state)),
       scaleBar(),
       grid,
@@ -184,7 +190,7 @@ function mapAndLines(body, result, state, onPoint, tools, link) {
     ? ""
     : " " + say("Weights on special tokens (the end of sentence, the language tag) are not shown.");
   draw(body, map, maps, {
-    note: say(DESCRIPTIONS[state.kind]) + hidden,
+    note: `${say(DESCRIPTIONS[state.kind])}${hidden} ${worth(result, state.kind, state.layer, state.head)}`,
     title: say("Heat map") + " ",
     name: name + (one ? ` · ${role(one)}, ${say("{0} bits", one.entropy.toFixed(2))}` : ""),
     tools,

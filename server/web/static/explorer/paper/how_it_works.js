@@ -52,7 +52,7 @@ export function howItWorks(host, model, result, { vectors, study, english, chose
       ? chapter("mask", say("The recurrence"), [el("p", {}, say(result.absent.decoder))])
       : chapter("mask", say("The mask"), [], (body) => mask(body, result, vectors, chosen.mask, choose("mask"))),
     chapter("added", say("Residual connections and feed-forward networks"), [el("p", {}, aboutLayers(c))], (body) =>
-      studied.then((answer) => sublayers(body, answer)).catch(failed(body)),
+      studied.then((answer) => sublayers(body, answer, model)).catch(failed(body)),
     ),
     chapter("order", say("Without positions, order is lost"), [], (body) =>
       studied.then((answer) => order(body, answer, chosen.positions, choose("positions"))).catch(failed(body)),

@@ -2,6 +2,7 @@
 import { el, percent, segmented, select } from "../../common/dom.js";
 import { parts, say } from "../../common/sentences.js";
 import { best, kinds } from "../maps/maps.js";
+import { worth } from "../maps/worth.js";
 import { strip, table } from "./drawings.js";
 import { dot, softmax } from "./numbers.js";
 
@@ -51,6 +52,7 @@ export function oneHead(host, result, vectors, chosen, choose) {
           ),
         ),
       ),
+      el("p", { class: "note" }, worth(result, state.kind, state.layer, state.head)),
       panel,
     );
     try {

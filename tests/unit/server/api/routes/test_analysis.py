@@ -10,6 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from model.analysis.head_losses import HeadLosses
 from model.analysis.head_roles import HeadRole, HeadRoles, weights_hash
 from model.config import small
 from server.errors import ADD_TORCH
@@ -69,10 +70,12 @@ def test_the_shape_of_the_model(serve, tmp_path: Path):
     assert leg["config"] == dataclasses.asdict(config) | {"head_dim": config.head_dim}
     assert leg["roles"] is None
     (tmp_path / "model.safetensors").write_bytes(b"weights")
-    HeadRoles(weights_hash(tmp_path), 2, ("en-de",), {"cross": [[HeadRole("rare", 0.5)]]}).write(tmp_path)
+    losses = HeadLosses(1, 2.5, {"cross": [[0.25]]}, {"cross": [0.25]}, {"cross": 0.0})
+    HeadRoles(weights_hash(tmp_path), 2, ("en-de",), {"cross": [[HeadRole("rare", 0.5)]]}, losses).write(tmp_path)
     [leg] = client.get("/model", params={"source": "en", "target": "de"}).json()["legs"]
     assert (leg["roles"]["sentences"], leg["roles"]["directions"]) == (2, ["en-de"])
     assert leg["roles"]["heads"]["cross"] == [[{"role": "rare", "share": 0.5}]]
+    assert leg["roles"]["losses"] == dataclasses.asdict(losses)
     assert client.get("/model", params={"source": "en", "target": "en"}).status_code == 404
 
 
