@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from functools import lru_cache
 
 from server.text.languages import primary_subtag, table
@@ -11,6 +10,8 @@ from server.text.languages import primary_subtag, table
 _WORDS_PER_HIT = 20
 """A text is evidently in a language if it has more of its distinctive words than one in this many words."""
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*")
+_COUNTED = 50
+"""Words among which the most frequent language of a text is chosen."""
 _LONGEST = 40
 """A text of more characters is no greeting."""
 
@@ -41,15 +42,18 @@ def _foreign_words(language: str) -> dict[str, str]:
     return {word: other for other in others for word in distinctive_words(other)}
 
 
-def evident_language(text: str, expected: str) -> tuple[str, int] | None:
-    """Returns the language of which a text has the most distinctive words, and their number, if these are more than three
-    times as many as those of the expected language."""
+def evident_language(text: str, expected: str, least: int = 1) -> tuple[str, int] | None:
+    """Returns the language of which a text has the most distinctive words, `least` or more, and their number, if these are
+    more than three times as many as those of the expected language."""
     foreign, words = _foreign_words(expected), text.lower().split()
     if foreign.keys().isdisjoint(words):
         return None
-    [(language, count)] = Counter([foreign[word] for word in words if word in foreign]).most_common(1)
-    own = sum(map(distinctive_words(expected).__contains__, words))
-    return (language, count) if count > 3 * own else None
+    found = [foreign[word] for word in words if word in foreign]
+    if len(found) < least:
+        return None
+    language = max(found[:_COUNTED], key=found.count)
+    count, own = found.count(language), sum(map(distinctive_words(expected).__contains__, words))
+    return (language, count) if count >= least and count > 3 * own else None
 
 
 def is_evidently_in(text: str, language: str) -> bool:

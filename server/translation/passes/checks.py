@@ -86,8 +86,7 @@ def _flags_of_words(leg: Leg, source: str, target: str) -> set[Flag]:
 def _other_source(context: SentenceContext, source: str) -> bool:
     """Returns whether a source is certainly in another language than the leg's. The statistics are only asked about a text
     with frequent words of one; of a thorough request, one such word is enough."""
-    evident = evident_language(source, context.leg.source)
-    if evident is None or (evident[1] == 1 and not context.request.thorough):
+    if evident_language(source, context.leg.source, 1 if context.request.thorough else 2) is None:
         return False
     text = " ".join(ordinary_words(source))
     return _is_enough(text) and context.detector.other_language(text, context.leg.source) is not None

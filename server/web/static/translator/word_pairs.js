@@ -51,6 +51,7 @@ export async function attend(item, signal) {
     if (!/[\p{L}\p{N}]/u.test(word.text) || Math.min(...word.pieces.map((piece) => scores[piece])) >= DOUBTFUL) return;
     node.classList.add("unsure");
     node.title = say("unsure");
+    node.setAttribute("aria-description", node.title);
   });
   item.sources = direct ? wordSpans(item.sourceSpan, item.source, found.source, () => {}) : new Map();
   $("doubt").hidden = !document.querySelector("#output .unsure");
