@@ -21,6 +21,7 @@ LEAST_WRONG = 10
 NEIGHBOURS = "en de fr es it pt nl pl sv".split()
 """Languages that a text may be in instead."""
 INVISIBLE = re.compile("[\u00ad\u200b\u2060\ufeff]")
+WORD, TAG = re.compile(r"\w+"), re.compile(r"</?\w+")
 BROKEN = re.compile("[\x00-\x1f\x7f-\x9f\ufffd-\uffff]")
 
 
@@ -77,6 +78,8 @@ class Cleaner:
 
     def _is_elsewhere(self, text: str, language: str) -> bool:
         """Returns whether a text is certainly not in its language. Short texts never are."""
+        for span in reversed(find_protected_spans(text)):
+            text = f"{text[: span.start]} {text[span.end :]}"
         if len(text.split()) < LEAST_WORDS or len(text) < LEAST_LETTERS:
             return False
         self._judged[language] += 1
@@ -88,9 +91,14 @@ class Cleaner:
 
 
 def placeholders(text: str) -> Counter[str]:
-    """Returns how often each variable, message and tag is in a text."""
-    spans = [span for span in find_protected_spans(text) if text[span.start] in "%{$<"]
-    return Counter(
-        span.name if span.role in ("open", "close") else "" if span.role == "icu" else text[span.start : span.end]
-        for span in spans
-    )
+    """Returns how often each tag, message and word of a variable is in a text."""
+    found: Counter[str] = Counter()
+    for span in find_protected_spans(text):
+        part = text[span.start : span.end]
+        if span.role == "icu":
+            found["message"] += 1
+        elif part[0] in "%{$":
+            found.update(WORD.findall(part))
+        elif tag := TAG.match(part):  # its attributes may be translated
+            found[tag[0]] += 1
+    return found

@@ -182,6 +182,13 @@ def test_a_wrong_file_gets_a_sentence(name, data, message, tmp_path):
         ("%1$s of {n}", "{n} von %1$s", ("%1$s of {n}", "{n} von %1$s")),
         ("{n, plural, one {# file} other {# files}}", "{n, plural, one {# Datei} other {# Dateien}}", True),
         ("See https://a.org/en/x", "Siehe https://a.org/de/x", True),
+        ("%(done)s / %(all)s", "%(done)s/%(all)s", True),
+        ('<i class="oi" title="End of it all"/> Old', '<i class="oi" title="Ende von allem"/> Alt', True),
+        (
+            "<span class='badge rounded of' invisible='alone is not the one'>Speaker</span>",
+            "<span class='badge rounded of' invisible='alone is not the one'>Referent</span>",
+            True,
+        ),
         ("Save 50% today", "Heute 50 % sparen", True),
         ("OK, abort", "OK, abbrechen", True),
         ("Chat with André", "Chat mit André", True),
@@ -195,6 +202,11 @@ def test_cleaning(source, target, kept, tmp_path):
         assert (len(pairs), dropped) == (1, {kept: 1})
     else:
         assert (pairs[1:], dropped) == ([Pair(source, target) if kept is True else Pair(*kept)], {})
+
+
+def test_text_in_another_encoding(tmp_path):
+    for name, text in (("a.tsv", "Café\tKaffeehäuser\n"), ("a.po", po('msgid "Café"\nmsgstr "Kaffeehäuser"'))):
+        assert read(tmp_path, name, text.encode("cp1252")) == ([Pair("Café", "Kaffeehäuser")], {})
 
 
 def test_a_table_of_short_entries_beside_a_memory_is_a_glossary(tmp_path):
