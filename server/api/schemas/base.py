@@ -47,6 +47,8 @@ def json_pairs(value: Any) -> Any:
     if isinstance(value, dict):
         value = list(value.items())
     if isinstance(value, list):
+        if not all(isinstance(pair, dict | list | tuple) for pair in value):
+            raise ValueError("must be a list of pairs, each of two texts.")
         return [
             {"source": pair[0], "target": pair[1]} if isinstance(pair, list | tuple) and len(pair) == 2 else pair
             for pair in value
