@@ -75,7 +75,10 @@ def run(arguments: argparse.Namespace) -> int:
 
     settings, direction = local_settings(arguments), (arguments.source, arguments.target)
     base, target = find(arguments, settings)
-    training, sentences = read(arguments)
+    try:
+        training, sentences = read(arguments)
+    except OSError as error:
+        raise InvalidRequest(f"{error.filename} cannot be opened: {error.strerror}.") from None
     work = target.with_name(f".adapting-{target.name}")
     adapted = adapt(
         Adaptation(
@@ -124,7 +127,7 @@ def find(arguments: argparse.Namespace, settings: Settings) -> tuple[ModelFolder
 
 
 def read(arguments: argparse.Namespace) -> tuple[list[Pair], list[Sentence]]:
-    """Returns the pairs to train on and the sentences that judge. Raises InvalidRequest, and OSError for missing files."""
+    """Returns the pairs to train on and the sentences that judge. Raises InvalidRequest and OSError."""
     from model.adaptation.judgement import Sentence, general_sentences
 
     pairs, dropped = read_memory(arguments.memories, arguments.source, arguments.target)

@@ -42,6 +42,16 @@ GLOSSARY = ["glossary", "create", "Devices", *PAIR, "--data", "data"]
         (["models", "--weights", "absent"], "absent does not exist."),
         (["export", "--to", "huggingface", "absent", "out"], "There is no model 'absent' under "),
         (["calibrate", "", "--pairs", "dev.en-de.tsv"], "There is no model ''; there are "),
+        (["adapt", "absent", "few.tsv", *PAIR, "--name", "new"], "There is no model 'absent'; there are tiny."),
+        (["adapt", "tiny", "few.tsv", "--from", "de", "--to", "en", "--name", "new"], "tiny does not translate de-en;"),
+        (["adapt", "tiny", "few.tsv", *PAIR, "--name", "tiny"], "There is a model 'tiny' already; choose another"),
+        (["adapt", "tiny", "few.tsv", *PAIR, "--name", "../new"], "'../new' cannot be a folder's name"),
+        (
+            ["adapt", "tiny", "few.tsv", *PAIR, "--name", "new", "--minutes", "0"],
+            "--minutes must be a positive number.",
+        ),
+        (["adapt", "tiny", "absent.tsv", *PAIR, "--name", "new"], "absent.tsv cannot be opened: No such file"),
+        (["adapt", "tiny", "few.tsv", *PAIR, "--name", "new"], "There are 1 pairs to adapt to, and at least 100 are"),
         (["keys", "create", "", "--data", "data"], "The name of a key must not be empty."),
         ([*GLOSSARY, "-"], "Standard input is closed; give the name of a file."),
         ([*GLOSSARY, "folder"], "folder cannot be opened: Is a directory."),
@@ -55,6 +65,7 @@ def test_the_sentence_says_what_is_wrong(tiny_weights, tmp_path, monkeypatch, ca
     (tmp_path / "empty.txt").touch()
     for name in ("text.txt", "text.md", "damaged.docx", "damaged.pdf"):
         (tmp_path / name).write_text("Hello")
+    (tmp_path / "few.tsv").write_text("The house is old.\tDas Haus ist alt.\n")
     for closed in ("input", "output"):
         if f"Standard {closed}" in said:
             monkeypatch.setattr(sys, {"input": "stdin", "output": "stdout"}[closed], None)
