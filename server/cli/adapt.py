@@ -8,6 +8,7 @@ import os
 import shutil
 import time
 from collections.abc import Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +25,7 @@ from server.cli.terminal import add_direction, print_table
 from server.config import Settings, add_flags
 from server.errors import AttentiveError, InvalidRequest
 from server.services import default_options
+from server.text.language_id import resolve_language_code
 from server.translation.catalog import ModelCatalog
 from server.translation.model_discovery import find_model, read_model
 from server.translation.types import TranslationRequest
@@ -73,8 +75,9 @@ def run(arguments: argparse.Namespace) -> int:
             raise
         raise AttentiveError('This needs PyTorch and sacrebleu: pip install "attentive-server[train]".') from None
 
-    settings, direction = local_settings(arguments), (arguments.source, arguments.target)
+    settings = local_settings(arguments)
     base, target = find(arguments, settings)
+    direction = (arguments.source, arguments.target)
     try:
         training, sentences = read(arguments)
     except OSError as error:
@@ -92,7 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
             translate=lambda folder, texts, seconds: asyncio.run(
                 translate(settings, folder, direction, texts, seconds)
             ),
-            say=print,
+            say=partial(print, flush=True),
             began=began,
         )
     )
@@ -111,15 +114,19 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def find(arguments: argparse.Namespace, settings: Settings) -> tuple[ModelFolder, Path]:
-    """Returns the model to adapt and the folder to write. Raises InvalidRequest."""
+    """Returns the model to adapt and the folder to write. The languages get the model's codes. Raises InvalidRequest."""
     model = find_model(settings, arguments.model)
+    codes = {code for pair in model.pairs for code in pair}
+    arguments.source, arguments.target = (
+        resolve_language_code(code, codes) or code for code in (arguments.source, arguments.target)
+    )
     if (arguments.source, arguments.target) not in model.pairs:
         pairs = shortened(model.pairs)
         raise InvalidRequest(f"{model.name} does not translate {arguments.source}-{arguments.target}; it has {pairs}.")
     if not arguments.minutes > 0:
         raise InvalidRequest("--minutes must be a positive number.")
     try:
-        if (settings.weights / arguments.name).exists():
+        if arguments.name and (settings.weights / arguments.name).exists():
             raise FolderError(f"There is a model {arguments.name!r} already; choose another --name.")
         return read_folder(model.folder), new_folder(settings.weights, arguments.name, replace=False)
     except FolderError as error:
