@@ -71,7 +71,7 @@ def _numbers(text: str, language: str) -> list[tuple[float, list[float], bool]]:
     found: list[tuple[float, list[float], bool]] = []
     follows = False
     for token in _TOKEN.findall(_NO_NUMBER.sub(" ", text)):
-        if token[0].isdigit():
+        if token[0].isdecimal():
             value = float(_GROUPS.sub("", token).replace(",", "."))
             found.append((value, [value], False))
         values = _values(token, language)
@@ -82,7 +82,7 @@ def _numbers(text: str, language: str) -> list[tuple[float, list[float], bool]]:
                 found.append((word, [word], True))
             else:
                 found[-1] = joined, [*parts, word], True
-        follows = bool(values) or token[0].isdigit() or (follows and token in _JOINTS.get(language, ()))
+        follows = bool(values) or token[0].isdecimal() or (follows and token in _JOINTS.get(language, ()))
     return found
 
 

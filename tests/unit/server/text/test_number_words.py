@@ -42,6 +42,7 @@ def test_the_same_number_in_two_languages(texts):
     ("one of the second hand shops", "einer der Läden", "en-de", False), ("un habit neuf", "a new suit", "fr-en", False),
     ("two, three or four", "zwei, drei oder vier", "en-de", False), ("two or three", "zwei oder vier", "en-de", True),
     ("Once personas", "Eleven people", "es-en", False), ("three cats", "kolme kissaa", "en-fi", False),
+    ("① 10² of three", "① 10² von drei", "en-de", False), ("² three", "²", "en-de", True),
     ("sixty " * 500, "sechzig " * 500, "en-de", False), ("million " * 500, "x", "en-fr", True),
 ])  # fmt: skip
 def test_a_lost_number(source, target, pair, lost):
