@@ -25,6 +25,7 @@ GUARDED = [
     ("POST", "/v2/document", {"data": DEEPL, "files": FILE}),
     ("POST", "/score", {"json": ASK | {"translation": "Hallo"}}),
     ("POST", "/align", {"json": ASK | {"pairs": [["Hello", "Hallo"]]}}),
+    ("POST", "/live", {"json": ASK}),
     ("POST", "/trace", {"json": ASK}),
     ("GET", "/attention", {"params": ASK}),
     ("GET", "/encoder", {"params": ASK}),
