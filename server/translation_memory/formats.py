@@ -114,7 +114,7 @@ def read_table(path: Path, languages: Languages, dropped: Counter[str]) -> Itera
         tags = [names.get(cell.strip().lower(), cell.strip()) for cell in first]
         is_named = all(any(is_in(tag, code) for tag in tags) for code in languages)
         is_glossary = all(len(row) == 4 and all(primary_subtag(tag) in NAMES for tag in row[2:]) for _, row in head)
-        tags = tags if is_named else list(languages)
+        tags = tags if is_named or is_glossary else list(languages)
         for line, row in chain(head[is_named and not is_glossary :], rows):
             if len(row) != len(tags):
                 raise InvalidRequest(f"Line {line} has {len(row)} columns and not {len(tags)}.")

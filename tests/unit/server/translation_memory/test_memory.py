@@ -111,6 +111,7 @@ FILES = [
         [HOUSE, ("Old", "Altes")],
         {"in other languages": 1},
     ),
+    ("a.csv", "x,y,en,fr\nOld house,Altes Haus,en,de\n", [HOUSE], {"in other languages": 1}),
 ]
 
 
