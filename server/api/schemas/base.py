@@ -43,7 +43,7 @@ def json_pairs(value: Any) -> Any:
         try:
             value = orjson.loads(value)
         except orjson.JSONDecodeError:
-            raise ValueError("must be an id or JSON.") from None
+            raise ValueError("must be valid JSON.") from None
     if isinstance(value, dict):
         value = list(value.items())
     if isinstance(value, list):

@@ -24,7 +24,7 @@ ASK = {"q": "One.", "source": "en", "target": "de"}
         ({"do_not_translate": ["a", ""]}, "do_not_translate[1] must have at least 1 character"),
         ({"do_not_translate": ["a"] * 101}, "do_not_translate must have at most 100 items after validation, not 101"),
         ({"glossary": {"a": 5}}, "glossary[0].target must be a valid string"),
-        ({"glossary": "{"}, "glossary must be an id or JSON"),
+        ({"glossary": "{"}, "glossary must be valid JSON"),
     ],
 )
 def test_a_wrong_parameter_is_named(client, changes, message):
