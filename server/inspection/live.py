@@ -8,6 +8,7 @@ translation.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -55,7 +56,8 @@ async def translate_live(
     and the errors of a failed job.
     """
     leg = inspector.single_leg(source, target, "Live translation")
-    segments = segment_text(text, leg).segments
+    async with asyncio.timeout_at(deadline):
+        segments = (await inspector.translator.work(caller.name, len(text), segment_text, text, leg)).segments
     if not segments:
         raise InvalidRequest("q has no words yet.")
     sentence, complete = segments[0], final or len(segments) > 1
