@@ -66,6 +66,8 @@ def run(arguments: argparse.Namespace) -> int:
     services = local_services(local_settings(arguments))
     leg = services.inspector.single_leg(arguments.source, arguments.target, "An alignment", arguments.model)
     files, name = arguments.files, arguments.output
+    if "-" in files:
+        raise InvalidRequest("Pairs are read twice, so they cannot come from standard input.")
     if any(is_same_file(file, name) for file in files):
         raise InvalidRequest("--output must not be a file that is read.")
     total = sum(1 for _ in read(files, (leg.source, leg.target)))

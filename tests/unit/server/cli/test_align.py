@@ -64,6 +64,7 @@ def test_files_of_pairs(run, capsys, file, lines, options):
         (["text.en"], "Give two files whose lines belong together, or one of"),
         (["text.en"] * 3, "Give two files whose lines belong together, or one of"),
         (["text.en", "short.de"], "text.en and short.de have different numbers of lines."),
+        (["-", "text.de"], "cannot come from standard input"),
         (["text.en", "absent.de"], "absent.de cannot be opened"),
         (["absent.tmx"], "absent.tmx: No such file"),
         (["text.en", "text.de", "-o", "text.de"], "--output must not be a file that is read."),
