@@ -93,7 +93,8 @@ def strange_words(source: str, target: str, source_language: str, target_languag
         for place, word in enumerate(given)
         if (place and word[0].isupper() and read != "de") or not is_word(word.lower(), read)
     }
-    if any(name not in target.lower() for name in names):
+    lower = target.lower()
+    if any(name not in lower for name in names):
         return flags
     if any(not any(word[:3] == name[:3] or name[:4] in word for name in names) for word in odd):
         flags.add("invented")

@@ -104,7 +104,8 @@ def doubts(translations: list[Translation]) -> dict[str, str]:
     flagged = [sentence.flags for sentence in sentences if sentence.flags]
     if not flagged:
         return {}
-    names = ", ".join([flag for flag in WARNINGS if flag in frozenset().union(*flagged)])
+    found = frozenset[Flag]().union(*flagged)
+    names = ", ".join([flag for flag in WARNINGS if flag in found])
     return {"X-Warning": f"{len(flagged)} of {len(sentences)} sentences may be wrong: {names}"}
 
 
