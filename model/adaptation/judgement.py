@@ -140,4 +140,6 @@ def _exact_terms(rows: Sequence[tuple[str, str]], direction: tuple[str, str], te
 def _has(text: str, term: str, language: str) -> bool:
     """Returns whether a text has a term as whole words, in any case of letters."""
     text, term = text.casefold(), term.casefold()
-    return term in text and (language in SPACELESS or re.search(rf"(?<!\w){re.escape(term)}(?!\w)", text) is not None)
+    return term in text and (
+        language.split("-")[0] in SPACELESS or re.search(rf"(?<!\w){re.escape(term)}(?!\w)", text) is not None
+    )

@@ -46,7 +46,7 @@ def test_the_reasons_against_a_model(before: list[str], after: list[str], reason
         (("en", "de"), {"cat": "Katze"}, ("A Cat.", "Die Katzen", "Eine KATZE!"), (0.0, 100.0)),
         (("en", "de"), {"at": "zu"}, ("A cat", "", ""), None),
         (("en", "de"), {"C++ (new)": "C++"}, ("In C++ (new)", "C", "in C++"), (0.0, 100.0)),
-        (("zh", "ja"), {"猫": "ネコ"}, ("那只猫坐着", "そのネコは", "犬"), (100.0, 0.0)),
+        (("zh-Hant", "ja"), {"猫": "ネコ"}, ("那只猫坐着", "そのネコは", "犬"), (100.0, 0.0)),
     ],
 )
 def test_terms_are_whole_words(direction, term, text, counts) -> None:
