@@ -9,7 +9,7 @@ import torch
 
 from model.adaptation.pairs import Pair
 from model.backends.torch.inputs import pad_ids
-from model.model_folder import ModelFolder
+from model.model_folder import FolderError, ModelFolder
 from model.symbols import PLACEHOLDERS
 from model.training.data.batches import PADDING, Batch, aligned
 from model.training.data.placeholders import mask_shared_spans
@@ -24,7 +24,8 @@ Example = tuple[tuple[int, ...], tuple[int, ...]]
 
 
 def encode(pairs: Sequence[Pair], folder: ModelFolder, direction: tuple[str, str]) -> list[Example]:
-    """Returns the pairs that are not too long for the model. Raises FolderError for a damaged tokenizer."""
+    """Returns the pairs that are not too long for the model. Raises FolderError for a damaged tokenizer, and if all pairs are
+    too long."""
     tokenizer, config = folder.load_tokenizer(), folder.model
     first = tokenizer.first_token(direction[1])
     start = (config.decoder_start_id,) if first is None else (config.decoder_start_id, first)
@@ -37,7 +38,10 @@ def encode(pairs: Sequence[Pair], folder: ModelFolder, direction: tuple[str, str
         ids = tokenizer.encode_ids(source, direction[1], direction[0])
         examples.append((ids, (*start, *tokenizer.encode_target(target), config.eos_id)))
     longest = min(_LONGEST, config.max_length)
-    return [example for example in examples if max(map(len, example)) <= longest]
+    fitting = [example for example in examples if max(map(len, example)) <= longest]
+    if not fitting:
+        raise FolderError(f"{folder.name} is adapted to pairs of at most {longest} tokens; all of these are longer.")
+    return fitting
 
 
 class ExampleBatches:

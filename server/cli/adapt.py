@@ -83,22 +83,25 @@ def run(arguments: argparse.Namespace) -> int:
     except OSError as error:
         raise InvalidRequest(f"{error.filename} cannot be opened: {error.strerror}.") from None
     work = target.with_name(f".adapting-{target.name}")
-    adapted = adapt(
-        Adaptation(
-            base=base,
-            name=target.name,
-            direction=direction,
-            training=training,
-            sentences=sentences,
-            work=work,
-            minutes=arguments.minutes,
-            translate=lambda folder, texts, seconds: asyncio.run(
-                translate(settings, folder, direction, texts, seconds)
-            ),
-            say=partial(print, flush=True),
-            began=began,
+    try:
+        adapted = adapt(
+            Adaptation(
+                base=base,
+                name=target.name,
+                direction=direction,
+                training=training,
+                sentences=sentences,
+                work=work,
+                minutes=arguments.minutes,
+                translate=lambda folder, texts, seconds: asyncio.run(
+                    translate(settings, folder, direction, texts, seconds)
+                ),
+                say=partial(print, flush=True),
+                began=began,
+            )
         )
-    )
+    except FolderError as error:
+        raise InvalidRequest(str(error)) from None
     if adapted is None:
         print("Interrupted; the same command continues.")
         return INTERRUPTED

@@ -76,6 +76,15 @@ def test_no_kept_pair_is_trained_on(command, monkeypatch):
     assert {pair.source for pair in task.training if pair.term} == {"house", "river"}
 
 
+def test_a_memory_of_long_texts_only_is_refused(command, capsys):
+    pytest.importorskip("model.adaptation.adaptation")
+    rows = [f"{a} {'The garden. ' * 70}\t{b} {'Der Garten. ' * 70}\n" for a, b in PAIRS.items()]
+    Path("memory.tsv").write_text("".join(rows))
+    command.remove("terms.csv")
+    assert main(command) == 2
+    assert "tokens; all of these are longer." in capsys.readouterr().err
+
+
 def test_without_pytorch_a_sentence_names_the_extra(command, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "torch", None)
     monkeypatch.delitem(sys.modules, "model.adaptation.adaptation", raising=False)
