@@ -179,6 +179,7 @@ async function load() {
   $("from").replaceChildren(
     ...sources.map(({ code }) => el("option", { value: code, selected: code === "en" }, languageName(code))),
   );
+  $("play").disabled = !sources.some(({ code }) => code === "en"); // the example is English
   restart();
 }
 for (const id of ["from", "to", "wait"]) $(id).addEventListener("change", restart);
