@@ -79,17 +79,18 @@ class SearchDriver:
         """
         unread, read = self._unread, self._read
         unknown: Sequence[RunningSearch]
-        self._unread, self._read = {}, None
-        if supports_queueing(self.backend):
-            self._queue(self.backend, running, unread)
+        self._unread, self._read = {}, None  # also after an error
+        queued = self._queue(self.backend, running, unread) if supports_queueing(self.backend) else None
         if read is not None:
             running = unknown = tuple(unread)
             outputs = read()
-        elif self._read is not None:
+        elif queued is not None:
+            self._unread, self._read = queued
             return (), 0
         else:
             unknown = self._read_known(running)
             outputs = self._run(unknown) if unknown else []
+        self._unread, self._read = queued or ({}, None)
         for output in outputs:
             self._advance(unknown, output)
         self._restart([item for item in running if item.search.restart and item.slots and item not in self._unread])
@@ -124,19 +125,20 @@ class SearchDriver:
 
     def _queue(
         self, backend: QueueingBackend, running: Sequence[RunningSearch], unread: dict[RunningSearch, int]
-    ) -> None:
-        """Queues the next steps of greedy searches; the tokens of those of `unread` are on the device only. Does nothing where
-        a search needs the host between two steps, and where a row may be full then: the device writes to the next
-        position of rows that pause, too."""
+    ) -> tuple[dict[RunningSearch, int], Callable[[], list[StepOutput]]] | None:
+        """Queues the next steps of greedy searches; the tokens of those of `unread` are on the device only. Returns them as
+        `_unread` and `_read`. Does nothing where a search needs the host between two steps, and where a row may be full
+        then: the device writes to the next position of rows that pause, too."""
         ready = {item: unread.get(item, item.steps) for item in running if not item.search.restart}
         candidates = 1 + len(self._forbidden)
         if not ready or any(item.search.candidates != candidates or item.search.forced[0] >= 0 for item in ready):
-            return
+            return None
         steps = min(_MULTI_STEPS, self._max_length - max([*ready.values(), *unread.values()]))
-        if steps > 0:
-            tokens = [-1 if item in unread else item.search.tokens[0] for item in ready]
-            self._read = backend.queue_steps([item.slots[0] for item in ready], tokens, steps, self._forbidden)
-            self._unread = {item: taken + steps for item, taken in ready.items()}
+        if steps <= 0:
+            return None
+        tokens = [-1 if item in unread else item.search.tokens[0] for item in ready]
+        read = backend.queue_steps([item.slots[0] for item in ready], tokens, steps, self._forbidden)
+        return {item: taken + steps for item, taken in ready.items()}, read
 
     def _run(self, running: Sequence[RunningSearch]) -> list[StepOutput]:
         """Computes the next step or steps of `running`."""

@@ -77,9 +77,9 @@ class Inspector:
                 f"{len(target) + 1}."
             )
 
-    def admit(self, caller: Caller, deadline: float | None) -> Permit:
-        """Occupies the place of one attention request. Raises Overloaded or TimeoutError."""
-        return self.admission.admit(1, deadline, caller=caller.name, weight=caller.weight)
+    def admit(self, caller: Caller, deadline: float | None, cost: int = 1) -> Permit:
+        """Occupies the place of one attention request, or of `cost`. Raises Overloaded or TimeoutError."""
+        return self.admission.admit(cost, deadline, caller=caller.name, weight=caller.weight)
 
     async def decoded(
         self,

@@ -14,7 +14,7 @@ from server.api.openapi import WORK, errors
 from server.api.parameters import ParameterRoute
 from server.api.schemas.alignment import PAIRS_LIMIT, AlignAnswer, AlignParameters
 from server.errors import TextTooLong
-from server.inspection.text_alignment import TextAligner, between_spaces
+from server.inspection.text_alignment import PAIRS_AT_ONCE, TextAligner, between_spaces
 from server.translation.context import gather_or_cancel
 
 router = APIRouter(tags=["attention"], route_class=ParameterRoute, responses=errors(*WORK))
@@ -34,7 +34,7 @@ async def align(request: Request, parameters: AlignParameters) -> Response:
     leg = inspector.single_leg(parameters.source, parameters.target, "An alignment")
     aligner = TextAligner(inspector, leg, parameters.method, between_spaces if parameters.tokenized else word_spans)
     async with asyncio.timeout_at(limit):
-        with inspector.admit(caller, limit):
+        with inspector.admit(caller, limit, min(len(pairs), PAIRS_AT_ONCE)):
             work = [aligner.align(*pair, f"pair {number}") for number, pair in enumerate(pairs)]
             found = await gather_or_cancel(work)
     return json_response({"model": leg.model.name, "method": aligner.method, "pairs": found})
