@@ -19,6 +19,7 @@ from server.engine.ipc.messages import Cancel, Failed, TranslateJob
 from server.engine.ipc.options import WorkerOptions
 from server.engine.worker.loop import WorkerLoop
 from server.engine.worker.model_runner import ModelRunner
+from tests.support.models.hypotheses import assert_same_up_to_ties
 from tests.support.models.random_models import random_model
 
 LONGEST = 20
@@ -110,4 +111,5 @@ def test_answers_are_those_without_queued_steps(seed: int, monkeypatch: pytest.M
     failed = [answer for answer in found.values() if isinstance(answer, Failed) and answer.kind != "cancelled"]
     assert len(failed) <= seed % 3 and {answer.kind for answer in failed} <= {"out_of_memory"}
     for one, hypotheses in zip(jobs, expected, strict=True):
-        assert isinstance(found[one.id], Failed) or found[one.id].hypotheses == hypotheses
+        if not isinstance(found[one.id], Failed):
+            assert_same_up_to_ties(found[one.id].hypotheses, hypotheses, 1e-4)  # products differ with the batch
