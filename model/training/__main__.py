@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -33,7 +32,6 @@ def _recipe_with_overrides(options: argparse.Namespace) -> Recipe:
 
 
 def _run(options: argparse.Namespace, recipe: Recipe) -> None:
-    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "30000")  # batches have many shapes
     # PyTorch loads slowly. Imported here, it does not delay error messages about the command line and the recipe.
     import torch
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import shutil
 import time
 from collections.abc import Sequence
@@ -67,7 +66,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     began = time.monotonic()
-    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "30000")  # batches have many shapes
     try:
         from model.adaptation.adaptation import Adaptation, adapt
     except ModuleNotFoundError as error:

@@ -19,6 +19,7 @@ _MODULES = (
     "explorer/maps/colour.js",
     "explorer/maps/heat.js",
     "explorer/maps/lines.js",
+    "explorer/maps/worth.js",
     "explorer/maps/heads.js",
     "explorer/maps/panel.js",
     "explorer/report.js",

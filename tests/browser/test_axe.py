@@ -28,7 +28,7 @@ STATES = {
         (PHONE, TEXT + "&tab=works", [], "#works-order :text('R²')"),
         (PHONE, TEXT + "&tab=decoding", [], "#panel-decoding .node"),
         (DESKTOP, "tab=works", [], "#opening svg"),
-        (PHONE, TEXT + "&present=12", [], "#works-training:visible"),
+        (PHONE, TEXT + "&present=13", [], "#works-training:visible"),
         (PHONE, TEXT + "&tab=heads&off=cross.0.1", ["#again"], "#panel-heads .diff"),
         (PHONE, TEXT + "&view=model&beam=4", ["#panel-attention button >> text=Download"], "#picture[open]"),
         (DESKTOP, TEXT + "&view=figures", [], "#panel-attention tbody"),
@@ -48,7 +48,7 @@ def test_a_state_of_a_page(
     size, view, clicks, shown = state
     page = open_page(viewport=size, bypass_csp=True, color_scheme="light")
     page.goto(f"{live.url}{address}#{view}")
-    page.wait_for_selector("#output:not(.busy):not(:empty)")
+    page.wait_for_selector("#output:not(.busy):not(:empty)", state="attached")  # slides hide it
     for button in clicks:
         page.click(button)
     page.wait_for_selector(shown)

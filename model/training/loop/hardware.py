@@ -19,7 +19,8 @@ _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 
 def keep_freed_memory() -> None:
     """Makes glibc keep the memory that torch frees. Otherwise every large temporary of a step is mapped anew, which took
-    most of the time on some machines."""
+    most of the time on some machines. Products of many shapes are kept, too, if none was computed before."""
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "30000")
     try:
         mallopt = ctypes.CDLL("libc.so.6").mallopt
     except (OSError, AttributeError):  # another C library
