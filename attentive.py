@@ -67,12 +67,10 @@ class Methods:
     ) -> Texts:
         """Returns the translation of a text, or of a list, which is sent in parts of `batch` texts. `progress` shows a bar."""
         given = [texts] if isinstance(texts, str) else list(texts)
-        translations: list[str] = []
-        with tqdm(total=len(given), disable=not progress) as bar:
-            for start in range(0, len(given), batch):
-                body = {"q": given[start : start + batch], "source": source, "target": target} | parameters
-                translations += (await self._request("POST", "/translate", json=body)).json()["translatedText"]
-                bar.update(len(body["q"]))
+        fields = {"source": source, "target": target} | parameters
+        translations: list[str] = await self._in_parts(
+            "/translate", "q", given, batch, fields, "translatedText", progress
+        )
         return translations[0] if isinstance(texts, str) else translations
 
     async def translate_document(
@@ -102,21 +100,31 @@ class Methods:
     ) -> list[dict[str, Any]]:
         """Returns the words of sentences and their translations (`source`, `target`), and the links between them (`links`,
         `pharaoh`). `progress` shows a bar."""
-        aligned: list[dict[str, Any]] = []
-        with tqdm(total=len(pairs), disable=not progress) as bar:
-            for start in range(0, len(pairs), ALIGNED_AT_ONCE):
-                body = {
-                    "pairs": pairs[start : start + ALIGNED_AT_ONCE],
-                    "source": source,
-                    "target": target,
-                } | parameters
-                aligned += (await self._request("POST", "/align", json=body)).json()["pairs"]
-                bar.update(len(body["pairs"]))
-        return aligned
+        fields = {"source": source, "target": target} | parameters
+        return await self._in_parts("/align", "pairs", pairs, ALIGNED_AT_ONCE, fields, "pairs", progress)
 
     async def languages(self) -> Any:
         """Returns the languages: `code`, `name` and `targets` of each."""
         return (await self._request("GET", "/languages")).json()
+
+    async def _in_parts(
+        self,
+        path: str,
+        name: str,
+        items: Sequence[Any],
+        size: int,
+        fields: dict[str, Any],
+        answered: str,
+        progress: bool,
+    ) -> list[Any]:
+        """Sends `size` items at once as the field `name`, and returns all that the answers have in the field `answered`."""
+        found: list[Any] = []
+        with tqdm(total=len(items), disable=not progress) as bar:
+            for start in range(0, len(items), size):
+                body = {name: items[start : start + size]} | fields
+                found += (await self._request("POST", path, json=body)).json()[answered]
+                bar.update(len(body[name]))
+        return found
 
     async def _request(self, method: str, path: str, **options: Any) -> httpx.Response:
         deadline = time.monotonic() + self._patience

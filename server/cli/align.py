@@ -23,7 +23,7 @@ from server.errors import InvalidRequest, TextTooLong
 from server.inspection.text_alignment import TextAligner, between_spaces
 from server.inspection.word_alignment import AlignmentMethod
 from server.translation.context import gather_or_cancel
-from server.translation_memory.formats import READERS
+from server.translation_memory.formats import READERS, reader_of
 
 NAME = "align"
 HELP = "Write the links between the words of sentences and their translations, without a server."
@@ -103,7 +103,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def read(files: Sequence[str], languages: Texts) -> Iterator[Texts]:
     """Yields the pairs of two files of lines, or of one with both sides. Raises InvalidRequest."""
-    reader = next((read for suffix, read in READERS.items() if files[0].lower().endswith(suffix)), None)
+    reader = reader_of(Path(files[0]))
     if len(files) == 1 and reader is not None:
         yield from ((pair.source, pair.target) for pair in reader(Path(files[0]), languages, Counter()))
         return

@@ -62,7 +62,7 @@ def read_ahead(lines: Iterator[str], ahead: int) -> asyncio.Queue[str | Exceptio
             putting.close()
 
     def read() -> None:
-        with contextlib.suppress(RuntimeError, CancelledError):  # the event loop has ended: nobody needs the lines
+        with contextlib.suppress(RuntimeError, CancelledError):  # the event loop has ended and needs no lines
             try:
                 for line in lines:
                     put(line)

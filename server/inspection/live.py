@@ -1,9 +1,9 @@
 """Live translation: of a sentence whose end is not yet known, the words that will not change any more.
 
 AlignAtt (Papi et al. 2023, "AlignAtt: Using Attention-based Audio-Translation Alignments as a Guide for Simultaneous Speech
-Translation"): the words read so far are translated, and the translation is given out up to the first word that comes from
-one of the last source words, because words that follow may still change it. What was given out is a prefix of the next
-translation.
+Translation"): the words read so far are translated. The translation is given out up to the first word that comes from one of
+the last source words, because later words may still change it. The next translation begins with the words that were given
+out.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ async def translate_live(
     deadline: float | None = None,
 ) -> LiveTranslation:
     """Translates the first sentence of a text. It has ended if another one follows or if the text is `final`. The
-    translation begins with the pieces of `prefix`. Nothing is kept that comes from the last `wait` words.
+    translation begins with the pieces of `prefix`. Words that come from the last `wait` source words are not kept.
 
     Counts as two attention requests, one after the other. Raises InvalidRequest, TextTooLong, Overloaded, TimeoutError,
     and the errors of a failed job.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from model.analysis.attention_alignment import word_spans, words
 from server.inspection.inspector import Inspector
-from server.inspection.word_alignment import AlignmentMethod
+from server.inspection.word_alignment import AlignmentMethod, numbered
 from server.text.segmentation import Span
 from server.translation.alignment import compares_words, sentence_pair, word_links
 from server.translation.catalog import Leg
@@ -77,4 +77,4 @@ class TextAligner:
         targets = words(target, written.pieces, written.offsets, spans[1])
         linked = await asyncio.to_thread(word_links, leg, answer, pair, sources, targets)
         ours, theirs = ({span: number for number, span in enumerate(side)} for side in spans)
-        return sorted((ours[a], theirs[b], p) for (a, b), p in linked.items() if a in ours and b in theirs)
+        return numbered(linked, ours, theirs)

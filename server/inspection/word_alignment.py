@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from model.analysis.attention_alignment import AlignmentLayer, Weights, alignment_map, coverage, reading_map, to_words
 from server.inspection.types import InspectionResult
+from server.text.markup.projection import Link
+from server.text.segmentation import Span
 from server.translation.alignment import word_links
 
 AlignmentMethod = Literal["combined", "attention"]
@@ -28,6 +31,13 @@ class Alignment:
     weights: Weights
 
 
+def numbered(
+    links: Mapping[Link, float], source: Mapping[Span, int], target: Mapping[Span, int]
+) -> list[tuple[int, int, float]]:
+    """Returns links between spans as links between the numbers of words, in their order. Other spans have none."""
+    return sorted((source[a], target[b], weight) for (a, b), weight in links.items() if a in source and b in target)
+
+
 def align_words(result: InspectionResult) -> Alignment:
     """Returns the word alignment: "combined" if the request collected the evidence for it, else "attention"."""
     chosen = result.subject.leg.model.alignment
@@ -38,11 +48,10 @@ def align_words(result: InspectionResult) -> Alignment:
         {(word.start, word.end): number for number, word in enumerate(side) if not word.special}
         for side in (sources, targets)
     )
-    numbers = {(source[a], target[b]): weight for (a, b), weight in links.items() if a in source and b in target}
     return Alignment(
         "attention" if result.attention.evidence is None else "combined",
         chosen,
-        tuple((source, target, weight) for (source, target), weight in sorted(numbers.items())),
+        tuple(numbered(links, source, target)),
         tuple(coverage(reading_map(result.attention.maps, chosen), sources, targets)),
         to_words(soft, targets, sources),
     )

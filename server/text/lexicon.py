@@ -24,7 +24,7 @@ _ENDINGS = {
 LANGUAGES = frozenset(_ENDINGS)
 """Languages whose words are known: those for which false alarms are measured."""
 _LINKS = ("", "s", "n", "en", "es", "er")
-"""What stands between the parts of a German compound."""
+"""Letters between the parts of a German compound."""
 _LEAST_PART, _MOST_PARTS = 3, 4
 _ADVERB = 9
 """Letters of a French word in -ment that counts as known, as every adjective makes one."""

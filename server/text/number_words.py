@@ -10,7 +10,7 @@ from server.text.languages import primary_subtag, table
 _TOKEN = re.compile(r"\d+(?:[.,'\u00a0\u202f]\d{3})*(?:[.,]\d+)?|[^\W\d_]+|[^\w\s]")
 _GROUPS = re.compile(r"['\u00a0\u202f]|[.,](?=\d{3}(?!\d))")
 _JOINTS = {"en": ("and", "-"), "fr": ("et", "-", "de"), "es": ("y", "de")}
-"""What may stand between the words of one number. German writes it as one word."""
+"""Words and signs between the words of one number. German writes it as one word."""
 _GERMAN_JOINT = re.compile("und|ein")
 _NO_NUMBER = re.compile(r"\b(?:po?u?r cent|por ciento|in acht|außer acht)\b")
 _HALF_HOUR = re.compile(r"halb|half|quart|viertel|past|menos|moins|demi|media")

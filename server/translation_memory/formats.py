@@ -147,3 +147,8 @@ READERS: dict[str, Reader] = {
     "xliff": read_xliff,
 }
 """Readers by the end of a file's name; SDLXLIFF and MXLIFF are XLIFF too."""
+
+
+def reader_of(path: Path) -> Reader | None:
+    """Returns the reader of a file by its name, or None."""
+    return next((reader for suffix, reader in READERS.items() if path.name.lower().endswith(suffix)), None)

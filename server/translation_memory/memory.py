@@ -10,7 +10,7 @@ from pathlib import Path
 from model.adaptation.pairs import Pair
 from server.errors import InvalidRequest
 from server.translation_memory.cleaning import Cleaner
-from server.translation_memory.formats import READERS
+from server.translation_memory.formats import reader_of
 
 TABLES = (".tsv", ".csv")
 TERM_WORDS = 5
@@ -29,7 +29,7 @@ def read_memory(
     pairs: list[Pair] = []
     # Glossaries first, because a pair is dropped that has been read before.
     for path in sorted(paths, key=lambda path: path.suffix.lower() not in TABLES):
-        reader = next((reader for end, reader in READERS.items() if path.name.lower().endswith(end)), None)
+        reader = reader_of(path)
         try:
             if reader is None:
                 raise InvalidRequest("Files of this kind are not read here; give one of .tmx, .xliff, .po, .tsv, .csv.")

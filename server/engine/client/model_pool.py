@@ -117,7 +117,7 @@ class ModelPool:
             await self.unload(oldest.model.key)
 
     def _oldest(self) -> _State | None:
-        """Returns the least recently used model of those that nobody uses."""
+        """Returns the least recently used model of those that are not in use."""
         idle = [state for state in self._states.values() if state.loading.done() and not state.users]
         return min(idle, key=lambda state: state.used, default=None)
 

@@ -54,7 +54,7 @@ class WorkerPool:
         self._watchdog: asyncio.Task[None] | None = None
         self._closed = False
         self.rests = False
-        """Whether models were unloaded as nobody used them: then workers without a model are ready."""
+        """Whether models were unloaded because they were not used: then workers without a model are ready."""
 
     # -- lifetime ------------------------------------------------------------------------------------------------------
 
