@@ -69,19 +69,31 @@ class SpanProjection:
 
     def _best_run(self, start: int, end: int) -> Span | None:
         """Returns the run of target words with the largest number of words linked to the source span minus words linked
-        elsewhere, or None without links. Words without links count as neither."""
+        elsewhere, or None without links. Words without links count as neither. Of runs with the same number, the longest
+        is returned if it is linked to more source words than the shortest: "no me ha escrito" for "has not written"."""
         around = self._linked[
             bisect_right(self._reach, start) : bisect_left(self._linked, end, key=lambda link: link[0][0])
         ]
-        best, best_weight = None, 0
-        first, weight, done = 0, 0, 0
-        for word in sorted({word for (_, high), word in around if start < high}):
-            weight -= self._ranks[word] - done  # those between that are linked elsewhere
-            if weight <= 0:
+        linked = [(source, word) for source, word in around if start < source[1]]
+        if not linked:
+            return None
+        words = sorted({word for _, word in linked})
+        runs = self._heaviest(words, least=1), self._heaviest(words, least=0)
+        first, last = max(runs, key=lambda run: len({source for source, word in linked if run[0] <= word <= run[1]}))
+        return self.words[first][0], self.words[last][1]
+
+    def _heaviest(self, words: Sequence[int], least: int) -> tuple[int, int]:
+        """Returns the first and the last of a run of `words` that has most of them, minus the words between that are linked
+        elsewhere. Each part that the run begins or ends with adds `least` or more."""
+        best, heaviest = (0, 0), 1 - least
+        first, weight, done = 0, least - 1, 0
+        for word in words:
+            weight -= self._ranks[word] - done
+            if weight < least:
                 first, weight = word, 0
             weight, done = weight + 1, self._ranks[word] + 1
-            if weight > best_weight:
-                best, best_weight = (self.words[first][0], self.words[word][1]), weight
+            if weight >= heaviest + least:
+                best, heaviest = (first, word), weight
         return best
 
     def _relative(self, start: int, end: int) -> Span:

@@ -43,9 +43,13 @@ def _project(
     returns the last one then."""
     done, end = within
     wanted = [(mark, _projected(mark, projection), children) for mark, children in _outermost(inside)]
-    for mark, span, children in sorted(wanted, key=lambda item: (item[1][0], item[0].order)):
+    wanted.sort(key=lambda item: (item[1][0], item[0].order))
+    for number, (mark, span, children) in enumerate(wanted):
         first = min(max(span[0], done), end)
         done = min(max(span[1], first), end)
+        start, last = wanted[number + 1][1] if number + 1 < len(wanted) else (end, end)
+        if first < start < min(done, last):  # the next mark keeps its words
+            done = max(first, len(projection.target[:start].rstrip()))
         opened, index = order + 1, len(projected)
         projected.append(mark)  # is replaced below; keeps the list sorted by opening tag
         order = _project(children, projection, (first, done), opened, projected)
