@@ -1,10 +1,11 @@
-"""Alignment error rate against gold alignments: of the alignments that the server shows, of layers and of heads.
+"""Alignment error rate against gold alignments, and inline tags of translations that are around the right words.
 
     python -m benchmarks.alignment --model weights/NAME --data ALIGNMENTS
 
 A set of `--data` is measured if the model translates between its languages in both directions. Every pair is aligned as by
 POST /align, with the words of the gold alignment and with those that the server finds; inline tags are placed by these links;
 and each word is linked to the word with the largest contribution to each layer, and the largest weight of each head.
+`marked_sentences` describes the second table, which needs no `--data`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks.alignment import marked_sentences
 from benchmarks.alignment.gold import SETS, GoldPair, Links, Written, of_tokens, own_words, quality, written
 from benchmarks.alignment.maps import largest_links
 from benchmarks.alignment.markup import right, tags
@@ -57,16 +59,19 @@ async def measure(name: str, services: Services, model: str, data: Path) -> list
     return rows
 
 
-async def measure_all(services: Services, model: str, data: Path) -> list[list[object]]:
-    """Returns the rows of all sets that the model translates both ways."""
+async def measure_all(
+    services: Services, model: str, data: Path | None
+) -> tuple[list[list[object]], list[list[object]]]:
+    """Returns the rows of all sets that the model translates both ways, and those of the marked sentences."""
     [served] = services.translator.catalog.models
     async with running(services, detector=False):
-        return [
+        rows = [
             row
             for name, (_, first, second) in SETS.items()
-            if {(first, second), (second, first)} <= set(served.pairs)
+            if data and {(first, second), (second, first)} <= set(served.pairs)
             for row in await measure(name, services, model, data)
         ]
+        return rows, await marked_sentences.measure(services)
 
 
 def _figures(found: Sequence[Links], sides: Sequence[tuple[Written, Written]], gold: Sequence[GoldPair]) -> list[float]:
@@ -80,14 +85,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         settings = Settings(weights=options.model.parent, threads=options.threads)
         services = local_services(settings, catalog=ModelCatalog(find_served(settings)[0]).only(options.model.name))
-        rows = asyncio.run(measure_all(services, options.model.name, options.data))
+        rows, marked = asyncio.run(measure_all(services, options.model.name, options.data))
     except (AttentiveError, OSError) as error:
         print(error, file=sys.stderr)
         return 2
     header = ("set", "links", "words", "AER", "precision", "recall", "tags right", "sentences", "pairs/s")
-    print(report.table(header, rows))
+    print(report.table(header, rows), report.table(marked_sentences.HEADER, marked), sep="\n\n")
     if options.json:
-        report.write(options.json, {"benchmark": "alignment", "header": header, "rows": rows})
+        tags = {"header": marked_sentences.HEADER, "rows": marked}
+        report.write(options.json, {"benchmark": "alignment", "header": header, "rows": rows, "marked sentences": tags})
     return 0
 
 
@@ -96,7 +102,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m benchmarks.alignment", description=(__doc__ or "").split("\n\n")[0]
     )
     parser.add_argument("--model", type=Path, required=True, help="model folder")
-    parser.add_argument("--data", type=Path, required=True, help="folder of gold alignments")
+    parser.add_argument("--data", type=Path, help="folder of gold alignments")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--json", type=Path, help="write the results here")
     return parser

@@ -144,9 +144,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 32, 64, 128])
     parser.add_argument("--seconds", type=float, default=5.0, help="seconds of one round")
     parser.add_argument("--rounds", type=int, default=2, help="rounds per number of clients and server")
-    parser.add_argument(
-        "--beam-size", type=int, help="beam_size of each request (a field of this server and of peer_server)"
-    )
+    parser.add_argument("--beam-size", type=int, help="beam_size of each request (a field of this server)")
     parser.add_argument(
         "--fields",
         type=json.loads,
