@@ -128,7 +128,7 @@ ADDED := NR == FNR { seen[$$0]; next } !/^ / { added = !($$0 in seen) } added
 LOCKED := $(BIN)/python deploy/docker/requirements.py
 lock: install
 	$(PIP) uv
-	cd deploy/requirements && for set in "server redis,otel" "tools redis,otel,export,train torch matplotlib huggingface-hub" "gpu redis,otel,torch"; do set -- $$set; name=$$1; shift; \
+	cd deploy/requirements && for set in "server redis,otel" "tools redis,otel,export,train torch huggingface-hub" "gpu redis,otel,torch"; do set -- $$set; name=$$1; shift; \
 		(cd ../.. && $(LOCKED) "$$@" | $(LOCK) - ) > $$name.new && \
 		if [ $$name = server ]; then mv server.new server.txt; else awk '$(ADDED)' server.txt $$name.new > $$name.txt; rm $$name.new; fi || exit 1; done
 	echo "setuptools>=77" | $(LOCK) - > deploy/requirements/build.txt

@@ -183,9 +183,9 @@ class ModelFolder:
         except (OSError, ValueError, RuntimeError) as error:
             raise FolderError(f"The tokenizer of {self.path.name} cannot be read: {error}") from None
 
-    def to_fields(self) -> dict[str, Any]:
-        """Returns the object of config.json."""
-        return {
+    def to_json(self) -> str:
+        """Returns the text of config.json."""
+        fields = {
             "format": FORMAT,
             "name": self.name,
             "license": self.license,
@@ -202,10 +202,7 @@ class ModelFolder:
             **({"generation": asdict(self.generation)} if self.generation != Generation() else {}),
             "model": asdict(self.model),
         }
-
-    def to_json(self) -> str:
-        """Returns the text of config.json."""
-        return json.dumps(self.to_fields(), indent=2, ensure_ascii=False) + "\n"
+        return json.dumps(fields, indent=2, ensure_ascii=False) + "\n"
 
 
 def read_folder(path: Path) -> ModelFolder:
@@ -224,11 +221,6 @@ def read_folder(path: Path) -> ModelFolder:
         raise FolderError(f"{file} is not JSON: {error}.") from None
     if not isinstance(fields, dict) or fields.get("format") != FORMAT:
         raise FolderError(f"{file} is not a model folder of format {FORMAT}; import it with `attentive import`.")
-    return folder_of_fields(path, fields)
-
-
-def folder_of_fields(path: Path, fields: dict[str, Any]) -> ModelFolder:
-    """Validates the object of config.json, the inverse of `ModelFolder.to_fields`. Raises FolderError."""
     try:
         return ModelFolder(
             path=path,
@@ -248,7 +240,7 @@ def folder_of_fields(path: Path, fields: dict[str, Any]) -> ModelFolder:
             generation=read_generation(fields.get("generation", {})),
         )
     except (ConfigError, KeyError, TypeError, ValueError, AttributeError) as error:
-        raise FolderError(f"{path / 'config.json'} is invalid: {error}") from None
+        raise FolderError(f"{file} is invalid: {error}") from None
 
 
 def check_segment_length(length: object, max_length: int) -> None:

@@ -4,7 +4,6 @@ moved."""
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
 import logging
 import re
@@ -24,7 +23,7 @@ from model.convert.huggingface.reader import read_huggingface
 from model.convert.languages import find_pairs, language_tags
 from model.convert.marian.firefox import find_models, read_firefox
 from model.convert.marian.reader import read_marian
-from model.convert.source_files import Imported, ImportRefused, copy_files, read_card
+from model.convert.source_files import Imported, ImportRefused, read_card
 from model.model_folder import (
     AllPairs,
     FolderError,
@@ -122,27 +121,26 @@ def _read(path: Path) -> Imported:
 
 
 def _folder(path: Path, target: Path, name: str, imported: Imported, options: ImportOptions) -> ModelFolder:
-    exported = imported.exported
     card_license, listed = read_card(path)
-    license_ = options.license or (card_license or imported.license if exported is None else exported.license)
+    license_ = options.license or card_license or imported.license
     stated: dict[str, Any] = {
         "path": target,
-        "name": options.name or (name if exported is None else exported.name),
+        "name": name,
         "model": imported.config,
         "license": license_ if _LICENSE.fullmatch(license_) else "unknown",
-        "origin": options.origin or (f"imported from {path.resolve().name}" if exported is None else exported.origin),
+        "origin": options.origin or f"imported from {path.resolve().name}",
         "tokenizer": _tokenizer(imported),
         "generation": imported.generation,
-        "scores": imported.scores or (exported.scores if exported is not None else {}),
+        "scores": imported.scores,
     }
     if imported.language_pieces:
         stated |= _many_languages(path, imported, options)
-    elif exported is None or options.sources or options.targets:
+    else:
         tags = language_tags(imported.vocabulary) if imported.tagged else {}
         pairs, tags = find_pairs(path, name, imported.languages, listed, tags, options.sources, options.targets)
         first = {} if imported.first_piece is None else {target: imported.first_piece for _, target in pairs}
         stated |= {"pairs": pairs, "tags": tags, "first_tokens": first}
-    return ModelFolder(**stated) if exported is None else dataclasses.replace(exported, **stated)
+    return ModelFolder(**stated)
 
 
 def _many_languages(path: Path, imported: Imported, options: ImportOptions) -> dict[str, Any]:
@@ -161,8 +159,6 @@ def _many_languages(path: Path, imported: Imported, options: ImportOptions) -> d
 
 def _tokenizer(imported: Imported) -> TokenizerFiles:
     """Returns the names of the tokenizer's files."""
-    if imported.exported is not None:
-        return imported.exported.tokenizer
     same = imported.source_pieces == imported.target_pieces
     return TokenizerFiles(
         source="source.spm",
@@ -191,8 +187,6 @@ def _write(path: Path, folder: ModelFolder, imported: Imported) -> ModelFolder:
                 json.dumps(vocabulary, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
             )
     (folder.path / "README.md").write_text(card(folder, _ABOUT), encoding="utf-8")
-    if imported.exported is not None:
-        copy_files(path, folder.path)
     if imported.shortlist is not None:
         imported.shortlist.write(folder.path)
     written = read_folder(folder.path)

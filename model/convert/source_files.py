@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,13 +16,12 @@ from numpy.typing import NDArray
 
 from model.config import ModelConfig
 from model.convert.tensor_names import shapes
-from model.model_folder import FolderError, Generation, ModelFolder
+from model.model_folder import FolderError, Generation
 from model.shortlist import Shortlist
 
 MAX_TEXT_BYTES = 1_000_000
 MAX_VOCABULARY_BYTES = 64_000_000
 MAX_SENTENCEPIECE_BYTES = 64_000_000
-_COPIED = ("README.md", "alignment.json", "confidence.json", "training.json", "recipe.toml", "curve.svg")
 SUPPRESSED = -60_000.0
 """Output bias of a forbidden token: far below any logit, and finite in float16."""
 
@@ -45,8 +43,7 @@ class ImportRefused(FolderError):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
     """A model that has been read. `tensors` have the names of our Transformer's state_dict; `source_pieces` and
-    `target_pieces` are the bytes of the SentencePiece files; vocabularies map pieces to ids. `exported` is the folder that
-    our own export describes in the section `attentive` of config.json.
+    `target_pieces` are the bytes of the SentencePiece files; vocabularies map pieces to ids.
     `language_pieces` maps the languages of a many-language model to their pieces, which stand before the source and
     first in the target. With `tagged_by_target` only the target's piece stands before the source. With `tagged`
     False, tags in the vocabulary are not used. Every target begins with `first_piece` if it is set."""
@@ -66,16 +63,8 @@ class Imported:
     tagged: bool = True
     source_start: bool = False
     source_end: bool = True
-    exported: ModelFolder | None = None
     shortlist: Shortlist | None = None
     scores: dict[str, float] = field(default_factory=dict)
-
-
-def copy_files(source: Path, target: Path) -> None:
-    """Copies the files of a model folder that no other program reads, and the model card."""
-    for name in _COPIED:
-        if (source / name).is_file():
-            shutil.copyfile(source / name, target / name)
 
 
 def few(reasons: list[str]) -> list[str]:

@@ -45,11 +45,8 @@ def _run(options: argparse.Namespace, recipe: Recipe) -> None:
         case "prepare":
             commands.prepare(recipe, options.folder)
         case "train":
-            if (options.trunk is None) != (options.cooldown is None):
-                raise RecipeError("--trunk and --cooldown must be given together.")
             keep_freed_memory()
-            cooldown = None if options.trunk is None else (options.trunk, options.cooldown)
-            commands.train(recipe, options.folder, cooldown=cooldown)
+            commands.train(recipe, options.folder, cooldown=options.cooldown)
         case "shortlist":
             print(commands.write_shortlist(recipe, options.folder, options.weights))
         case _:
@@ -84,10 +81,7 @@ def _parser() -> argparse.ArgumentParser:
     train.add_argument("--minutes", type=float, help="time budget; replaces the recipe's")
     train.add_argument("--steps", type=int, help="step budget; replaces the recipe's")
     train.add_argument(
-        "--trunk", type=Path, metavar="TRUNK", help="training folder from which the cool-down in FOLDER starts"
-    )
-    train.add_argument(
-        "--cooldown", type=float, metavar="MINUTES", help="minutes in which the learning rate falls to zero"
+        "--cooldown", type=float, metavar="MINUTES", help="minutes in which the rate falls to zero, from now on"
     )
     package.add_argument("weights", type=Path, metavar="WEIGHTS", help="model folder to write")
     package.add_argument("--last", type=int, default=5, help="number of checkpoints to average (default: 5)")

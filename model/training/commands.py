@@ -11,7 +11,7 @@ from pathlib import Path
 
 from torch import distributed
 
-from model.training.cooldown import cooling, copy_trunk
+from model.training.cooldown import cooling
 from model.training.data.shards import shard_file, tokenise
 from model.training.data.vocabulary import train_vocabulary
 from model.training.loop.build import build_trainer
@@ -41,9 +41,9 @@ def prepare(recipe: Recipe, folder: Path) -> None:
         tokenise(dataclasses.replace(recipe, data=data), tokenizer).save(folder, "development")
 
 
-def train(recipe: Recipe, folder: Path, *, cooldown: tuple[Path, float] | None = None) -> None:
-    """Prepares the data, then trains or resumes until the recipe's budget is used up. With `cooldown`, (trunk, minutes),
-    trains a branch of the training in the folder `trunk`, whose rate falls to zero.
+def train(recipe: Recipe, folder: Path, *, cooldown: float | None = None) -> None:
+    """Prepares the data, then trains or resumes until the recipe's budget is used up. In a `cooldown`
+    the rate falls to zero in so many minutes.
 
     Under torchrun rank 0 writes the data for all ranks. SIGTERM ends the training after the current step with a
     checkpoint, where this is the main thread. Raises RecipeError, OSError or ValueError if recipe, data and folder do not
@@ -55,12 +55,12 @@ def train(recipe: Recipe, folder: Path, *, cooldown: tuple[Path, float] | None =
     if count > 1:
         distributed.init_process_group("nccl" if gpu else "gloo", timeout=_WAIT, device_id=gpu)
     if rank == 0:
-        if cooldown is not None:
-            copy_trunk(cooldown[0], folder)
         prepare(recipe, folder)
+        if cooldown is not None:
+            cooling(recipe, folder, cooldown)  # writes its beginning for all ranks
     if count > 1:
         distributed.barrier()
-    trainer = build_trainer(recipe if cooldown is None else cooling(recipe, folder, cooldown[1]), folder)
+    trainer = build_trainer(recipe if cooldown is None else cooling(recipe, folder, cooldown), folder)
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, lambda *_: trainer.stop())
     trainer.run()

@@ -1,4 +1,4 @@
-"""Packaging of a training: the average of its last checkpoints as a model folder, with a learning curve and a summary."""
+"""Packaging of a training: the average of its last checkpoints as a model folder, with a summary."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def package(
     mixture: tuple[Path, float] | None = None,
 ) -> None:
     """Writes the model folder `weights`: the average of the `last` checkpoints in float16 and rounded, config, tokenizer,
-    recipe, learning curve and a summary of the training. With `mixture`, (model folder, share between 0 and 1), the
+    recipe and a summary of the training. With `mixture`, (model folder, share between 0 and 1), the
     weights of a finished model have this share of the packaged ones.
 
     Raises RecipeError if `last` is not positive or `folder` has no checkpoint, and RecipeError or FolderError if the
@@ -74,7 +74,6 @@ def package(
     shutil.copyfile(folder / "tokenizer.model", weights / "tokenizer.model")
     shutil.copyfile(recipe_file, weights / "recipe.toml")
     lines = [json.loads(line) for line in (folder / "log.jsonl").read_text(encoding="utf-8").splitlines()]
-    draw_curve(lines, weights / "curve.svg")
     summary = _summary(lines, folder)
     if mixture is not None:
         summary["mixture"] = {"model": mixture[0].name, "share": mixture[1]}
@@ -120,30 +119,6 @@ def rounded(weights: dict[str, Tensor]) -> dict[str, Tensor]:
         return torch.ldexp((mantissa * scale).round() / scale, exponent)
 
     return {name: one(tensor.float()) if tensor.dim() > 1 else tensor for name, tensor in weights.items()}
-
-
-def draw_curve(lines: Sequence[dict[str, Any]], path: Path) -> None:
-    """Draws the losses of log lines (nats per token) to the SVG file `path`."""
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import ScalarFormatter
-
-    figure = Figure(figsize=(7, 3.6), layout="constrained")
-    axes = figure.subplots()
-    for key, label, style in (
-        ("loss", "training, label smoothing 0.1", "-"),
-        ("development_loss", "development, unsmoothed", "o-"),
-    ):
-        points = [(line["tokens"] / 1e6, line[key]) for line in lines if key in line]
-        if points:
-            axes.plot([x for x, _ in points], [y for _, y in points], style, label=label, linewidth=1.2, markersize=3)
-    axes.set_xlabel("target tokens seen (millions)")
-    axes.set_ylabel("loss (nats per token)")
-    axes.set_yscale("log")
-    for axis_formatter in (axes.yaxis.set_major_formatter, axes.yaxis.set_minor_formatter):
-        axis_formatter(ScalarFormatter())
-    axes.grid(alpha=0.3, which="both")
-    axes.legend()
-    figure.savefig(path)
 
 
 def _formality(recipe: Recipe) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from safetensors.numpy import save_file
 
 from model.config import ModelConfig
 from model.convert.output import new_output, unrepresentable
-from model.convert.source_files import SUPPRESSED, Tensors, copy_files
+from model.convert.source_files import SUPPRESSED, Tensors
 from model.convert.tensor_names import parts, shapes
 from model.convert.vocabulary import by_id, folder_vocabularies
 from model.model_folder import FolderError, ModelFolder, let_others_read
@@ -27,8 +27,7 @@ def export_huggingface(folder: ModelFolder, output: Path) -> None:
     """Writes `folder` as a MarianMTModel to the new folder `output`: config, safetensors, tokenizer files, model card.
 
     A decoder that starts from the zero embedding gets a padding token with this embedding, like OPUS-MT's converted
-    models. `attentive` in config.json is the config.json of `folder`, with which an import restores it. Raises
-    FolderError if the model cannot be represented or `output` exists.
+    models. Raises FolderError if the model cannot be represented or `output` exists.
     """
     config = folder.model
     _refuse(folder)
@@ -48,7 +47,8 @@ def export_huggingface(folder: ModelFolder, output: Path) -> None:
         _write_json(output / "config.json", _config(folder, tensors, pad))
         _write_json(output / "generation_config.json", _generation(folder, pad, forbidden))
         _write_tokenizer(folder, output, pad, source, target)
-        copy_files(folder.path, output)
+        if (folder.path / "README.md").is_file():
+            shutil.copyfile(folder.path / "README.md", output / "README.md")
 
 
 def _refuse(folder: ModelFolder) -> None:
@@ -140,7 +140,6 @@ def _config(folder: ModelFolder, tensors: Tensors, pad: int) -> dict[str, Any]:
         "bos_token_id": None,
         "forced_eos_token_id": config.eos_id if folder.generation.forced_end else None,
         "decoder_start_token_id": pad if config.zero_start_embedding else config.decoder_start_id,
-        "attentive": folder.to_fields(),
     }
 
 

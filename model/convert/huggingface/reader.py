@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from model.config import ConfigError, ModelConfig
 from model.convert.huggingface.generation import generation_settings, read_generation
 from model.convert.huggingface.multilingual import offset_sinusoids, read_vocabulary
@@ -15,14 +13,11 @@ from model.convert.source_files import (
     MAX_VOCABULARY_BYTES,
     Imported,
     ImportRefused,
-    Tensors,
-    check_tensors,
     check_vocabulary,
     read_object,
     read_optional,
     read_sentencepiece,
 )
-from model.model_folder import FolderError, ModelFolder, folder_of_fields
 
 _ACTIVATIONS = {"relu": "relu", "swish": "swish", "silu": "swish", "gelu": "gelu"}
 
@@ -38,7 +33,6 @@ def read_huggingface(path: Path) -> Imported:
     check_kind(path, fields.get("model_type"))
     settings = generation_settings(path, fields)
     generation, suppressed = read_generation(path, settings, fields.get("eos_token_id"))
-    exported = _exported(path, fields)
     if settings.get("decoder_start_token_id") is not None:
         fields["decoder_start_token_id"] = settings["decoder_start_token_id"]
     config = read_config(path, fields)
@@ -54,11 +48,6 @@ def read_huggingface(path: Path) -> Imported:
     unknown_id, source_vocabulary, target_vocabulary = _vocabularies(path, config)
     config, tensors = convert_weights(path, config, fields, stored, suppressed)
     config = config.replace(unk_id=unknown_id)
-    if exported is not None:
-        config, generation = _restore_exported(exported.model, tensors), exported.generation
-        check_tensors(path, config, tensors)
-        source_vocabulary = _below(source_vocabulary, config.source_vocab_size or config.vocab_size)
-        target_vocabulary = None if target_vocabulary is None else _below(target_vocabulary, config.vocab_size)
     names = read_optional(path / "tokenizer_config.json")
     source, target = (
         names.get(key) if isinstance(names.get(key), str) else None for key in ("source_lang", "target_lang")
@@ -72,7 +61,6 @@ def read_huggingface(path: Path) -> Imported:
         target_vocabulary=target_vocabulary,
         languages=(source, target),
         generation=generation,
-        exported=exported,
         first_piece=_first_piece(path, settings.get("forced_bos_token_id"), target_vocabulary or source_vocabulary),
     )
 
@@ -148,16 +136,6 @@ def _first_piece(path: Path, token: Any, vocabulary: dict[str, int]) -> str | No
     return piece
 
 
-def _exported(path: Path, fields: dict[str, Any]) -> ModelFolder | None:
-    """Returns the folder that was exported, None for models of others."""
-    if "attentive" not in fields:
-        return None
-    try:
-        return folder_of_fields(path, fields["attentive"])
-    except (FolderError, AttributeError) as error:
-        raise ImportRefused(path, [f"`attentive` in config.json is invalid ({str(error).rstrip('.')})"]) from None
-
-
 def _vocabularies(path: Path, config: ModelConfig) -> tuple[int, dict[str, int], dict[str, int] | None]:
     """Returns the id of <unk> on the target side, vocab.json, and target_vocab.json or None."""
     source_size = config.source_vocab_size or config.vocab_size
@@ -173,23 +151,3 @@ def _vocabularies(path: Path, config: ModelConfig) -> tuple[int, dict[str, int],
     if written["</s>"] != config.eos_id:
         raise ImportRefused(path, [f"</s> is {written['</s>']} in the vocabulary and {config.eos_id} in config.json"])
     return written["<unk>"], source, target
-
-
-def _restore_exported(original: ModelConfig, tensors: Tensors) -> ModelConfig:
-    """Reverts the changes of our own export to `tensors`: the padding token, the stored sinusoids, the zero bias. Returns
-    the original config."""
-    for name in ("embedding.weight", "source_embedding.weight", "projection.weight", "output_bias"):
-        size = original.source_vocab_size if name.startswith("source") else original.vocab_size
-        if name in tensors:
-            tensors[name] = tensors[name][: size or original.vocab_size]
-    if original.output_bias and "output_bias" not in tensors:
-        tensors["output_bias"] = np.zeros(original.vocab_size, tensors["embedding.weight"].dtype)
-    if not original.output_bias and "output_bias" in tensors and not tensors["output_bias"].any():
-        del tensors["output_bias"]
-    if original.positions == "sinusoidal" and tensors.pop("positions.weight", None) is None:
-        return original.replace(positions="sinusoidal_half")  # exported by version 0.1, which reordered the features
-    return original
-
-
-def _below(vocabulary: dict[str, int], size: int) -> dict[str, int]:
-    return {piece: i for piece, i in vocabulary.items() if i < size}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,13 +71,6 @@ def load(
 def read_progress(folder: Path) -> Progress:
     """Returns the progress of the newest checkpoint in `folder`."""
     return Progress(**torch.load(folder / _STATE_FILE, map_location="cpu", weights_only=True)["progress"])
-
-
-def copy_newest(folder: Path, target: Path) -> None:
-    """Copies the newest checkpoint of `folder`, with the state needed to resume, to `target`."""
-    shutil.copyfile(folder / _STATE_FILE, target / _STATE_FILE)
-    step = read_progress(target).step
-    shutil.copyfile(_step_file(folder, step), _step_file(target, step))
 
 
 def start_from(folder: Path, model: nn.Module, tokenizer: Path) -> None:

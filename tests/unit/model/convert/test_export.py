@@ -1,12 +1,7 @@
-"""Tests that import, export and import is the identity and that exported models give the same translations.
-
-Weights promise equal bits after a round trip; other libraries promise equal tokens, because their sums have another
-order.
-"""
+"""Tests that exported models give the same translations, here and in transformers: equal tokens, not equal sums."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -44,13 +39,9 @@ OWN: dict[str, dict[str, Any]] = {
     "interleaved sinusoids": {},
     "half-and-half, swish": {"positions": "sinusoidal_half", "activation": "swish", "output_bias": True},
     "learned positions, gelu": {"positions": "learned", "activation": "gelu", "scale_embeddings": False},
-    "untied": {"tied_embeddings": False},
+    "untied, our ids": {"tied_embeddings": False},
 }
 OPTIONS = ImportOptions(name="again", sources=["en"], targets=["de"])
-
-
-def hashes(path: Path) -> dict[str, str]:
-    return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in sorted(path.iterdir())}
 
 
 def random_folder(path: Path, **changes: Any) -> ModelFolder:
@@ -95,51 +86,37 @@ def random_folder(path: Path, **changes: Any) -> ModelFolder:
     return read_folder(path)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("variant", HUGGINGFACE)
-def test_import_export_import_is_the_identity(variant: str, tmp_path: Path) -> None:
-    random_huggingface(tmp_path / "published", seed=8, **HUGGINGFACE[variant])
-    first = import_model(tmp_path / "published", tmp_path / "weights", ImportOptions(name="model"))
-    export_huggingface(first, tmp_path / "exported")
-    second = import_model(tmp_path / "exported", tmp_path / "again", ImportOptions(name="model"))
-    assert hashes(first.path) == hashes(second.path)
-    published = load_file(tmp_path / "published" / "model.safetensors")
-    exported = load_file(tmp_path / "exported" / "model.safetensors")
-    for name in set(published) & set(exported) - {"final_logits_bias"}:  # the bias of padding is not used
-        assert torch.equal(published[name], exported[name]), name
+def made(variant: str, tmp_path: Path) -> ModelFolder:
+    """Returns a folder of one of the variants, an imported one or our own."""
+    if variant in OWN:
+        return random_folder(tmp_path / "own", **OWN[variant])
+    if variant in HUGGINGFACE:
+        random_huggingface(tmp_path / "model", seed=8, **HUGGINGFACE[variant])
+    else:
+        random_marian(tmp_path / "model", seed=8, **MARIAN[variant])
+    return import_model(tmp_path / "model", tmp_path / "weights", OPTIONS)
 
 
-@pytest.mark.parametrize("variant", OWN)
-def test_our_own_models_come_back_whole(variant: str, tmp_path: Path) -> None:
-    folder = random_folder(tmp_path / "own", **OWN[variant])
-    (folder.path / "README.md").write_text("---\nlicense: MIT\n---\n# Our card\n")
-    (folder.path / "alignment.json").write_text('{"heads": []}')
+@pytest.mark.parametrize("variant", [*HUGGINGFACE, *OWN, *MARIAN])
+def test_an_exported_model_is_imported_as_any_other(variant: str, tmp_path: Path) -> None:
+    folder = made(variant, tmp_path)
     export_huggingface(folder, tmp_path / "exported")
-    back = import_model(tmp_path / "exported", tmp_path / "weights", ImportOptions(name="own"))
-    found = hashes(back.path)
-    assert found.pop("roles.json")  # measured by the import
-    assert found == hashes(folder.path)
-
-
-@pytest.mark.parametrize("variant", MARIAN)
-def test_round_trip_of_a_marian_model(variant: str, tmp_path: Path) -> None:
-    """The layout of Hugging Face needs a padding token. Export adds it and import removes it."""
-    random_marian(tmp_path / "marian", seed=8, **MARIAN[variant])
-    first = import_model(tmp_path / "marian", tmp_path / "weights", OPTIONS)
-    export_huggingface(first, tmp_path / "exported")
-    second = import_model(tmp_path / "exported", tmp_path / "others", ImportOptions(name="again"))
-    assert hashes(first.path) == hashes(second.path)
+    again = import_model(tmp_path / "exported", tmp_path / "again", OPTIONS)
+    sources = [folder.load_tokenizer().encode_ids(text, "de") for text in made_up_text(seed=6, lines=16)]
+    assert [again.load_tokenizer().encode_ids(text, "de") for text in made_up_text(seed=6, lines=16)] == sources
+    assert target_pieces(again, sources, max_length=20) == target_pieces(folder, sources, max_length=20)
+    if variant in HUGGINGFACE:
+        published = load_file(tmp_path / "model" / "model.safetensors")
+        exported = load_file(tmp_path / "exported" / "model.safetensors")
+        for name in set(published) & set(exported) - {"final_logits_bias"}:  # the bias of padding is not used
+            assert torch.equal(published[name], exported[name]), name
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("variant", [*OWN, *MARIAN])
 def test_transformers_gives_the_same_translations_of_an_exported_model(variant: str, tmp_path: Path) -> None:
     transformers = pytest.importorskip("transformers")
-    if variant in OWN:
-        folder = random_folder(tmp_path / "own", **OWN[variant])
-    else:
-        random_marian(tmp_path / "marian", seed=8, **MARIAN[variant])
-        folder = import_model(tmp_path / "marian", tmp_path / "weights", OPTIONS)
+    folder = made(variant, tmp_path)
     export_huggingface(folder, tmp_path / "exported")
     model = transformers.MarianMTModel.from_pretrained(tmp_path / "exported").eval()
     tokenizer = load_marian_tokenizer(tmp_path / "exported")
@@ -155,14 +132,6 @@ def test_transformers_gives_the_same_translations_of_an_exported_model(variant: 
     stops = (folder.model.eos_id, model.config.pad_token_id)
     theirs = [[pieces[i] for i in row[1:] if i not in stops] for row in generated.tolist()]
     assert target_pieces(folder, encoded, **options) == theirs
-
-
-def test_an_export_of_version_0_1_with_reordered_features_is_imported(tmp_path: Path) -> None:
-    folder = random_folder(tmp_path / "own", positions="sinusoidal_half")
-    export_huggingface(folder, tmp_path / "exported")
-    file = tmp_path / "exported" / "config.json"
-    file.write_text(file.read_text().replace('"positions": "sinusoidal_half"', '"positions": "sinusoidal"'))
-    assert import_model(tmp_path / "exported", tmp_path / "weights", OPTIONS).model == folder.model
 
 
 @pytest.mark.parametrize(

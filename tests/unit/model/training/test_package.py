@@ -46,7 +46,6 @@ def test_packaged_folder_translates(prepared: Path, tmp_path: Path) -> None:
         max_length=shape.max_length,
     )
     assert len(hypotheses[0][0].tokens) <= 8
-    assert (tmp_path / "weights" / "curve.svg").stat().st_size > 0
 
 
 @pytest.mark.parametrize("last", [0, -1])

@@ -127,7 +127,6 @@ def test_invalid_folder_names_are_refused(name: str, copy: Path) -> None:
         ({"pad_token_id": None}, "invalid"),
         ({"max_position_embeddings": 10**9}, "max_length"),
         ({"share_encoder_decoder_embeddings": False}, "missing"),
-        ({"attentive": {"model": {}}}, "attentive"),
     ],
 )
 def test_unsupported_configs_are_refused(fields: dict[str, Any], reason: str, copy: Path) -> None:
