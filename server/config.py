@@ -91,8 +91,8 @@ class Settings:
     )
     state: str = setting(
         "",
-        "Where the state is kept: sqlite (in the data folder; the default with --data), memory, or redis://host:port "
-        "(Redis or Valkey, rediss:// with TLS), which several servers share.",
+        "Address of the state that several servers share, redis://host:port (Redis or Valkey, rediss:// with TLS). Without it "
+        "the state is in the data folder, or in memory without --data.",
     )
 
     model_bytes: int = setting(

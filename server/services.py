@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 
 from model.search.options import DecodingOptions
 from server.access.admission import Admission
@@ -21,7 +22,8 @@ from server.observability.metrics import Metrics, StateCollector
 from server.store.history import History
 from server.store.interface import Bounds
 from server.store.keys import Keys
-from server.store.open_store import open_keys, open_own, open_shared
+from server.store.open_store import open_shared
+from server.store.sqlite import SQLiteStore, holds_data
 from server.store.usage import Usage
 from server.text.language_id import LanguageDetector
 from server.translation.catalog import ModelCatalog
@@ -31,6 +33,8 @@ from server.translation.model_pulls import ModelPulls
 from server.translation.result_cache import ResultCache
 from server.translation.translator import Translator
 from server.version import server_version
+
+log = logging.getLogger(__name__)
 
 
 class Services:
@@ -52,10 +56,10 @@ class Services:
         self.settings = settings
         self.metrics = Metrics(server_version())
         self.state = open_shared(settings)
-        self.store = self.state or open_own(settings)
-        key_store = open_keys(settings, self.store)
-        self._stores = [self.store] if key_store in (None, self.store) else [self.store, key_store]
-        self.authenticator = Authenticator(settings, Keys(key_store) if key_store else None)
+        self.store = self.state or SQLiteStore(settings.data)
+        if self.state is not None and settings.data is not None and holds_data(settings.data):
+            log.warning("the API keys of the data folder are not used; `attentive keys import` copies them to Redis")
+        self.authenticator = Authenticator(settings, Keys(self.store) if self.store.permanent else None)
         self.rate_limiter = RateLimiter(settings, Usage(self.store), self.state)
         self.glossaries = Glossaries(self.store)
 
@@ -105,8 +109,7 @@ class Services:
     async def start(self, *, detector: bool = True) -> None:
         """Starts the workers and loads the models in the background. `readiness` reports the progress. Without `detector`
         the statistics of the language detector, which take a second of one core, are loaded only when they are needed."""
-        for store in self._stores:
-            await store.start()
+        await self.store.start()
         await self.engine.workers.start()
         self._loading = asyncio.create_task(self.models.load(detector=detector))
         self.pulls.start()
@@ -128,8 +131,7 @@ class Services:
         await self.documents.readers.close()
         await self.inspector.encoders.close()
         await self.documents.store.close()
-        for store in self._stores:
-            await store.stop()
+        await self.store.stop()
 
     @property
     def readiness(self) -> str:

@@ -6,7 +6,6 @@ import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import safetensors.torch
 import sentencepiece

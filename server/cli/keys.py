@@ -14,7 +14,7 @@ from server.cli.terminal import add_state_flags, print_json, print_table, state_
 from server.config import Settings
 from server.errors import NotFound, SettingsError
 from server.store.keys import MAX_WEIGHT, MIN_WEIGHT, Key, Keys
-from server.store.open_store import state_kind, store_of_command
+from server.store.open_store import store_of_command
 from server.store.usage import Quota, Usage
 
 NAME = "keys"
@@ -98,7 +98,7 @@ async def run_action(arguments: argparse.Namespace, settings: Settings) -> None:
 
 async def import_keys(keys: Keys, settings: Settings) -> None:
     """Copies the keys of the data folder to Redis."""
-    if state_kind(settings) != "redis":
+    if not settings.state:
         raise SettingsError("--state (ATTENTIVE_STATE) must be the redis://host:port that receives the keys.")
     if settings.data is None:
         raise SettingsError("--data (ATTENTIVE_DATA) must name the folder with the keys to copy.")

@@ -15,7 +15,6 @@ import pytest
 import yaml
 
 from server.config import Settings
-from server.store.open_store import state_kind
 from tests.unit.deploy.test_deploy import SERVICES
 
 ROOT = Path(__file__).parents[3]
@@ -159,7 +158,7 @@ def settings_of(overlay: str) -> dict[str, str]:
 @pytest.mark.parametrize("overlay", OVERLAYS)
 def test_pods_without_a_shared_state_have_no_keys(overlay: str) -> None:
     read = Settings.read(environment=settings_of(overlay))
-    assert read.data is None and (state_kind(read) == "redis") == (overlay != "cpu")
+    assert read.data is None and read.state.startswith("redis://") == (overlay != "cpu")
 
 
 def test_secrets_reach_the_server_and_its_redis() -> None:

@@ -9,12 +9,11 @@ import pytest
 import redis as redis_client
 
 from server.__main__ import main
-from server.config import Settings
 from server.errors import SettingsError
 from server.store import keys as bounds
 from server.store.keys import Keys
-from server.store.open_store import open_own
 from server.store.redis import name_of
+from server.store.sqlite import SQLiteStore
 from tests.support.servers.in_process import wait_for
 from tests.support.servers.keys import KeyFile
 from tests.support.servers.ports import free_port
@@ -103,12 +102,6 @@ async def test_a_damaged_entry_is_no_key(any_store):
 # -- the data folder ---------------------------------------------------------------------------------------------------
 
 
-def test_keys_are_in_the_data_folder_while_the_rest_is_in_memory(serve, keys):
-    secret, _ = keys.create("Ann")
-    client = serve(data=keys.folder, state="memory")
-    assert [status(client, secret), status(client, "wrong")] == [200, 403]
-
-
 def test_known_keys_stay_valid_while_the_file_cannot_be_used(serve, keys):
     secret, _ = keys.create("Ann")
     client = serve(data=keys.folder)
@@ -121,7 +114,7 @@ def test_a_damaged_file_stops_a_start(keys):
     keys.create("Ann")
     (keys.folder / "attentive.sqlite3").write_bytes(b"no database" * 1_000)
     with pytest.raises(SettingsError, match="cannot be opened: file is not a database"):
-        open_own(Settings(data=keys.folder))
+        SQLiteStore(keys.folder)
 
 
 # -- Redis -------------------------------------------------------------------------------------------------------------

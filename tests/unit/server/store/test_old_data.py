@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from server.config import Settings
 from server.errors import SettingsError
 from server.glossaries.glossaries import EVERYONE, Glossaries
 from server.glossaries.types import Dictionary
 from server.store.keys import Keys
-from server.store.open_store import open_own
+from server.store.sqlite import SQLiteStore
 from server.store.usage import Usage
 from tests.support.servers.live import ROOT
 
@@ -36,9 +35,8 @@ def folder(tmp_path) -> Path:
 
 
 async def test_an_old_folder_is_read(folder):
-    settings = Settings(data=folder)
     for _ in range(2):  # at the first start and at later ones
-        store = open_own(settings)
+        store = SQLiteStore(folder)
         keys = Keys(store)
         key = await keys.find(SECRET)
         assert key and (key.id, key.name, key.requests_per_minute, key.weight) == (KEY, "team", 60, 2.0)
@@ -58,7 +56,7 @@ async def test_an_old_folder_is_read(folder):
 
 async def test_changes_are_kept_beside_the_old_files(folder):
     for _ in range(2):
-        store = open_own(Settings(data=folder))
+        store = SQLiteStore(folder)
         keys, glossaries = Keys(store), Glossaries(store)
         if await keys.find(SECRET):
             await keys.change(KEY, revoked=1.0)
@@ -72,7 +70,7 @@ async def test_changes_are_kept_beside_the_old_files(folder):
 def test_damaged_keys_glossaries_and_usage_stop_the_start_and_nothing_is_lost(folder, name):
     (folder / name).write_text("{")
     with pytest.raises(SettingsError, match=name):
-        open_own(Settings(data=folder))
+        SQLiteStore(folder)
     if name == "keys.json":
         (folder / name).write_text(json.dumps({"keys": []}))
-        asyncio.run(open_own(Settings(data=folder)).stop())
+        asyncio.run(SQLiteStore(folder).stop())
