@@ -18,19 +18,26 @@ _ENDINGS = {
     "en": re.compile(r"(?<=\w{4})(?:s|ly|less|like)$"),
     "de": re.compile(r"(?<=\w{4})(?:e[mnrs]?|n|s|t)$"),
     "fr": re.compile(r"(?<=\w{4})(?:aise?|aux|es?|s)$"),
-    "es": re.compile(r"(?<=\w{4})(?:mente|it[oa]s?|[oae]?s?)$"),
+    "es": re.compile(r"(?<=\w{4})(?:mente|it[oa]s?|[oae]?s?)$|(?<=[aeiáéí]r)(?:(?:me|te|se|nos)?l[aeo]s?|me|te|se|n?os)$"),
 }
 """Endings that a word may have beside those in its dictionary."""
+_PREFIX = re.compile(
+    r"(?:anti|auto|bio|extra|hyper|infra|inter|intra|ma[ck]ro|mi[ck]ro|mono|multi|neuro|n[eé]o|ph[äeé]no|photo|pol[iy]|post|pr[äeé]"
+    r"|pseudo|psy[ck]ho|semi|super|t[eé]l[eé]|trans|ultra)(?=\w{5})"
+)
+"""Beginnings that a word may have in every one of these languages."""
 LANGUAGES = frozenset(_ENDINGS)
 """Languages whose words are known: those for which false alarms are measured."""
 _LINKS = ("", "s", "n", "en", "es", "er")
 """Letters between the parts of a German compound."""
 _LEAST_PART, _MOST_PARTS = 3, 4
-_ADVERB = 9
+_ADVERB = 8
 """Letters of a French word in -ment that counts as known, as every adjective makes one."""
 _LEAST_LEFT, _LEAST_INVENTED, _LONGEST = 3, 5, 40
 """Letters of a word that is checked. Longer words count as known."""
 _WORD = re.compile(r"[^\W\d_]+")
+_TITLE = re.compile(r"[A-ZÀ-Þ][\w'’-]*(?:(?: (?:of|for|the|to|and|du|des?|del|der|und|et|y))* [A-ZÀ-Þ][\w'’-]*)+")
+"""Names of several words: Game of Thrones."""
 _lock = threading.Lock()
 WordFlag = Literal["untranslated", "invented"]
 
@@ -67,7 +74,10 @@ def is_word(word: str, language: str, parts: int = 1) -> bool:
             if any(len(rest) >= _LEAST_PART and is_word(rest, language, parts + 1) for rest in rests):
                 return True
     ending = _ENDINGS[language].search(small) if parts < _MOST_PARTS else None
-    return ending is not None and is_word(small[: ending.start()], language, _MOST_PARTS)
+    if ending is not None and is_word(small[: ending.start()], language, _MOST_PARTS):
+        return True
+    prefix = _PREFIX.match(small) if parts < _MOST_PARTS else None
+    return prefix is not None and is_word(small[prefix.end() :], language, _MOST_PARTS)
 
 
 def strange_words(source: str, target: str, source_language: str, target_language: str) -> set[WordFlag]:
@@ -79,7 +89,11 @@ def strange_words(source: str, target: str, source_language: str, target_languag
         return set()
     given = _WORD.findall(source)
     small = {word for word in given if word.islower()}
-    words = dict.fromkeys(part for word in ordinary_words(target, written == "de") for part in _WORD.findall(word))
+    plain = target
+    for name in dict.fromkeys(_TITLE.findall(source)):
+        rest = name.partition(" ")[2]  # The British Museum: das British Museum
+        plain = plain.replace(name, " ").replace(rest if " " in rest else name, " ")
+    words = dict.fromkeys(part for word in ordinary_words(plain, written == "de") for part in _WORD.findall(word))
     unknown = [word for word in words if word[1:].islower() and not is_word(word, written)]
     flags: set[WordFlag] = set()
     if any(len(word) >= _LEAST_LEFT and word.lower() in small and is_word(word.lower(), read) for word in unknown):

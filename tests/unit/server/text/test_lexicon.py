@@ -9,9 +9,9 @@ from server.text.lexicon import is_word, strange_words
 
 @pytest.mark.parametrize(("language", "words", "others"), [
     ("en", "houses forgotten happily her", "fourty recipt worklessness"),
-    ("de", "Häuser Regenschirm Donaudampfschiff vergessenen übersetzt gesünder", "Gläter Gesprächsche seitzig"),
-    ("fr", "temps beaucoup récemment maisons cœur cahiers", "négotiations déliverie élepte"),
-    ("es", "casas llamarme gatitos rápidamente veintidós", "caminuta balconio submisións"),
+    ("de", "Häuser Regenschirm Donaudampfschiff vergessenen übersetzt gesünder pränatale", "Gläter Gesprächsche seitzig"),
+    ("fr", "temps beaucoup récemment maisons cœur cahiers vraiment intrahépatique bonus", "négotiations prédéliverie élepte"),
+    ("es", "casas llamarme gatitos rápidamente veintidós darte oírme abrirnos", "caminuta balconio submisións murte"),
 ])  # fmt: skip
 def test_words_of_a_language(language, words, others):
     assert [word for word in words.split() if not is_word(word, language)] == []
@@ -27,6 +27,8 @@ def test_words_of_a_language(language, words, others):
     ("The Uyghurs live there.", "Die Uiguren leben dort.", "en-de", set()),  # a name in another spelling
     ("He said \"good morning\".", "Il a dit « good morning ».", "en-fr", set()),
     ("Run git rebase in a terminal.", "Exécutez git rebase dans un terminal.", "en-fr", set()),
+    ("He leads the Institute for Fish Research.", "Il dirige l'Institute for Fish Research.", "en-fr", set()),
+    ("The Institute studies for you.", "L'Institute étudie for vous.", "en-fr", {"untranslated"}),
     ("The hotel has a sauna.", "Das Hotel hat eine Sauna.", "en-de", set()),
     ("The ferry", "Lautta ferry", "en-fi", set()), ("x" * 5000, "y" * 5000, "en-de", set()),
 ])  # fmt: skip
