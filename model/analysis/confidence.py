@@ -1,7 +1,8 @@
 """The confidence of a translation, and the limits of its checks, fitted for each direction of a model folder.
 
-The confidence is the probability that a sentence's chrF is at least `GOOD_CHRF`: a logistic function of three numbers that
-every translation has. `confidence.json` names the weights it was fitted for; with other weights it is not used.
+The confidence is the probability that a translation is not wrong, which is a chrF of at least `GOOD_CHRF`: a logistic function
+of three numbers that every translation has. `confidence.json` names the weights it was fitted for; with other weights it is
+not used.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from pydantic import FiniteFloat, TypeAdapter
 from model.weight_files import hash_of_files, weight_files
 
 FILE = "confidence.json"
-FORMAT = 2
-GOOD_CHRF, WRONG_CHRF = 50.0, 40.0
-LOW = 0.3
+FORMAT = 3
+GOOD_CHRF = 40.0
+LOW = 0.6
 """Confidence below which a translation is doubtful: the figures are in docs/checks.md."""
 LEAST_GAP = 0.8
 """Smallest limit of `DirectionLimits.gap`."""
@@ -31,7 +32,7 @@ _SAMPLE_BYTES = 4_000_000
 class Quality:
     """How well a confidence fits sentences that it was not fitted on: their number, the correlations of confidence and
     chrF, the expected calibration error over ten bins with equal numbers of sentences (Guo et al. 2017), and the area under
-    the ROC curve for sentences whose chrF is below `WRONG_CHRF`."""
+    the ROC curve for sentences whose chrF is below `GOOD_CHRF`."""
 
     sentences: int
     pearson: float
@@ -52,14 +53,14 @@ class DirectionLimits:
     gap: float
     quality: Quality
 
-    def confidence(self, token_scores: Sequence[float], source_tokens: int, characters: int, flagged: bool) -> float:
-        """Returns the probability that the translation is good. `token_scores` are those of the best hypothesis, and
+    def confidence(self, token_scores: Sequence[float], characters: int, flagged: bool) -> float:
+        """Returns the probability that the translation is not wrong. `token_scores` are those of the best hypothesis, and
         `characters` is the length of its text."""
         if not token_scores:
             return 0.0
-        base, mean, length, ratio = self.coefficients
-        found = features(token_scores, source_tokens, characters)
-        score = base + mean * found[0] + length * found[1] + ratio * found[2]
+        base, mean, length, count = self.coefficients
+        found = features(token_scores, characters)
+        score = base + mean * found[0] + length * found[1] + count * found[2]
         probability = 1.0 / (1.0 + math.exp(-max(-30.0, min(30.0, score))))
         return min(probability, self.flagged) if flagged else probability
 
@@ -92,11 +93,11 @@ class Confidence:
             raise ValueError(f"{file} is not a valid calibration: {error!r}") from None
 
 
-def features(token_scores: Sequence[float], source_tokens: int, characters: int) -> tuple[float, float, float]:
+def features(token_scores: Sequence[float], characters: int) -> tuple[float, float, float]:
     """Returns the mean log-probability of the target tokens, the logarithm of their mean length in characters (words that the
-    model puts together from many pieces are rare or invented), and `length_ratio`."""
+    model puts together from many pieces are rare or invented), and that of their number."""
     tokens = len(token_scores)
-    return sum(token_scores) / tokens, math.log(max(1, characters) / tokens), length_ratio(tokens, source_tokens)
+    return sum(token_scores) / tokens, math.log(max(1, characters) / tokens), math.log(tokens)
 
 
 def length_ratio(target_tokens: int, source_tokens: int) -> float:

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from model.analysis.confidence import (
     GOOD_CHRF,
     LEAST_GAP,
-    WRONG_CHRF,
     DirectionLimits,
     Quality,
     features,
@@ -63,13 +62,13 @@ def fit_direction(translations: Sequence[ScoredTranslation]) -> DirectionLimits:
 def _fitted(translations: Sequence[ScoredTranslation]) -> DirectionLimits:
     """Returns the numbers that fit all translations, without their quality."""
     labels = np.array([item.chrf >= GOOD_CHRF for item in translations], dtype=np.float64)
-    inputs = np.array([features(item.token_scores, item.source_tokens, item.characters) for item in translations])
-    base, mean, length, ratio = _logistic(inputs, labels).round(4).tolist()
+    inputs = np.array([features(item.token_scores, item.characters) for item in translations])
+    base, mean, length, count = _logistic(inputs, labels).round(4).tolist()
     flagged = [item.chrf >= GOOD_CHRF for item in translations if item.flagged]
     ratios = [length_ratio(len(item.token_scores), item.source_tokens) for item in translations]
     gaps = [item.gap for item in translations if item.gap is not None and item.chrf >= GOOD_CHRF]
     return DirectionLimits(
-        coefficients=(base, mean, length, ratio),
+        coefficients=(base, mean, length, count),
         flagged=round((sum(flagged) + 1) / (len(flagged) + 10), 3),
         short=round(float(np.quantile(ratios, _SHORT_SHARE)), 3),
         gap=round(max([LEAST_GAP, *([float(np.quantile(gaps, 1 - _GAP_SHARE))] if gaps else [])]), 3),
@@ -78,7 +77,7 @@ def _fitted(translations: Sequence[ScoredTranslation]) -> DirectionLimits:
 
 
 def _confidence(limits: DirectionLimits, item: ScoredTranslation) -> float:
-    return limits.confidence(item.token_scores, item.source_tokens, item.characters, item.flagged)
+    return limits.confidence(item.token_scores, item.characters, item.flagged)
 
 
 def quality(sure: Float64, chrf: Float64) -> Quality:
@@ -91,7 +90,7 @@ def quality(sure: Float64, chrf: Float64) -> Quality:
         pearson=round(_correlation(sure, chrf), 3),
         spearman=round(_correlation(_ranks(sure), _ranks(chrf)), 3),
         calibration_error=round(float(error), 3),
-        wrong=round(_area(-sure, chrf < WRONG_CHRF), 3),
+        wrong=round(_area(-sure, chrf < GOOD_CHRF), 3),
     )
 
 

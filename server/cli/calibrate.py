@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from model.analysis.confidence import FILE, GOOD_CHRF, WRONG_CHRF, Confidence, DirectionLimits, weights_hash
+from model.analysis.confidence import FILE, GOOD_CHRF, Confidence, DirectionLimits, weights_hash
 from model.analysis.confidence_fit import ScoredTranslation, fit_direction
 from model.atomic_write import atomic_write
 from server.cli.local_services import FLAGS, local_services, local_settings, running
@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(
             f"{direction}: {quality.sentences} sentences, correlation with chrF {quality.pearson:.2f} (Pearson), "
             f"{quality.spearman:.2f} (Spearman), calibration error {quality.calibration_error:.3f}, area under the curve for "
-            f"a chrF below {WRONG_CHRF:.0f} {quality.wrong:.2f}"
+            f"a chrF below {GOOD_CHRF:.0f} {quality.wrong:.2f}"
         )
     return 0
 

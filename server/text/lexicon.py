@@ -18,7 +18,9 @@ _ENDINGS = {
     "en": re.compile(r"(?<=\w{4})(?:s|ly|less|like)$"),
     "de": re.compile(r"(?<=\w{4})(?:e[mnrs]?|n|s|t)$"),
     "fr": re.compile(r"(?<=\w{4})(?:aise?|aux|es?|s)$"),
-    "es": re.compile(r"(?<=\w{4})(?:mente|it[oa]s?|[oae]?s?)$|(?<=[aeiáéí]r)(?:(?:me|te|se|nos)?l[aeo]s?|me|te|se|n?os)$"),
+    "es": re.compile(
+        r"(?<=\w{4})(?:mente|it[oa]s?|[oae]?s?)$|(?<=[aeiáéí]r)(?:(?:me|te|se|nos)?l[aeo]s?|me|te|se|n?os)$"
+    ),
 }
 """Endings that a word may have beside those in its dictionary."""
 _PREFIX = re.compile(

@@ -82,8 +82,8 @@ class Sentence:
     the encoder read; they are empty for a copied sentence. `hypotheses` is the n-best list and `targets` holds their
     texts, best first. `read` is the text that the model read, which differs from the source where spans were masked:
     `to_read` are the parts that the source shares with it, and `to_target` those that the model's best text shares with
-    the target. `flags` say what may be wrong with the translation. `confidence` is the probability that it is good
-    (`model.analysis.confidence`), or None if it is not known."""
+    the target. `flags` say what may be wrong with the translation. `confidence` is the probability that it is not
+    wrong (`model.analysis.confidence`), or None if it is not known."""
 
     span: Span
     source: str

@@ -117,7 +117,7 @@ class SentenceDetails(Answer):
     tokens: int = Field(description="Number of source tokens.")
     flags: list[Flag] = Field(description="What may be wrong with the translation.")
     confidence: float | None = Field(
-        description="Probability that the sentence is translated well (chrF of at least 50); null if the model is not "
+        description="Probability that the sentence is not translated wrongly (chrF of at least 40); null if the model is not "
         "calibrated, or the sentence was copied."
     )
     hypotheses: list[HypothesisDetails] = Field(description="Best first; empty if the sentence was copied.")

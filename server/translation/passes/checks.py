@@ -67,7 +67,7 @@ async def apply(context: SentenceContext, draft: Draft) -> Draft:
             flags.add("omission")
     if limits:
         flagged = bool(flags & FAULTS)
-        draft.confidence = limits.confidence(best.token_scores, len(segment.ids), len(draft.text), flagged)
+        draft.confidence = limits.confidence(best.token_scores, len(draft.text), flagged)
         if draft.confidence < LOW and not flagged:
             flags.add("low_confidence")
     if context.request.thorough and not (segment.messages or segment.terms):

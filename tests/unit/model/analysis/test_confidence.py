@@ -36,9 +36,9 @@ def test_a_fitted_confidence_is_calibrated_on_other_translations():
 
 def test_confidence_rises_with_the_probability_and_lies_between_0_and_1():
     limits = fit_direction(translations())
-    rising = [limits.confidence([score] * 9, 10, 36, False) for score in np.linspace(-9, 0, 40)]
+    rising = [limits.confidence([score] * 9, 36, False) for score in np.linspace(-9, 0, 40)]
     assert rising == sorted(rising) and 0 <= rising[0] < 0.2 and 0.8 < rising[-1] <= 1
-    assert limits.confidence([-0.5] * 9, 10, 18, False) < limits.confidence([-0.5] * 9, 10, 54, False)
+    assert limits.confidence([-0.5] * 9, 18, False) < limits.confidence([-0.5] * 9, 54, False)
 
 
 def test_confidence_does_not_fall_with_the_probability_for_any_data():
@@ -47,9 +47,9 @@ def test_confidence_does_not_fall_with_the_probability_for_any_data():
 
 
 def test_a_flag_lowers_the_confidence():
-    assert LIMITS.confidence([-0.1] * 5, 5, 20, True) == 0.1 < LIMITS.confidence([-0.1] * 5, 5, 20, False)
-    assert LIMITS.confidence([-9.0] * 5, 5, 20, True) < 0.1
-    assert LIMITS.confidence([], 5, 0, False) == 0
+    assert LIMITS.confidence([-0.1] * 5, 20, True) == 0.1 < LIMITS.confidence([-0.1] * 5, 20, False)
+    assert LIMITS.confidence([-9.0] * 5, 20, True) < 0.1
+    assert LIMITS.confidence([], 0, False) == 0
 
 
 def test_the_limits_follow_the_translations():

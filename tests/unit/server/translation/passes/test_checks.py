@@ -149,7 +149,7 @@ def test_a_translation_without_attention_has_no_omission(monkeypatch):
 
 def test_confidence_is_that_of_the_model_folder():
     [sentence] = translate(WritingEngine(GERMAN), thorough=True)[0].legs[0].sentences
-    assert sentence.confidence == pytest.approx(LIMITS.confidence([-0.1], 10, 54, False))
+    assert sentence.confidence == pytest.approx(LIMITS.confidence([-0.1], 54, False))
     [sentence] = translate(WritingEngine(TEXT), thorough=True)[0].legs[0].sentences
     assert sentence.confidence == 0.1
     assert translate(WritingEngine(GERMAN), limits=None, thorough=True)[0].legs[0].sentences[0].confidence is None
