@@ -94,7 +94,7 @@ def cut_pieces(document: Document, text: str) -> list[str]:
         return cut_text(text, PIECE_CHARACTERS)
     pieces: list[str] = []
     for passage in parse_passages(text, document.format):
-        if passage.marks:
+        if passage.marks or passage.names:
             pieces.append(passage.render())
         else:
             first, *others = cut_text(passage.text, PIECE_CHARACTERS)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 from bisect import bisect_right
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,14 +16,13 @@ from server.engine.client.engine_client import EngineClient
 from server.engine.ipc.messages import AttentionResult
 from server.errors import AttentiveError
 from server.text.markup.passages import Passage
-from server.text.markup.projection import Link
+from server.text.markup.projection import WORD, Link
 from server.text.offsets import OffsetMap, reverse
 from server.text.segmentation import Span
 from server.translation.catalog import Leg
 from server.translation.types import Sentence
 
 log = logging.getLogger(__name__)
-WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)

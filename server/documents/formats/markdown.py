@@ -168,7 +168,8 @@ def to_inline(source: str, references: Mapping[str, Any]) -> tuple[Inline, dict[
         elif kind == "tag" and not NUMBERED_TAG.fullmatch(token[0]):
             inline.raw(token[0])
         elif kind in ("atom", "tag"):
-            inline.atom([token[0]])
+            code = token[0].strip("`") if token["ticks"] else ""
+            inline.atom([token[0]], "" if "`" in code else code)
         elif i in pairs:
             other, _ = pairs[i]
             if other > i:
@@ -226,7 +227,7 @@ def paired(tokens: Sequence[re.Match[str]], source: str, references: Mapping[str
 def to_markdown(translated: str, inline: Inline, escaped: Mapping[str, str]) -> str:
     """Returns the Markdown of a translated block."""
     parts: list[str] = []
-    for token in scan_markup(translated):
+    for token in scan_markup(re.sub(r"(<code k\d+>)[^<]*</code k\d+>", r"\1", translated)):
         if isinstance(token, str):
             parts.append("".join(escaped.get(character, character) for character in html.unescape(token)))
         elif tag := NUMBERED_TAG.fullmatch(token.raw):

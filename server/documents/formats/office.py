@@ -183,7 +183,7 @@ class RunParagraph:
         """Adds text, in which line ends are between sentences."""
         for number, line in enumerate(text.split("\n")):
             if number:
-                self.inline.line_end()
+                self.inline.gap(())
             self.inline.text(line)
 
     def runs(self, parent: Element) -> Iterator[Element]:

@@ -69,7 +69,7 @@ WORDS = re.compile(r"(\w+[+\-−]*(?!\w))")
 """Words, also with the signs that `FORMULA` has at the end of a word."""
 INVALID_CHARACTERS = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that XML does not allow."""
-NUMBERED_TAG = re.compile(r"<(/?)(?:span|img|br) k([0-9]+)>")
+NUMBERED_TAG = re.compile(r"<(/?)(?:span|img|br|code) k([0-9]+)>")
 
 
 class Inline:
@@ -106,12 +106,13 @@ class Inline:
     def close(self, number: int) -> None:
         self._parts.append(f"</span k{number}>")
 
-    def atom(self, elements: Sequence[Element]) -> None:
-        """Adds elements that are moved like a word: an image, the mark of a note."""
-        self._parts.append(f"<img k{self._number(elements)}>")
+    def atom(self, elements: Sequence[Element], name: str = "") -> None:
+        """Adds elements that are moved like a word: an image, the mark of a note, or a `name` of the sentence."""
+        tag = f"k{self._number(elements)}>"
+        self._parts.append(f"<code {tag}{html.escape(name, quote=False)}</code {tag}" if name else f"<img {tag}")
 
     def gap(self, elements: Sequence[Element]) -> None:
-        """Adds elements between sentences, which are not moved: a line break, a tabulator."""
+        """Adds elements between sentences, which are not moved: a line break, a tabulator. No element stands for a line end."""
         self._parts.append(f"<br k{self._number(elements)}>")
 
     def keep_formulas(self, add_text: Callable[[Element, str], None], holder: str = "") -> None:
@@ -138,10 +139,6 @@ class Inline:
             return match[1] + match[3] + match[4]
 
         self._parts = [FORMULA.sub(word, self.html)]
-
-    def line_end(self) -> None:
-        """Adds a line end between sentences, in formats that write it as a character."""
-        self._parts.append(f"<br k{self._number(())}>")
 
     def raw(self, markup: str) -> None:
         """Adds markup that is HTML."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from server.text.markup.projection import Link
@@ -22,6 +22,9 @@ INLINE = frozenset(
 """Elements that stay within a passage, around their words; so do those with a number as their name (`<0>...</0>`)."""
 ATOMS = frozenset("code kbd samp var math svg audio video canvas object".split())
 """Elements within a sentence that are moved like a word. Their content is not translated."""
+NAMES = INLINE | frozenset("code kbd samp var".split())
+"""Those whose content is a word of the sentence, if it is not translated. The text has it in backticks."""
+_NAME = re.compile(r"[^`\s](?:[^`\n\r\t]{0,98}[^`\s])?")
 POINTS = frozenset({"img", "wbr", ""})
 """Markup within a sentence that has no end tag; "" stands for comments and declarations."""
 NO_TRANSLATE = re.compile(
@@ -37,12 +40,14 @@ MARKS_LIMIT = 200
 
 @dataclass(slots=True)
 class Passage:
-    """A run of text, the markup before it, and the marks within it. `escaped` is True for HTML."""
+    """A run of text, the markup before it, and the marks within it. `escaped` is True for HTML. `names` are elements that
+    the text has as words in backticks, by their escaped content."""
 
     text: str
     before: str = ""
     marks: tuple[Mark, ...] = ()
     escaped: bool = False
+    names: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def boundaries(self) -> tuple[int, ...]:
@@ -52,21 +57,22 @@ class Passage:
     def translated(self, text: str, links: Sequence[Link] = ()) -> Passage:
         """Returns the passage with its text replaced by a translation. `links` connect words of both (see
         `project_marks`)."""
-        if not self.marks:
-            return Passage(text, self.before, (), self.escaped)
         marks = project_marks([_apart(mark, self.text) for mark in self.marks], self.text, text, links)
-        return Passage(text, self.before, marks, self.escaped)
+        return Passage(text, self.before, marks, self.escaped, self.names)
 
     def render(self) -> str:
         """Returns the passage as text or HTML."""
         if not self.escaped:
             return self.before + self.text
-        return self.before + "".join(part for part, _ in with_marks(self.marks, self.text, escape))
+        parts = "".join(part for part, _ in with_marks(self.marks, self.text, escape))
+        if self.names:
+            parts = re.sub("`([^`]+)`", lambda name: self.names.get(name[1], name[0]), parts)
+        return self.before + parts
 
 
 def parse_passages(text: str, format: str) -> tuple[Passage, ...]:
     """Splits a document ("text" or "html") into passages. Their renderings, joined together, are the document."""
-    return (Passage(text),) if format == "text" else tuple(_PassageBuilder().build(text))
+    return (Passage(text),) if format == "text" else tuple(_PassageBuilder("`" in text).build(text))
 
 
 def _with_notes(tokens: Sequence[str | Tag]) -> Iterator[str | Tag]:
@@ -107,6 +113,8 @@ def escape(text: str) -> str:
 class _PassageBuilder:
     """Collects the current passage: its text, the inline tags that are open, and those that are complete."""
 
+    has_backticks: bool
+    """Of the document, whose elements are then no names."""
     before: list[str] = field(default_factory=list)
     text: list[str] = field(default_factory=list)
     length: int = 0
@@ -114,6 +122,7 @@ class _PassageBuilder:
     open_tags: list[tuple[Tag, int, int]] = field(default_factory=list)
     """Each with its place and its order."""
     tag_count: int = 0
+    names: dict[str, str] = field(default_factory=dict)
     skipped: list[str] = field(default_factory=list)
     skipped_element: str = ""
     skip_depth: int = 0
@@ -153,7 +162,13 @@ class _PassageBuilder:
         if isinstance(token, Tag) and token.name == self.skipped_element:
             self.skip_depth += 1 if token.opens else -1 if token.closing else 0
         if self.skip_depth == 0:
-            self._add_point("".join(self.skipped))
+            raw = "".join(self.skipped)
+            name = html.unescape(re.sub("<[^>]*>", "", raw))
+            is_name = not self.has_backticks and self.skipped_element in NAMES and _NAME.fullmatch(name)
+            if is_name and self.names.setdefault(escape(name), raw) == raw:
+                self._add_text(f"`{name}`")
+            else:
+                self._add_point(raw)
             self.skipped_element, self.skipped = "", []
 
     def _add_inline_tag(self, tag: Tag) -> None:
@@ -188,5 +203,5 @@ class _PassageBuilder:
             self._add_unclosed()
         if self.text or self.marks or self.before:
             marks = tuple(sorted(self.marks, key=lambda mark: mark.order))
-            yield Passage("".join(self.text), "".join(self.before), marks, escaped=True)
-        self.before, self.text, self.length, self.marks = [], [], 0, []
+            yield Passage("".join(self.text), "".join(self.before), marks, True, self.names)
+        self.before, self.text, self.length, self.marks, self.names = [], [], 0, [], {}

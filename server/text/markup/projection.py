@@ -14,10 +14,10 @@ from server.text.segmentation import Span, span_around
 Link = tuple[Span, Span]
 """A span of the source and the span of the target that corresponds to it."""
 SYMBOL = re.compile("|".join(PLACEHOLDERS))
-_WORD = re.compile(r"\w+")
+WORD = re.compile(r"\w+")
 _CONTRACTED = re.compile(r"(?<=[^\W\d_])['’][^\W\d_]\w*")
 """The end of a word such as c'est."""
-WORD_OR_SYMBOL = re.compile(rf"{SYMBOL.pattern}|\w+|[^\w\s]")
+WORD_OR_SYMBOL = re.compile(rf"{SYMBOL.pattern}|\w+|`[^`\n]+`|[^\w\s]")
 
 
 class SpanProjection:
@@ -61,7 +61,7 @@ class SpanProjection:
 
     @cached_property
     def _source_words(self) -> tuple[list[Span], dict[str, list[int]]]:
-        return [found.span() for found in _WORD.finditer(self.source)], _places(self.source)
+        return [found.span() for found in WORD.finditer(self.source)], _places(self.source)
 
     @cached_property
     def _target_words(self) -> dict[str, list[int]]:
@@ -69,32 +69,27 @@ class SpanProjection:
 
     def _best_run(self, start: int, end: int) -> Span | None:
         """Returns the run of target words with the largest number of words linked to the source span minus words linked
-        elsewhere, or None without links. Words without links count as neither. Of runs with the same number, the longest
-        is returned if it is linked to more source words than the shortest: "no me ha escrito" for "has not written"."""
+        elsewhere, or None without links. Words without links count as neither. Of equal runs it is the shortest, or the
+        longest if that is linked to more source words: "no me ha escrito" for "has not written"."""
         around = self._linked[
             bisect_right(self._reach, start) : bisect_left(self._linked, end, key=lambda link: link[0][0])
         ]
         linked = [(source, word) for source, word in around if start < source[1]]
-        if not linked:
-            return None
-        words = sorted({word for _, word in linked})
-        runs = self._heaviest(words, least=1), self._heaviest(words, least=0)
-        first, last = max(runs, key=lambda run: len({source for source, word in linked if run[0] <= word <= run[1]}))
-        return self.words[first][0], self.words[last][1]
-
-    def _heaviest(self, words: Sequence[int], least: int) -> tuple[int, int]:
-        """Returns the first and the last of a run of `words` that has most of them, minus the words between that are linked
-        elsewhere. Each part that the run begins or ends with adds `least` or more."""
-        best, heaviest = (0, 0), 1 - least
-        first, weight, done = 0, least - 1, 0
-        for word in words:
-            weight -= self._ranks[word] - done
-            if weight < least:
+        shortest = longest = (0, -1)
+        first, later, weight, done, heaviest = 0, 0, -1, 0, 0
+        for word in sorted({word for _, word in linked}):
+            weight -= self._ranks[word] - done  # those between that are linked elsewhere
+            if weight < 0:
                 first, weight = word, 0
+            later = later if weight else word
             weight, done = weight + 1, self._ranks[word] + 1
-            if weight >= heaviest + least:
-                best, heaviest = (first, word), weight
-        return best
+            if weight > heaviest:
+                shortest = later, word
+            if weight >= heaviest:
+                longest, heaviest = (first, word), weight
+        sources = [{source for source, word in linked if run[0] <= word <= run[1]} for run in (shortest, longest)]
+        first, last = longest if len(sources[1]) > len(sources[0]) else shortest
+        return (self.words[first][0], self.words[last][1]) if linked else None
 
     def _relative(self, start: int, end: int) -> Span:
         """Returns the target words at the same relative position, at least one if the target has words."""
@@ -134,7 +129,7 @@ class SpanProjection:
 def _places(text: str) -> dict[str, list[int]]:
     """Returns where each word of a text begins."""
     found: dict[str, list[int]] = {}
-    for word in _WORD.finditer(text):
+    for word in WORD.finditer(text):
         found.setdefault(word[0], []).append(word.start())
     return found
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from server.text.markup.projection import SYMBOL, Link
+from server.text.markup.projection import SYMBOL, WORD, Link
 from server.text.protection.mask import WORDS, Masked, mask, text_to_read
 from server.text.protection.restore import repaired, restore
 from server.text.protection.stand_ins import stand_ins_of
 from server.text.protection.terms import with_translated_terms
 from server.text.translation_checks import ordinary_words
-from server.translation.alignment import WORD, links_by_position, sentence_links
+from server.translation.alignment import links_by_position, sentence_links
 from server.translation.context import COPIED, Draft, SentenceContext, gather_or_cancel
 from server.translation.passes import glossary_terms, reranking
 from server.translation.preparation import Segment

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import docx
 
 from server.documents.reader_process import read_document
-from server.text.markup.passages import parse_passages
+from server.text.markup.passages import Passage, parse_passages
 
 OFFICE = "urn:oasis:names:tc:opendocument:xmlns:office:1.0"
 TEXT = "urn:oasis:names:tc:opendocument:xmlns:text:1.0"
@@ -186,9 +186,12 @@ def change(name: str, data: bytes, how=str.upper, output: str = "") -> bytes:
     """Returns the file with its text changed, as the translator would change it."""
     document = read_document(name, data, "de", output)
     passages = [parse_passages(text, document.format) for text in document.texts]
-    return document.write(
-        ["".join(passage.translated(how(passage.text)).render() for passage in text) for text in passages]
-    )
+
+    def changed(passage: Passage) -> str:
+        parts = re.split("(`[^`]+`)", passage.text) if passage.names else [passage.text]
+        return passage.translated("".join(part if i % 2 else how(part) for i, part in enumerate(parts))).render()
+
+    return document.write(["".join(map(changed, text)) for text in passages])
 
 
 def unchanged(name: str, data: bytes) -> bytes:

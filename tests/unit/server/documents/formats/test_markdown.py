@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from server.documents.reader_process import read_document
+from server.text.markup.passages import parse_passages
 from tests.support.texts.document_files import change, unchanged
 
 PAGE = """---
@@ -95,3 +97,8 @@ def test_a_longer_translation_is_wrapped_with_the_indentation():
 def test_line_ends_are_kept(line_end):
     source = line_end.join(["# Title", "", "- one", "- two", ""])
     assert change("a.md", source.encode()).decode() == source.upper()
+
+
+def test_a_sentence_has_its_code():
+    [text] = read_document("a.md", b"Run [the `a*b`](x) now and ``c`d``.\n", "de").texts
+    assert [passage.text for passage in parse_passages(text, "html")] == ["Run the `a*b` now and ."]
