@@ -90,7 +90,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return 2
     header = ("set", "links", "words", "AER", "precision", "recall", "tags right", "sentences", "pairs/s")
-    print(report.table(header, rows), report.table(marked_sentences.HEADER, marked), sep="\n\n")
+    for head, found in ((header, rows), (marked_sentences.HEADER, marked)):
+        print(report.table(head, found) + "\n" if found else "")
     if options.json:
         tags = {"header": marked_sentences.HEADER, "rows": marked}
         report.write(options.json, {"benchmark": "alignment", "header": header, "rows": rows, "marked sentences": tags})

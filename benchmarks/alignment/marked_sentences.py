@@ -7,6 +7,7 @@ if the translation has none of them. The tags of a sentence differ from each oth
 
 from __future__ import annotations
 
+import html
 import re
 from collections import Counter
 from pathlib import Path
@@ -14,11 +15,12 @@ from typing import Any
 from unittest.mock import AsyncMock, Mock, patch
 
 from server.services import Services, default_options
-from server.text.markup.passages import Passage, parse_passages
 from server.translation import alignment
 from server.translation.types import TranslationRequest
 
 SENTENCES = Path(__file__).with_suffix(".tsv")
+STARTS = re.compile(r"<(code|kbd)>.*?</\1>|<\w[^>]*>")
+TAGS = re.compile(rf"{STARTS.pattern}|</\w+>")
 HEADER = ("tags of", "tags", "judged", "position", "attention", "combined")
 METHODS: dict[str, dict[str, Any]] = {
     "position": {"sentence_attention": AsyncMock(return_value=None)},
@@ -34,8 +36,7 @@ async def measure(services: Services) -> list[list[object]]:
     counts: Counter[tuple[str, str]] = Counter()
     for line in SENTENCES.read_text(encoding="utf-8").splitlines():
         direction, kind, text, *accepted = line.split("\t")
-        [source] = parse_passages(text, "html")
-        words = {mark.opening: words for mark, words in zip(source.marks, accepted, strict=True)}
+        words = {tag[0]: words for tag, words in zip(STARTS.finditer(text), accepted, strict=True)}
         first, second = direction.split("-")
         request = TranslationRequest(
             texts=(text,), source=first, target=second, format="html", storage="none", options=options
@@ -43,9 +44,8 @@ async def measure(services: Services) -> list[list[object]]:
         for method, parts in METHODS.items():
             with patch.multiple(alignment, **parts):
                 [translation] = await services.translator.translate(request)
-            [target] = parse_passages(translation.text, "html")
             for tag, pattern in words.items():
-                verdict = judged(target, tag, pattern)
+                verdict = judged(translation.text, tag, pattern)
                 for each in (kind, "all"):
                     counts[each, "tags"] += method == "combined"
                     counts[each, "judged"] += verdict is not None and method == "combined"
@@ -54,11 +54,16 @@ async def measure(services: Services) -> list[list[object]]:
     return [[kind, *(counts[kind, column] for column in HEADER[1:])] for kind in kinds]
 
 
-def judged(target: Passage, tag: str, accepted: str) -> bool | None:
-    """Returns whether a tag is around accepted words, or behind them if it has no text; None if there are no such words."""
-    if not re.search(rf"(?<!\w)(?:{accepted})(?:(?<=\W)|(?!\w))", " ".join(target.text.split()), re.IGNORECASE):
+def judged(translation: str, tag: str, accepted: str) -> bool | None:
+    """Returns whether a tag of HTML is around accepted words, or an element behind them; None if there are no such words."""
+    if not re.search(rf"(?<!\w)(?:{accepted})(?:(?<=\W)|(?!\w))", " ".join(_words(translation).split()), re.IGNORECASE):
         return None
-    start, end = next(mark.span for mark in target.marks if mark.opening == tag)
+    before, _, after = translation.partition(tag)
     if "</" in tag:
-        return bool(re.search(rf"(?<!\w)(?:{accepted})\s*$", target.text[:start], re.IGNORECASE))
-    return bool(re.fullmatch(accepted, target.text[start:end], re.IGNORECASE))
+        return bool(re.search(rf"(?<!\w)(?:{accepted})\s*$", _words(before), re.IGNORECASE))
+    inside = after.partition(f"</{re.findall('[a-z]+', tag)[0]}>")[0]
+    return bool(re.fullmatch(accepted, _words(inside), re.IGNORECASE))
+
+
+def _words(markup: str) -> str:
+    return html.unescape(TAGS.sub("", markup))
