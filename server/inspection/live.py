@@ -57,17 +57,17 @@ async def translate_live(
     """
     leg = inspector.single_leg(source, target, "Live translation")
     async with asyncio.timeout_at(deadline):
-        segments = (await inspector.translator.work(caller.name, len(text), segment_text, text, leg)).segments
-    if not segments:
+        segmented = await inspector.translator.work(caller.name, len(text), segment_text, text, leg)
+    if not segmented.segments:
         raise InvalidRequest("q has no words yet.")
-    sentence, complete = segments[0], final or len(segments) > 1
+    sentence, start, complete = segmented.segments[0], segmented.starts[0], final or len(segmented.order) > 1
     subject = InspectedSentence(leg, SentenceRecord(sentence.text, leg.encode_ids(sentence.text), ()))
     subject = await inspector.decoded(subject, GREEDY, 0, prefix, caller=caller, deadline=deadline)
     result = await inspector.attend(subject, deadline, caller=caller)
     aligned = _aligned(result)
     stable = stable_pieces(result.source.words, result.target.words, aligned, wait)
     kept = len(subject.pair.target) if complete else max(len(prefix), stable)
-    return LiveTranslation(result, sentence.span, complete, kept, aligned)
+    return LiveTranslation(result, (start, start + len(sentence.text)), complete, kept, aligned)
 
 
 def _aligned(result: InspectionResult) -> tuple[int | None, ...]:

@@ -28,7 +28,7 @@ async def trace_search(
     if source.strip().lower() == AUTO:
         source = translator.detector.detect(request.texts[0])[0].language
     leg = inspector.single_leg(source, request.target, "A trace")
-    segments = segment_text(request.texts[0], leg).segments
+    segments = [segment for _, segment in segment_text(request.texts[0], leg).placed]
     if not 0 <= sentence < len(segments):
         raise out_of_range("sentence", len(segments), "the text")
     segment = segments[sentence]

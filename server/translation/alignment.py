@@ -20,6 +20,7 @@ from server.text.markup.projection import WORD, Link
 from server.text.offsets import OffsetMap, reverse
 from server.text.segmentation import Span
 from server.translation.catalog import Leg
+from server.translation.preparation import SegmentedText
 from server.translation.types import Sentence
 
 log = logging.getLogger(__name__)
@@ -93,28 +94,29 @@ def sentence_pair(
 
 
 def sentences_to_align(
-    passages: Sequence[Passage], sentences: Sequence[Sequence[Sentence]]
+    passages: Sequence[Passage], segmented: Sequence[SegmentedText], sentences: Sequence[Sequence[Sentence]]
 ) -> dict[Hashable, Sentence]:
     """Returns the sentences with a boundary of a mark inside, by what their links depend on. Only these are aligned by
     words."""
     return {
         content: sentence
-        for passage, within in zip(passages, sentences, strict=True)
+        for passage, part, found in zip(passages, segmented, sentences, strict=True)
         if passage.marks
-        for sentence, content in _contents(passage, within)
+        for _, sentence, content in _contents(passage, part, found)
         if content is not None
     }
 
 
 def passage_links(
-    passage: Passage, sentences: Sequence[Sentence], aligned: Mapping[Hashable, Sequence[Link]]
+    passage: Passage, part: SegmentedText, sentences: Sequence[Sentence], aligned: Mapping[Hashable, Sequence[Link]]
 ) -> list[Link]:
-    """Returns the links between a passage with marks and its best translation, as `SegmentedText.join` makes it. `aligned`
-    has those within each of the `sentences_to_align`; any other sentence is one link."""
+    """Returns the links between a passage with marks and its best translation, as `SegmentedText.join` makes it of the
+    `sentences` of its segments. `aligned` has those within each of the `sentences_to_align`; any other sentence is one
+    link."""
     links: list[Link] = []
     done, written = 0, 0
-    for sentence, content in _contents(passage, sentences) if passage.marks else ():
-        start, end = sentence.span
+    for start, sentence, content in _contents(passage, part, sentences) if passage.marks else ():
+        end = start + len(sentence.source)
         written += start - done  # the separator before the sentence
         length = len(sentence.targets[0])
         if content is None:
@@ -126,13 +128,17 @@ def passage_links(
     return links
 
 
-def _contents(passage: Passage, sentences: Sequence[Sentence]) -> Iterator[tuple[Sentence, Hashable]]:
-    """Yields each sentence with what its links depend on, None if no boundary of a mark is inside."""
+def _contents(
+    passage: Passage, part: SegmentedText, sentences: Sequence[Sentence]
+) -> Iterator[tuple[int, Sentence, Hashable]]:
+    """Yields the start of each sentence, the sentence, and what its links depend on: None if no boundary of a mark is
+    inside."""
     boundaries = passage.boundaries
-    for sentence in sentences:
-        following = bisect_right(boundaries, sentence.span[0])
-        inside = following < len(boundaries) and boundaries[following] < sentence.span[1]
-        yield sentence, (sentence.source, sentence.ids, sentence.targets) if inside else None
+    for start, number in zip(part.starts, part.order, strict=True):
+        sentence = sentences[number]
+        following = bisect_right(boundaries, start)
+        inside = following < len(boundaries) and boundaries[following] < start + len(sentence.source)
+        yield start, sentence, (sentence.source, sentence.ids, sentence.targets) if inside else None
 
 
 async def sentence_links(

@@ -61,8 +61,8 @@ class Draft:
         """Returns the result."""
         segment, answer = self.segment, self.answer
         return Sentence(
-            segment.span, segment.text, segment.ids, self.targets, answer.hypotheses, answer.timings, segment.read,
-            self.to_read, self.to_target, self.flags, self.confidence,
+            segment.text, segment.ids, self.targets, answer.hypotheses, answer.timings, segment.read, self.to_read,
+            self.to_target, self.flags, self.confidence,
         )  # fmt: skip
 
 

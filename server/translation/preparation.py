@@ -3,20 +3,19 @@ one model: sentences, or parts of sentences that are too long for it."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 
 from server.text.language_id import DetectedLanguage, LanguageDetector
 from server.text.markup.passages import Passage, parse_passages
-from server.text.offsets import edited
 from server.text.protection.copied import byte_fallback_spans, copied_spans, without_overlaps
 from server.text.protection.find import NUMBER_SIGN, ProtectedSpan
 from server.text.protection.glossary import TermIndex, TermMatch
 from server.text.protection.mask import Masked, mask_sentence
 from server.text.protection.messages import MessageParser
 from server.text.protection.sentences import ProtectedSentence, protected_sentences
-from server.text.segmentation import Span, Split, goes_on
+from server.text.segmentation import Split, goes_on
 from server.translation.catalog import AUTO, Leg, ModelCatalog
 from server.translation.types import TranslationRequest
 
@@ -26,7 +25,7 @@ LONG_CODE = 40
 """Characters of a code that is masked before its sentence would be cut within it."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Segment:
     """One sentence, or a part of one that is too long for the model. A segment without ids is copied.
 
@@ -35,7 +34,6 @@ class Segment:
     sentence goes on before the segment if it `continues` and after it if it is `unfinished`.
     """
 
-    span: Span
     text: str
     ids: tuple[int, ...] = ()
     masked: Masked = Masked()
@@ -56,29 +54,35 @@ class Segment:
         """What the translation depends on: it is equal for segments that are translated once."""
         return self.text, self.ids, self.spans, self.terms, self.continues, self.unfinished
 
-    def moved(self, by: int) -> Segment:
-        """Returns the segment, or a copy of it `by` characters later."""
-        if not by:
-            return self
-        span = self.span[0] + by, self.span[1] + by
-        return Segment(
-            span, self.text, self.ids, self.masked, self.spans, self.messages, self.terms, self.small_first,
-            self.continues, self.unfinished,
-        )  # fmt: skip
+
+_Placed = tuple[int, Segment]
+"""The start of a segment in a text, and the segment."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class SegmentedText:
-    """The segments of a text in order. The text between two segments is copied."""
+    """A text as segments. One at several places is there once, in the order of their first places: at `starts[i]` is the
+    segment number `order[i]`. The text between two segments is copied."""
 
     text: str
     leg: Leg
     segments: tuple[Segment, ...]
+    order: tuple[int, ...]
+    starts: tuple[int, ...]
+
+    @property
+    def placed(self) -> list[_Placed]:
+        """The segments at their places, in order."""
+        return [(start, self.segments[number]) for start, number in zip(self.starts, self.order, strict=True)]
 
     def join(self, targets: Sequence[str]) -> str:
         """Returns the text with each segment replaced by its target."""
-        edits = [(*segment.span, target) for segment, target in zip(self.segments, targets, strict=True)]
-        return edited(self.text, edits)[0]
+        parts: list[str] = []
+        done = 0
+        for start, number in zip(self.starts, self.order, strict=True):
+            parts += self.text[done:start], targets[number]
+            done = start + len(self.segments[number].text)
+        return "".join((*parts, self.text[done:]))
 
 
 @dataclass(slots=True)
@@ -149,7 +153,16 @@ def segment_text(
     in addition to the spans that are always protected."""
     model, cutter = leg.model, _Cutter(leg, split, kept, glossary)
     sentences = protected_sentences(text, leg.source, split, kept, glossary, model.tokenizer)
-    return SegmentedText(text, leg, tuple(chain.from_iterable(cutter.each(sentences, model.segment_length))))
+    return _segmented(text, leg, chain.from_iterable(cutter.each(sentences, model.segment_length)))
+
+
+def _segmented(text: str, leg: Leg, placed: Iterable[_Placed]) -> SegmentedText:
+    numbers: dict[Segment, int] = {}
+    order, starts = [], []
+    for start, segment in placed:
+        order.append(numbers.setdefault(segment, len(numbers)))
+        starts.append(start)
+    return SegmentedText(text, leg, tuple(numbers), tuple(order), tuple(starts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,35 +174,30 @@ class _Cutter:
     kept: tuple[str, ...]
     glossary: TermIndex | None
 
-    def each(self, sentences: Sequence[ProtectedSentence], limit: int) -> list[list[Segment]]:
-        """Returns the segments of each sentence. Equal sentences are encoded once."""
-        if len(sentences) == 1:
-            return [self.segments(sentences[0], limit)]
-        made: dict[Hashable, tuple[int, list[Segment]]] = {}
-        result = []
+    def each(self, sentences: Sequence[ProtectedSentence], limit: int) -> Iterator[list[_Placed]]:
+        """Yields the segments of each sentence. Equal sentences share theirs."""
+        made: dict[Hashable, list[_Placed]] = {}
         for sentence in sentences:
             content = sentence.text, tuple(sentence.spans), tuple(sentence.terms)
-            if content not in made:
-                made[content] = sentence.start, self.segments(sentence, limit)
-            start, segments = made[content]
-            result.append([segment.moved(sentence.start - start) for segment in segments])
-        return result
+            if (segments := made.get(content)) is None:
+                segments = made[content] = self.segments(sentence, limit)
+            yield [(sentence.start + at, segment) for at, segment in segments]
 
-    def segments(self, sentence: ProtectedSentence, limit: int) -> list[Segment]:
-        """Returns a sentence as one segment, or as several of at most `limit` tokens if it is too long for the model."""
+    def segments(self, sentence: ProtectedSentence, limit: int) -> list[_Placed]:
+        """Returns a sentence as one segment, or as several of at most `limit` tokens if it is too long for the model, with
+        their places in the sentence."""
         leg, text, spans = self.leg, sentence.text, sentence.spans
         if sentence.is_message:
-            return [segment.moved(sentence.start) for segment in self.message(text).segments]
+            return self.message(text).placed
         if len(text) > LONGEST_READ and len(parts := sentence.cut(range(len(text)), LONGEST_READ)) > 1:
             return self._parts(parts, limit)
-        place = sentence.start, sentence.start + len(text)
-        segment = _encoded(Segment(place, text, terms=tuple(sentence.terms)), spans, leg)
+        segment = _encoded(Segment(text, terms=tuple(sentence.terms)), spans, leg)
         if len(segment.ids) <= leg.model.segment_length:
             messages = dict.fromkeys([text[span.start : span.end] for span in spans if span.role == "icu"])
             segment.messages = tuple(map(self.message, messages))
             if not leg.model.tokenizer.may_spell(segment.ids):
-                return [segment]
-            return [with_spans(segment, byte_fallback_spans(text, leg.source, leg.encode(text)), leg) or segment]
+                return [(0, segment)]
+            return [(0, with_spans(segment, byte_fallback_spans(text, leg.source, leg.encode(text)), leg) or segment)]
         long = [span for span in copied_spans(text) if span.end - span.start >= LONG_CODE]
         if (masked := with_spans(segment, long, leg)) is not None:
             return self.segments(replace(sentence, spans=masked.spans), limit)
@@ -199,30 +207,31 @@ class _Cutter:
         starts = [offset[0] for offset in encoding.offsets if offset[1] > offset[0]]
         room = limit - (len(encoding.ids) - len(starts))
         if room < 1 or len(text) == 1:
-            return [Segment(place, text, terms=tuple(sentence.terms))]
+            return [(0, Segment(text, terms=tuple(sentence.terms)))]
         parts = sentence.cut(starts, room)
         # A part can have more tokens on its own than within its sentence. It is then cut again with half the limit.
         finer = limit if len(parts) > 1 else limit // 2
         return self._parts(parts, finer)
 
-    def _parts(self, parts: Sequence[ProtectedSentence], limit: int) -> list[Segment]:
-        """Returns the segments of the parts of one sentence."""
-        cut = self.each(parts, limit)
+    def _parts(self, parts: Sequence[ProtectedSentence], limit: int) -> list[_Placed]:
+        """Returns the segments of the parts of one sentence, at their places in it."""
+        cut = list(self.each(parts, limit))
         for first, second in pairwise(cut):
-            if first and second and goes_on(first[-1].text, second[0].text):
-                first[-1].unfinished = second[0].continues = True
+            if first and second and goes_on(first[-1][1].text, second[0][1].text):
+                first[-1] = first[-1][0], replace(first[-1][1], unfinished=True)
+                second[0] = second[0][0], replace(second[0][1], continues=True)
         return list(chain.from_iterable(cut))
 
     def message(self, text: str) -> SegmentedText:
         """Returns an ICU message with its arms as segments."""
         kept = (*self.kept, NUMBER_SIGN)
         message = MessageParser(text).parse(0)
-        segments = [
-            segment.moved(start)
+        placed = [
+            (start + at, segment)
             for start, end in (message.arms if message else ())
-            for segment in segment_text(text[start:end], self.leg, self.split, kept, self.glossary).segments
+            for at, segment in segment_text(text[start:end], self.leg, self.split, kept, self.glossary).placed
         ]
-        return SegmentedText(text, self.leg, tuple(segments))
+        return _segmented(text, self.leg, placed)
 
 
 def with_spans(segment: Segment, further: Sequence[ProtectedSpan], leg: Leg) -> Segment | None:

@@ -51,28 +51,31 @@ def rows(request: TranslationRequest, options: DecodingOptions) -> int:
 async def translate(
     segments: Sequence[Segment],
     context: Callable[[int], SentenceContext],
+    order: Sequence[int] = (),
     on_sentence: Callable[[int, Sentence], None] | None = None,
 ) -> list[Sentence]:
     """Returns the sentences of segments, each translated in the `context` of its number. At most IN_FLIGHT of them are at the
-    workers at the same time; they are reported in order. Equal segments are translated once."""
+    workers at the same time. Equal segments are translated once. The text has the segments in this `order`, where
+    `on_sentence` gets the place and the sentence of each; the numbers ascend at their first places."""
     if len(segments) == 1 and on_sentence is None:  # needs no task
         return [(await context(0).translate()).sentence()]
     tasks: list[asyncio.Task[Draft]] = []
     begun: dict[Hashable, asyncio.Task[Draft]] = {}
     sentences: list[Sentence] = []
+    reported = 0
     try:
-        for position, segment in enumerate(segments):
-            for number in range(len(tasks), min(position + IN_FLIGHT, len(segments))):
-                content = segments[number].content
+        for number in range(len(segments)):
+            for ahead in range(len(tasks), min(number + IN_FLIGHT, len(segments))):
+                content = segments[ahead].content
                 if content not in begun:
-                    begun[content] = asyncio.create_task(context(number).translate())
+                    begun[content] = asyncio.create_task(context(ahead).translate())
                 tasks.append(begun[content])
                 if len(tasks) % BURST == 0:
                     await asyncio.sleep(0)
-            sentences.append((await tasks[position]).sentence())
-            sentences[-1].span = segment.span
-            if on_sentence is not None:
-                on_sentence(position, sentences[-1])
+            sentences.append((await tasks[number]).sentence())
+            while on_sentence is not None and reported < len(order) and order[reported] <= number:
+                on_sentence(reported, sentences[order[reported]])
+                reported += 1
         return sentences
     finally:
         if len(sentences) < len(segments):

@@ -8,7 +8,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
-from itertools import chain, islice
 
 from model.search.options import DecodingOptions
 from server.access.admission import Admission
@@ -151,7 +150,7 @@ class Translator:
                     texts = await self.work(request.client, characters, prepare, request, chosen, self.detector)
                     document = (
                         document
-                        or beam * sum([len(part.segments) for text in texts for part in text.segmented]) > DOCUMENT_ROWS
+                        or beam * sum([len(part.order) for text in texts for part in text.segmented]) > DOCUMENT_ROWS
                     )
                     return await gather_or_cancel(
                         [self._translate_text(text, request, int(document), listener) for text in texts]
@@ -202,9 +201,9 @@ class Translator:
                 sentences = await self._sentences(
                     segmented, leg_request, options, priority, prepared.number, listener if last else None
                 )
-                unlinked = await self.work(request.client, size, sentences_to_align, passages, sentences)
+                unlinked = await self.work(request.client, size, sentences_to_align, passages, segmented, sentences)
                 links = {content: await links_within(self.engine, leg, each) for content, each in unlinked.items()}
-            hypotheses, texts = await self.work(
+            hypotheses, texts, whole = await self.work(
                 request.client, size, _translated_passages, passages, segmented, sentences, links,
                 leg_request.options.hypotheses,
             )  # fmt: skip
@@ -216,7 +215,7 @@ class Translator:
                     leg.source,
                     leg.target,
                     texts[0],
-                    tuple(chain.from_iterable(sentences)),
+                    whole,
                     options.beam_size,
                     options.rerank,
                 )
@@ -239,14 +238,21 @@ class Translator:
         request: TranslationRequest,
         options: DecodingOptions,
         priority: int,
-        number: int,
+        text: int,
         listener: ProgressListener | None,
     ) -> list[list[Sentence]]:
-        """Returns the sentences of each passage of a text, whose number in the request is `number`."""
-        segments = [segment for part in segmented for segment in part.segments]
+        """Returns the sentences of the segments of each passage of a text, whose number in the request is `text`."""
+        segments: list[Segment] = []
+        begins: dict[SegmentedText, int] = {}
+        for part in segmented:
+            if part not in begins:
+                begins[part] = len(segments)
+                segments += part.segments
+        order = [begins[part] + number for part in segmented for number in part.order] if listener else []
+        places = {number: place for place, number in reversed(list(enumerate(order)))}
 
-        def context(position: int) -> SentenceContext:
-            segment, leg = segments[position], segmented[0].leg
+        def context(number: int) -> SentenceContext:
+            segment, leg = segments[number], segmented[0].leg
             return SentenceContext(
                 segment,
                 leg,
@@ -257,28 +263,28 @@ class Translator:
                 self.engine,
                 self.detector,
                 self._metrics,
-                _token_progress(listener, number, position, segment, leg),
+                _token_progress(listener, text, places.get(number, 0), segment, leg),
             )
 
-        on_sentence = partial(listener.on_sentence, number) if listener else None
-        sentences = iter(await sentence.translate(segments, context, on_sentence))
-        return [list(islice(sentences, len(part.segments))) for part in segmented]
+        on_sentence = partial(listener.on_sentence, text) if listener else None
+        sentences = await sentence.translate(segments, context, order, on_sentence)
+        return [sentences[begins[part] : begins[part] + len(part.segments)] for part in segmented]
 
 
 def history_record(translation: Translation) -> TranslationRecord:
     """Returns the record of a translation: the token ids of every sentence, without the translated text."""
     legs = []
     for leg in translation.legs:
-        sentences = [
-            SentenceRecord(
+        records = {
+            id(each): SentenceRecord(
                 each.read or each.source,
                 each.ids,
                 each.hypotheses[0].tokens if each.hypotheses else (),
                 each.source if _differs_in_case(each) else "",
             )
-            for each in leg.sentences
-        ]
-        legs.append(LegRecord(leg.key, leg.source, leg.target, tuple(sentences)))
+            for each in leg.distinct
+        }
+        legs.append(LegRecord(leg.key, leg.source, leg.target, tuple([records[id(each)] for each in leg.sentences])))
     return TranslationRecord(translation.id, time.time(), tuple(legs))
 
 
@@ -299,20 +305,22 @@ def _translated_passages(
     sentences: Sequence[Sequence[Sentence]],
     links: Mapping[Hashable, Sequence[Link]],
     hypotheses: int,
-) -> tuple[list[tuple[Passage, ...]], list[str]]:
-    """Returns the passages of the best hypotheses, of the second best and so on, and the text of each. A sentence with fewer
-    hypotheses is repeated with its last one. `links` are those within sentences of the best hypotheses; in the others,
-    marks keep their relative position.
+) -> tuple[list[tuple[Passage, ...]], list[str], tuple[Sentence, ...]]:
+    """Returns the passages of the best hypotheses, of the second best and so on, the text of each, and the sentences of the
+    whole text in order. A sentence with fewer hypotheses is repeated with its last one. `links` are those within sentences
+    of the best hypotheses; in the others, marks keep their relative position.
     """
     ranked = []
     for rank in range(hypotheses):
         translated = []
         for passage, part, found in zip(passages, segmented, sentences, strict=True):
             targets = [sentence.targets[min(rank, len(sentence.targets) - 1)] for sentence in found]
-            known = passage_links(passage, found, links) if rank == 0 else ()
+            known = passage_links(passage, part, found, links) if rank == 0 else ()
             translated.append(passage.translated(part.join(targets), known))
         ranked.append(tuple(translated))
-    return ranked, ["".join(map(Passage.render, hypothesis)) for hypothesis in ranked]
+    texts = ["".join(map(Passage.render, hypothesis)) for hypothesis in ranked]
+    whole = [found[number] for part, found in zip(segmented, sentences, strict=True) for number in part.order]
+    return ranked, texts, tuple(whole)
 
 
 def _token_progress(

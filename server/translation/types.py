@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -11,7 +11,7 @@ from server.engine.ipc.messages import Timings
 from server.text.language_id import DetectedLanguage
 from server.text.offsets import Run
 from server.text.protection.glossary import TermIndex
-from server.text.segmentation import Span, Split
+from server.text.segmentation import Split
 
 Format = Literal["text", "html"]
 Fault = Literal[
@@ -78,14 +78,13 @@ class TranslationRequest:
 
 @dataclass(slots=True)
 class Sentence:
-    """One sentence of one leg. `span` is its position in the text or passage of the leg. `ids` are the token ids that
-    the encoder read; they are empty for a copied sentence. `hypotheses` is the n-best list and `targets` holds their
+    """One sentence of one leg, at one or several places of its text. `ids` are the token ids that the encoder read; they are
+    empty for a copied sentence. `hypotheses` is the n-best list and `targets` holds their
     texts, best first. `read` is the text that the model read, which differs from the source where spans were masked:
     `to_read` are the parts that the source shares with it, and `to_target` those that the model's best text shares with
     the target. `flags` say what may be wrong with the translation. `confidence` is the probability that it is not
     wrong (`model.analysis.confidence`), or None if it is not known."""
 
-    span: Span
     source: str
     ids: tuple[int, ...]
     targets: tuple[str, ...]
@@ -116,8 +115,9 @@ class ProgressListener:
 
 @dataclass(slots=True)
 class TranslatedLeg:
-    """A whole text translated by one model, with its sentences in order. `key` identifies the model's weights
-    (`ServedModel.key`); `beam_size` is the width of the search, `reranked` says whether its hypotheses were reranked."""
+    """A whole text translated by one model, with its sentences in order: one at several places is one object. `key`
+    identifies the model's weights (`ServedModel.key`); `beam_size` is the width of the search, `reranked` says whether its
+    hypotheses were reranked."""
 
     model: str
     key: str
@@ -127,6 +127,11 @@ class TranslatedLeg:
     sentences: tuple[Sentence, ...]
     beam_size: int
     reranked: bool = False
+
+    @property
+    def distinct(self) -> Collection[Sentence]:
+        """The sentences, each once."""
+        return {id(sentence): sentence for sentence in self.sentences}.values()
 
 
 @dataclass(slots=True)
@@ -147,7 +152,7 @@ class Translation:
         waited. They are 0 for a translation from the result cache."""
         if self.cached:
             return NO_TIMINGS
-        parts = [[sentence.timings for sentence in leg.sentences] or [NO_TIMINGS] for leg in self.legs]
+        parts = [[sentence.timings for sentence in leg.distinct] or [NO_TIMINGS] for leg in self.legs]
         return Timings(
             queue=sum(max(timing.queue for timing in part) for part in parts),
             encode=sum(max(timing.encode for timing in part) for part in parts),

@@ -18,8 +18,8 @@ Part = TypeVar("Part", ProtectedSpan, TermMatch)
 
 @dataclass(slots=True)
 class ProtectedSentence:
-    """A sentence, or a part of one, at `start` of its text. The positions of its protected spans and terms are counted
-    from there."""
+    """A sentence at `start` of its text, or a part at `start` of its sentence. The positions of its protected spans and terms
+    are counted from there."""
 
     start: int
     text: str
@@ -41,7 +41,7 @@ class ProtectedSentence:
     def part(self, start: int, end: int) -> ProtectedSentence:
         """Returns the part [start, end), with the spans and terms that begin in it."""
         spans, terms = _parts_within(self.spans, start, end), _parts_within(self.terms, start, end)
-        return ProtectedSentence(self.start + start, self.text[start:end], spans, terms)
+        return ProtectedSentence(start, self.text[start:end], spans, terms)
 
 
 def protected_sentences(

@@ -100,9 +100,9 @@ def test_equal_sentences_are_translated_and_aligned_once_and_are_at_their_places
         whole = translate("de", "en", f"{line}\n" * 50, "text", engine)
         assert whole.text == f"{alone.text}\n" * 50
         assert (len(engine.submitted), len(engine.attended)) == (len(once.submitted), len(once.attended))
-        places = [slice(*each.span) for each in whole.legs[0].sentences]
-        assert [(f"{line}\n" * 50)[place] for place in places] == [each.source for each in whole.legs[0].sentences]
-        assert len({place.start for place in places}) == len(places) >= 50
+        [sources] = {tuple([each.source for each in leg.sentences]) for leg in whole.legs}
+        assert sources == tuple([each.source for each in alone.legs[0].sentences]) * 50
+        assert len(whole.legs[0].distinct) == len(alone.legs[0].distinct)
     page = "<p>ein <b>rotes</b> Haus</p>"
     assert translate("de", "en", page * 50, engine=engine).text == translate("de", "en", page).text * 50
     assert len(engine.attended) <= 2 + len(EQUAL)
