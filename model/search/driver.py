@@ -28,6 +28,8 @@ from model.search.search import Search
 _MULTI_STEPS = 4
 """Greedy steps per call of a backend that supports multi-step: a finished sentence keeps its slots until the
 call ends."""
+_KNOWN_TOKENS = 32
+"""Known tokens that a call reads, which takes about the time of as many rows: others wait for it."""
 _TRIAL_TOKENS, _TRIAL_STEPS = 12, 4
 
 
@@ -102,14 +104,19 @@ class SearchDriver:
         item.slots = ()
 
     def _read_known(self, running: Sequence[RunningSearch]) -> Sequence[RunningSearch]:
-        """Advances the searches whose next tokens are known by all these tokens at once. Returns the others."""
+        """Advances searches whose next tokens are known by many of these tokens at once; where there are more in all, some
+        wait for the next call. Returns the others."""
         backend = self.backend
         if not supports_forced_steps(backend):
             return running
         known: dict[RunningSearch, Sequence[int]] = {}
+        others, room = [], _KNOWN_TOKENS
         for item in running:
-            if item.search.forced[0] >= 0 and len(tokens := item.search.known) > 1:
-                known[item] = tokens
+            if item.search.forced[0] < 0 or len(tokens := item.search.known) < 2:
+                others.append(item)
+            elif room:
+                known[item] = tokens[:room]
+                room -= len(known[item])
         if not known:
             return running
         read = [(*item.search.tokens, *tokens[:-1]) for item, tokens in known.items()]
@@ -121,7 +128,7 @@ class SearchDriver:
                     break
                 item.steps += 1
                 search.advance([[token]], [[score]])
-        return [item for item in running if item not in known]
+        return others
 
     def _queue(
         self, backend: QueueingBackend, running: Sequence[RunningSearch], unread: dict[RunningSearch, int]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 _DOCUMENT_TIME = 1 / 3
 """Seconds for documents in each second for interactive sequences, while there are both."""
-_LARGEST_BALANCE = 0.01
+_LARGEST_BALANCE = 0.005
 """Documents that did not use their time may use this many seconds of it later, while a short request waits."""
-_STALL_SECONDS, _STALL_STEPS = 0.05, 3.0
+_STALL_SECONDS, _DOCUMENT_STALL_SECONDS, _STALL_STEPS = 0.05, 0.003, 3.0
 _MINIMUM_TOKENS = 64
-"""A prefill may take about _STALL_SECONDS, or the time of _STALL_STEPS decode steps. It is bounded on an idle device too,
-because a short request may arrive during it."""
+"""A prefill may take about _STALL_SECONDS, or the time of _STALL_STEPS decode steps; one of documents beside short requests
+_DOCUMENT_STALL_SECONDS. It is bounded on an idle device too, because a short request may arrive during it."""
 
 
 class DeviceTime:
@@ -41,9 +41,9 @@ class DeviceTime:
         """Records that interactive sequences ran for `seconds`, or waited for a `document`."""
         self._balance = min(_LARGEST_BALANCE, self._balance + (-1 if document else _DOCUMENT_TIME) * seconds)
 
-    def prefill_tokens(self) -> int:
-        """Returns the padded tokens that the next prefill may have."""
+    def prefill_tokens(self, beside: bool) -> int:
+        """Returns the padded tokens that the next prefill may have, `beside` for one of documents beside short requests."""
         if self._tokens_per_second is None:
             return self._maximum
-        seconds = max(_STALL_SECONDS, _STALL_STEPS * self._step_seconds)
+        seconds = max(_DOCUMENT_STALL_SECONDS if beside else _STALL_SECONDS, _STALL_STEPS * self._step_seconds)
         return min(self._maximum, max(_MINIMUM_TOKENS, int(self._tokens_per_second * seconds)))

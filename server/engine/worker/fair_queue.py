@@ -26,7 +26,7 @@ class FairQueue:
     """The waiting and running sequences of one loaded model with `slots` slots. `running` maps job ids to sequences.
 
     The order is start-time fair queueing between clients: the one with the fewest tokens served, divided by its weight,
-    is next (Goyal et al. 1996). Documents come first as long as they have the time of the device and their slots.
+    is next (Goyal et al. 1996).
     """
 
     def __init__(self, model: str, slots: int) -> None:
@@ -76,15 +76,16 @@ class FairQueue:
                 past = self._virtual_time
                 self._served = {f: s for f, s in self._served.items() if s > past[f[0]] or f in self._waiting}
 
-    def ordered(self, due: bool) -> Iterator[Sequence]:
-        """Yields the waiting sequences in fair order, as if each were charged when it is yielded, without those that would
-        take more slots than they may; a sequence may always take those it needs where no other of its kind runs."""
+    def ordered(self, documents: bool) -> Iterator[Sequence]:
+        """Yields the waiting documents, or the interactive sequences, in fair order, as if each were charged when it is
+        yielded, without those that would take more slots than they may; a sequence may always take those it needs where no
+        other of its kind runs."""
         used, limits = self._used.copy(), {holder: self._most_slots(holder) for holder in self._needed}
-        queues = {flow: iter(queue) for flow, queue in self._waiting.items() if due or not flow[0]}
-        heap = [(not flow[0], self._served[flow], self._waiting[flow][0].id, flow) for flow in queues]
+        queues = {flow: iter(queue) for flow, queue in self._waiting.items() if flow[0] == documents}
+        heap = [(self._served[flow], self._waiting[flow][0].id, flow) for flow in queues]
         heapq.heapify(heap)
         while heap:
-            interactive, served, _, flow = heapq.heappop(heap)
+            served, _, flow = heapq.heappop(heap)
             sequence = next(queues[flow], None)
             if sequence is None:
                 continue
@@ -92,7 +93,7 @@ class FairQueue:
             if used[holder] and used[holder] + sequence.width > limits[holder]:
                 continue
             used[holder] += sequence.width
-            heapq.heappush(heap, (interactive, served + _cost(sequence), sequence.id, flow))
+            heapq.heappush(heap, (served + _cost(sequence), sequence.id, flow))
             yield sequence
 
     def start(self, sequence: Sequence) -> None:

@@ -147,28 +147,34 @@ class Scheduler:
         return output
 
     def _admit(self, output: SchedulerOutput) -> None:
-        """Moves waiting sequences into the running batches. Interactive ones and documents are prefilled apart."""
-        due = self.time.documents_due or not self._interactive
+        """Moves waiting sequences into the running batches: documents, if they are due, and apart from them interactive
+        ones, which leave free slots to a document that needs more than there are."""
+        beside = self._interactive
         for queue in self._queues.values():
             if queue.free and queue.waiting:
-                joining = self._joining(queue, due)
-                for sequence in joining:
-                    queue.start(sequence)
-                groups = ([sequence for sequence in joining if sequence.document is kind] for kind in (False, True))
-                output.prefill += [(queue, group) for group in groups if group]
+                for documents in (True, False) if self.time.documents_due or not beside else (False,):
+                    joining, full = self._joining(queue, documents, self.time.prefill_tokens(documents and beside))
+                    for sequence in joining:
+                        queue.start(sequence)
+                    if joining:
+                        output.prefill.append((queue, joining))
+                    if full:
+                        break
 
-    def _joining(self, queue: FairQueue, due: bool) -> list[Sequence]:
-        """Returns the waiting sequences that join the running batch: in fair order as many as have slots and at most as
-        many padded source tokens as a prefill may have (a single sequence may have more); documents only if `due`."""
+    def _joining(self, queue: FairQueue, documents: bool, max_tokens: int) -> tuple[list[Sequence], bool]:
+        """Returns the waiting sequences of one kind that join the running batch: in fair order as many as have slots and at
+        most `max_tokens` padded source tokens (a single sequence may have more). Returns too whether one lacks slots."""
         chosen: list[Sequence] = []
-        longest, free, max_tokens = 0, len(queue.free), self.time.prefill_tokens()
-        for sequence in queue.ordered(due):
+        longest, free = 0, len(queue.free)
+        for sequence in queue.ordered(documents):
             longest = max(longest, sequence.length)
-            if sequence.width > free or (chosen and longest * (len(chosen) + 1) > max_tokens):
+            if sequence.width > free:
+                return chosen, True
+            if chosen and longest * (len(chosen) + 1) > max_tokens:
                 break
             chosen.append(sequence)
             free -= sequence.width
-        return chosen
+        return chosen, False
 
     def _isolate(self, output: SchedulerOutput) -> None:
         self._isolated = job = self._alone.popleft()

@@ -4,6 +4,11 @@
 #include <immintrin.h>
 #endif
 
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <climits>
 #include <exception>
 #include <system_error>
 
@@ -22,14 +27,27 @@ void pause() {
 
 }  // namespace
 
-// One iteration of a waiting loop: pauses for about the duration of a phase, then yields the core
-// to other threads, one of which may have to finish the phase.
-void pause_or_yield(int spins) {
-    if (spins < 2000) {
+template <typename Condition>
+void ThreadPool::wait(std::atomic<int>& word, Condition&& fulfilled) {
+    // As long as most phases, and as the time between two steps: some tens of microseconds.
+    constexpr int kSpins = 3000;
+    for (int spin = 0; spin < kSpins; ++spin) {
+        if (fulfilled(word.load(std::memory_order_acquire))) return;
         pause();
-    } else {
-        std::this_thread::yield();
     }
+    sleepers_.fetch_add(1);
+    for (int value = word.load(); !fulfilled(value); value = word.load())
+        syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
+    sleepers_.fetch_sub(1);
+}
+
+void ThreadPool::wake(std::atomic<int>& word) {
+    if (sleepers_.load()) syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+}
+
+void ThreadPool::finish(Phase& phase, int finished, int count) {
+    if (finished && phase.done.fetch_add(finished) + finished == count) return wake(phase.done);
+    wait(phase.done, [&](int done) { return done == count; });
 }
 
 ThreadPool::ThreadPool(int threads) : size_(threads) {
@@ -43,8 +61,8 @@ ThreadPool::ThreadPool(int threads) : size_(threads) {
 
 ThreadPool::~ThreadPool() {
     stop_ = true;
-    start_.fetch_add(1, std::memory_order_release);
-    start_.notify_all();
+    start_.fetch_add(1);
+    wake(start_);
     for (std::thread& thread : threads_) thread.join();
     for (std::atomic<Phase*>& block : blocks_) delete[] block.load(std::memory_order_relaxed);
 }
@@ -57,20 +75,17 @@ bool ThreadPool::enter() {
     return false;
 }
 
-// The loop of a pool thread: spins for a short time, then sleeps in the kernel, so an idle process
-// uses no CPU time.
+// The loop of a pool thread. It sleeps between jobs, so an idle process uses no CPU time.
 void ThreadPool::run_thread(int index) {
-    constexpr int kSpins = 3000;  // some tens of microseconds: the time between two steps
-    for (unsigned seen = 0;;) {
-        for (int spin = 0; spin < kSpins && start_.load(std::memory_order_acquire) == seen; ++spin)
-            pause();
-        start_.wait(seen, std::memory_order_acquire);
+    for (int seen = 0;;) {
+        wait(start_, [&](int jobs) { return jobs != seen; });
         seen = start_.load(std::memory_order_acquire);
         if (stop_) return;
         if (!enter()) continue;  // the job has ended
         PoolThread thread(*this, index);
         (*job_)(thread);
-        gate_.fetch_sub(1, std::memory_order_release);
+        gate_.fetch_sub(1);
+        wake(gate_);
     }
 }
 
@@ -97,11 +112,11 @@ void ThreadPool::run(const std::function<void(PoolThread&)>& job) {
     }
     job_ = &job;
     gate_.store(0, std::memory_order_release);
-    start_.fetch_add(1, std::memory_order_release);
-    start_.notify_all();
+    start_.fetch_add(1);
+    wake(start_);
     job(thread);
     gate_.fetch_add(kClosed, std::memory_order_relaxed);
-    wait([&] { return gate_.load(std::memory_order_acquire) == kClosed; });
+    wait(gate_, [](int inside) { return inside == kClosed; });
     for (int i = 0; i < thread.phase_; ++i) {
         Phase& used = phase(i);
         used.next.store(0, std::memory_order_relaxed);

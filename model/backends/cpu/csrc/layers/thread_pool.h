@@ -62,25 +62,26 @@ class ThreadPool {
     Phase& phase(int index);
     void run_thread(int index);
     bool enter();
+    // Waits until a counter fulfils a condition: pauses for a while, then sleeps in the kernel. A
+    // thread never yields: with EEVDF, the scheduler of Linux since 6.6, each yield costs it a time
+    // slice, and a step that a thread was taken from waited for up to 135 ms.
     template <typename Condition>
-    static void wait(Condition&& fulfilled);
+    void wait(std::atomic<int>& word, Condition&& fulfilled);
+    // Wakes those that sleep until `word`, which the caller has changed, fulfils their condition.
+    void wake(std::atomic<int>& word);
+    // Counts the finished tasks of a phase and waits for those of the other threads.
+    void finish(Phase& phase, int finished, int count);
 
     const int size_;
     const std::function<void(PoolThread&)>* job_ = nullptr;
     std::array<std::atomic<Phase*>, kBlocks> blocks_{};  // between jobs all their counters are 0
     std::atomic<bool> stop_{false};
-    alignas(64) std::atomic<unsigned> start_{0};  // counts jobs
+    alignas(64) std::atomic<int> start_{0};  // counts jobs
     alignas(64) std::atomic<int> gate_{
         kClosed};  // other threads inside the job, plus kClosed while none may enter
+    std::atomic<int> sleepers_{0};  // threads that sleep in `wait`
     std::vector<std::thread> threads_;
 };
-
-void pause_or_yield(int spins);
-
-template <typename Condition>
-void ThreadPool::wait(Condition&& fulfilled) {
-    for (int spins = 0; !fulfilled(); ++spins) pause_or_yield(spins);
-}
 
 template <typename Body>
 void PoolThread::parallel_for(int count, Body&& body) {
@@ -95,8 +96,7 @@ void PoolThread::parallel_for(int count, Body&& body) {
         body(i);
         ++finished;
     }
-    if (finished) phase.done.fetch_add(finished, std::memory_order_acq_rel);
-    ThreadPool::wait([&] { return phase.done.load(std::memory_order_acquire) == count; });
+    pool_.finish(phase, finished, count);
 }
 
 }  // namespace attentive

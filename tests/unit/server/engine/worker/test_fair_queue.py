@@ -26,9 +26,9 @@ def waiting(slots: int, priority: int = 0, shortest: int = 1) -> FairQueue:
     return queue
 
 
-def next_of(queue: FairQueue) -> Sequence:
+def next_of(queue: FairQueue, documents: bool) -> Sequence:
     """Runs the next sequence of a queue with one slot to its end."""
-    sequence = next(queue.ordered(due=True))
+    sequence = next(queue.ordered(documents))
     queue.start(sequence)
     queue.vacate(sequence)
     return sequence
@@ -38,11 +38,11 @@ def test_a_client_of_weight_2_gets_twice_the_tokens_at_any_time() -> None:
     for priority in (0, 1):
         queue, served = waiting(1, priority), Counter[str]()
         for _ in range(500):
-            sequence = next_of(queue)
+            sequence = next_of(queue, bool(priority))
             served[sequence.job.client] += sequence.length
             assert abs(served["heavy"] / 2 - served["light"]) <= LONGEST / 2 + LONGEST
 
 
 def test_weights_hold_within_one_batch_too() -> None:
-    taken = itertools.islice(waiting(30, shortest=LONGEST).ordered(due=True), 30)
+    taken = itertools.islice(waiting(30, shortest=LONGEST).ordered(documents=False), 30)
     assert Counter(sequence.job.client for sequence in taken) == {"heavy": 20, "light": 10}
