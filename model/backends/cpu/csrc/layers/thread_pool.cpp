@@ -25,29 +25,33 @@ void pause() {
 #endif
 }
 
+constexpr int kStepSpins = 3000;    // some tens of microseconds: the time between two steps
+constexpr int kPhaseSpins = 30000;  // longer than a task of a phase
+
 }  // namespace
 
 template <typename Condition>
-void ThreadPool::wait(std::atomic<int>& word, Condition&& fulfilled) {
-    // As long as most phases, and as the time between two steps: some tens of microseconds.
-    constexpr int kSpins = 3000;
-    for (int spin = 0; spin < kSpins; ++spin) {
-        if (fulfilled(word.load(std::memory_order_acquire))) return;
+void ThreadPool::Word::wait(int spins, Condition&& fulfilled) {
+    for (int spin = 0; spin < spins; ++spin) {
+        if (fulfilled(value.load(std::memory_order_acquire))) return;
         pause();
     }
     sleepers_.fetch_add(1);
-    for (int value = word.load(); !fulfilled(value); value = word.load())
-        syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, value, nullptr, nullptr, 0);
+    for (int now = value.load(); !fulfilled(now); now = value.load())
+        syscall(SYS_futex, &value, FUTEX_WAIT_PRIVATE, now, nullptr, nullptr, 0);
     sleepers_.fetch_sub(1);
 }
 
-void ThreadPool::wake(std::atomic<int>& word) {
-    if (sleepers_.load()) syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+int ThreadPool::Word::add(int number) {
+    const int sum = value.fetch_add(number) + number;
+    if (sleepers_.load())
+        syscall(SYS_futex, &value, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+    return sum;
 }
 
 void ThreadPool::finish(Phase& phase, int finished, int count) {
-    if (finished && phase.done.fetch_add(finished) + finished == count) return wake(phase.done);
-    wait(phase.done, [&](int done) { return done == count; });
+    if (finished && phase.done.add(finished) == count) return;
+    phase.done.wait(kPhaseSpins, [&](int done) { return done == count; });
 }
 
 ThreadPool::ThreadPool(int threads) : size_(threads) {
@@ -61,16 +65,16 @@ ThreadPool::ThreadPool(int threads) : size_(threads) {
 
 ThreadPool::~ThreadPool() {
     stop_ = true;
-    start_.fetch_add(1);
-    wake(start_);
+    start_.add(1);
     for (std::thread& thread : threads_) thread.join();
     for (std::atomic<Phase*>& block : blocks_) delete[] block.load(std::memory_order_relaxed);
 }
 
 bool ThreadPool::enter() {
-    int inside = gate_.load(std::memory_order_relaxed);
+    int inside = gate_.value.load(std::memory_order_relaxed);
     while (inside >= 0) {
-        if (gate_.compare_exchange_weak(inside, inside + 1, std::memory_order_acquire)) return true;
+        if (gate_.value.compare_exchange_weak(inside, inside + 1, std::memory_order_acquire))
+            return true;
     }
     return false;
 }
@@ -78,14 +82,13 @@ bool ThreadPool::enter() {
 // The loop of a pool thread. It sleeps between jobs, so an idle process uses no CPU time.
 void ThreadPool::run_thread(int index) {
     for (int seen = 0;;) {
-        wait(start_, [&](int jobs) { return jobs != seen; });
-        seen = start_.load(std::memory_order_acquire);
+        start_.wait(kStepSpins, [&](int jobs) { return jobs != seen; });
+        seen = start_.value.load(std::memory_order_acquire);
         if (stop_) return;
         if (!enter()) continue;  // the job has ended
         PoolThread thread(*this, index);
         (*job_)(thread);
-        gate_.fetch_sub(1);
-        wake(gate_);
+        gate_.add(-1);
     }
 }
 
@@ -111,16 +114,15 @@ void ThreadPool::run(const std::function<void(PoolThread&)>& job) {
         return;
     }
     job_ = &job;
-    gate_.store(0, std::memory_order_release);
-    start_.fetch_add(1);
-    wake(start_);
+    gate_.value.store(0, std::memory_order_release);
+    start_.add(1);
     job(thread);
-    gate_.fetch_add(kClosed, std::memory_order_relaxed);
-    wait(gate_, [](int inside) { return inside == kClosed; });
+    gate_.value.fetch_add(kClosed, std::memory_order_relaxed);
+    gate_.wait(kPhaseSpins, [](int inside) { return inside == kClosed; });
     for (int i = 0; i < thread.phase_; ++i) {
         Phase& used = phase(i);
         used.next.store(0, std::memory_order_relaxed);
-        used.done.store(0, std::memory_order_relaxed);
+        used.done.value.store(0, std::memory_order_relaxed);
     }
 }
 

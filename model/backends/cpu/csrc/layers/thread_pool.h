@@ -49,9 +49,25 @@ class ThreadPool {
 
   private:
     friend class PoolThread;
+    // A number that threads wait for. They pause `spins` times, then sleep in the kernel, but never
+    // yield: since Linux 6.18 each yield costs a thread its turn, and a step could take 135 ms.
+    class Word {
+      public:
+        explicit Word(int first = 0) : value(first) {}
+        // Adds to the value and wakes those that sleep. Returns the sum.
+        int add(int number);
+        // Waits until the condition is true for the value.
+        template <typename Condition>
+        void wait(int spins, Condition&& fulfilled);
+
+        std::atomic<int> value;
+
+      private:
+        std::atomic<int> sleepers_{0};
+    };
     struct alignas(64) Phase {
         std::atomic<int> next{0};  // the next task to start
-        std::atomic<int> done{0};  // finished tasks
+        Word done;                 // finished tasks
     };
     static constexpr int kClosed = -1000000;
     static constexpr int kBlock = 64;     // phases that are allocated together
@@ -62,13 +78,6 @@ class ThreadPool {
     Phase& phase(int index);
     void run_thread(int index);
     bool enter();
-    // Waits until a counter fulfils a condition: pauses for a while, then sleeps in the kernel. A
-    // thread never yields: with EEVDF, the scheduler of Linux since 6.6, each yield costs it a time
-    // slice, and a step that a thread was taken from waited for up to 135 ms.
-    template <typename Condition>
-    void wait(std::atomic<int>& word, Condition&& fulfilled);
-    // Wakes those that sleep until `word`, which the caller has changed, fulfils their condition.
-    void wake(std::atomic<int>& word);
     // Counts the finished tasks of a phase and waits for those of the other threads.
     void finish(Phase& phase, int finished, int count);
 
@@ -76,10 +85,9 @@ class ThreadPool {
     const std::function<void(PoolThread&)>* job_ = nullptr;
     std::array<std::atomic<Phase*>, kBlocks> blocks_{};  // between jobs all their counters are 0
     std::atomic<bool> stop_{false};
-    alignas(64) std::atomic<int> start_{0};  // counts jobs
-    alignas(64) std::atomic<int> gate_{
+    alignas(64) Word start_;  // counts jobs
+    alignas(64) Word gate_{
         kClosed};  // other threads inside the job, plus kClosed while none may enter
-    std::atomic<int> sleepers_{0};  // threads that sleep in `wait`
     std::vector<std::thread> threads_;
 };
 
