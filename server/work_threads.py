@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import math
+import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from typing import TypeVar
@@ -12,6 +14,9 @@ from server.fair_slots import FairSlots
 Result = TypeVar("Result")
 THREADS = 2
 """Functions that run at the same time, of two callers."""
+REST = 1.0
+"""After a function of t seconds its thread rests for REST * t, if short work was done beside it: both share the interpreter
+and the processors, and short work is slower beside a thread."""
 
 
 class WorkThreads:
@@ -20,6 +25,11 @@ class WorkThreads:
 
     def __init__(self) -> None:
         self._slots = FairSlots(THREADS, 1)
+        self._short = -math.inf
+
+    def note_short(self) -> None:
+        """Short work is done outside of the threads, now."""
+        self._short = time.monotonic()
 
     async def run(self, caller: str, size: int, function: Callable[..., Result], *arguments: object) -> Result:
         """Returns the result of the function or raises its exception. That with the least `size` of a caller is first. If
@@ -27,8 +37,13 @@ class WorkThreads:
         thread can be ended safely, so a function's time must be bounded."""
         async with AsyncExitStack() as slot:
             await slot.enter_async_context(self._slots.hold(caller, size))
-            loop = asyncio.get_running_loop()
+            loop, began = asyncio.get_running_loop(), time.monotonic()
             running = loop.run_in_executor(None, function, *arguments)
             held = slot.pop_all()
-            running.add_done_callback(lambda _: loop.create_task(held.aclose()))
+
+            def rest(_: object) -> None:
+                seconds = REST * (time.monotonic() - began) if self._short > began else 0
+                loop.call_later(seconds, lambda: loop.create_task(held.aclose()))
+
+            running.add_done_callback(rest)
             return await asyncio.shield(running)

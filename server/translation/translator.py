@@ -162,6 +162,7 @@ class Translator:
         """Returns the result of a function that works on so many characters for a caller. Long work is done beside the event
         loop."""
         if characters <= THREAD_CHARACTERS:
+            self._threads.note_short()
             return function(*arguments)
         return await self._threads.run(caller, characters, function, *arguments)
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import pytest
 
-from server.work_threads import THREADS, WorkThreads
+from server.work_threads import REST, THREADS, WorkThreads
 
 
 async def test_it_returns_results_and_raises_exceptions() -> None:
@@ -77,3 +77,20 @@ async def test_callers_that_go_at_any_moment_leave_no_slot_taken() -> None:
         with suppress(asyncio.CancelledError):
             await task
     assert await work.run("a", 1, len, "abc") == 3
+
+
+@pytest.mark.parametrize("short", [False, True])
+async def test_long_work_rests_beside_short_work(short: bool) -> None:
+    work, times = WorkThreads(), list[float]()
+
+    def long() -> None:
+        times.append(time.monotonic())
+        time.sleep(0.2)
+        times.append(time.monotonic())
+
+    tasks = [asyncio.create_task(work.run("a", 1, long)) for _ in range(2)]
+    await asyncio.sleep(0.05)
+    if short:
+        work.note_short()
+    await asyncio.gather(*tasks)
+    assert (times[2] - times[1] >= REST * (times[1] - times[0])) is short
