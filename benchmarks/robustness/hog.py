@@ -23,6 +23,14 @@ HEAD_START = 0.3
 """Seconds by which the hog's first request comes before those of the clients."""
 LARGEST_WAIT = 5.0
 """Longest pause of a hog after a 429, in seconds."""
+FRAGMENTS = {
+    "newlines": "a\n", "tabs": "a\tb\t", "backslashes": "\\", "braces": "{", "quotes": '"a" ', "labels": "a. ", "calls": "a! ",
+    "addresses": "a@b.", "links": "https://a.b/", "kana": "はい。", "Japanese": "これはペンです。",
+    "ICU": "{n,select,a{b}other{c}}",
+    "Markdown": "# Head\n\n* **bold** and [link](http://a.b/c) `code`\n", "paragraphs": "<p>x</p>",
+    "tags": "<a>x</a> ", "sentences in bold": "<b>the cat</b> sleeps. ", "words": "cat ",
+}  # fmt: skip
+"""Parts of texts that repeat them, by name: each is hard for some part of the preparation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +48,20 @@ def hog_requests(source: str, target: str) -> dict[str, HogRequest]:
     prose = " ".join(sentences)
     plain = prose.translate(str.maketrans("", "", ".?!"))
 
-    def translate(text: str, beam: int) -> HogRequest:
-        body = json.dumps({"q": text, "source": source, "target": target, "beam_size": beam}).encode()
+    def translate(text: str, beam: int, **fields: object) -> HogRequest:
+        body = json.dumps({"q": text, "source": source, "target": target, "beam_size": beam, **fields}).encode()
         return HogRequest("/translate", "application/json", body)
+
+    kept = [f"{'cat ' * count}{last}" for count in range(1, 49) for last in ("dog", "cow")]
+    repeated = {
+        f"repeated {name}, 99,000 characters": translate(
+            (fragment * 99_000)[:99_000],
+            1,
+            format="html" if fragment.startswith("<") else "text",
+            do_not_translate=kept if name == "words" else [],
+        )
+        for name, fragment in FRAGMENTS.items()
+    }
 
     return {
         "99,000 characters, beam 32": translate(prose[:99_000], 32),
@@ -50,6 +69,7 @@ def hog_requests(source: str, target: str) -> dict[str, HogRequest]:
         "50,000 characters without punctuation, beam 4": translate(plain[:50_000], 4),
         "file of one line, 0.95 MB": HogRequest("/translate_file", *text_file([(prose * 4)[:950_000]], source, target)),
         "file of many lines, 0.95 MB": HogRequest("/translate_file", *text_file(sentences * 3, source, target)),
+        **repeated,
     }
 
 
@@ -134,13 +154,13 @@ async def _hog(address: Address, own: str, request: HogRequest, patience: float,
 
 
 def _exchange(connection: http.client.HTTPConnection, request: HogRequest) -> tuple[str, int]:
-    """Returns the status, or the kind of failure, and the Retry-After or 1."""
+    """Returns the status, or the kind of failure, and the Retry-After: 0 without one, 1 after a failure."""
     try:
         headers = {"Content-Type": request.media_type, "Cache-Control": "no-cache"}  # every request is work
         connection.request("POST", request.path, request.body, headers)
         answer = connection.getresponse()
         answer.read()
-        return str(answer.status), int(answer.headers.get("Retry-After", "1"))
+        return str(answer.status), int(answer.headers.get("Retry-After", "0"))
     except (TimeoutError, OSError, http.client.HTTPException) as error:
         return type(error).__name__, 1
 
