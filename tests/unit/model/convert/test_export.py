@@ -139,6 +139,7 @@ def test_transformers_gives_the_same_translations_of_an_exported_model(variant: 
     [
         (export_huggingface, {"norm": "pre"}, "pre"),
         (export_huggingface, {"norm_epsilon": 1e-3}, "eps"),
+        (export_huggingface, {"recurrence": "ssru"}, "recurrence"),
         (export_ctranslate2, {"recurrence": "ssru"}, "recurrence"),
     ],
 )

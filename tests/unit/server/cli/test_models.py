@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
 from server.__main__ import main
 
 
@@ -23,11 +21,3 @@ def test_the_command_models_lists_models_and_errors(weights, capsys):
         assert main(["models", "--weights", str(folder)]) == 2
         error = capsys.readouterr().err
         assert "ATTENTIVE_WEIGHTS" in error and str(folder) in error
-
-
-@pytest.mark.parametrize(
-    ("words", "status"), [(["fly"], 2), (["translate"], 2), (["serve", "--no-such-flag"], 2), (["--version"], 0)]
-)
-def test_an_invalid_command_line_is_rejected(words, status):
-    with pytest.raises(SystemExit, match=str(status)):
-        main(words)

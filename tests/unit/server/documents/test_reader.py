@@ -11,7 +11,7 @@ import pytest
 
 from server.access.admission import Admission
 from server.documents import readers
-from server.documents.document import Workspace, add_lines, read_lines
+from server.documents.document import Workspace
 from server.documents.formats import format_of
 from server.documents.service import DocumentTranslator
 from server.errors import InvalidRequest, PayloadTooLarge, TextTooLong
@@ -39,18 +39,6 @@ def run(workspace: Workspace, *names: str, action="read", characters=1_000, afte
         return results
 
     return asyncio.run(all_of_them())
-
-
-def test_a_document_is_read_and_written(workspace):
-    workspace.upload.write_bytes(word_file())
-    [result] = run(workspace, "a.docx")
-    assert (result["format"], result["characters"] > 50) == ("html", True)
-    assert "The title" in result["sample"]
-    texts = list(read_lines(workspace.texts))
-    add_lines(workspace.translations, [text.replace("title", "Titel") for text in texts[:1]])
-    add_lines(workspace.translations, texts[1:])
-    run(workspace, "a.docx", action="write")
-    assert b"word/document.xml" in workspace.result.read_bytes()
 
 
 def test_the_kernel_ends_the_process_first_where_memory_is_used_up(workspace):

@@ -6,8 +6,6 @@ import time
 
 import orjson
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from server.errors import ExpiredTranslation, NotFound, StateUnreachable
 from server.store.history import History
@@ -16,7 +14,6 @@ from server.store.history_records import (
     LegRecord,
     SentenceRecord,
     TranslationRecord,
-    creation_time,
     encoded,
     new_id,
 )
@@ -71,17 +68,6 @@ async def test_a_text_that_is_not_an_id_is_unknown(id, monkeypatch):
         failing(store, monkeypatch)
         with pytest.raises(NotFound):
             await History(store, BOUNDS).find(id)
-
-
-@given(st.floats(0, 2**47 / 1000))
-def test_an_id_embeds_its_creation_time(moment):
-    assert creation_time(new_id(moment)) == pytest.approx(moment, abs=0.002)
-
-
-def test_ids_are_distinct_and_sort_by_time():
-    ids = [new_id(moment) for moment in range(1_000, 1_200)]
-    assert ids == sorted(ids)
-    assert len({new_id(5) for _ in range(1_000)}) == 1_000
 
 
 async def test_records_wait_for_a_failing_store_and_other_ids_are_unavailable(any_store, monkeypatch):

@@ -13,11 +13,9 @@ import pytest
 import torch
 
 from model.checkpoint import load_model
-from model.convert.huggingface.export import export_huggingface
 from model.convert.importer import import_model
 from model.convert.marian.archives import read_archive
 from model.convert.source_files import ImportRefused
-from model.model_folder import FolderError
 from tests.support.models.firefox_models import binary_file, random_firefox, write_firefox
 
 MODEL = "model.ende.intgemm.alphas.bin"
@@ -126,13 +124,6 @@ def test_a_missing_vocabulary_is_named(vocabularies: int, missing: str, reason: 
     random_firefox(tmp_path / "ende", vocabularies=vocabularies)
     (tmp_path / "ende" / f"{missing}.ende.spm").unlink()
     refused(tmp_path, reason)
-
-
-def test_export_says_that_the_recurrence_cannot_be_represented(tmp_path: Path) -> None:
-    random_firefox(tmp_path / "ende")
-    folder = import_model(tmp_path / "ende", tmp_path / "weights")
-    with pytest.raises(FolderError, match="recurrence"):
-        export_huggingface(folder, tmp_path / "out")
 
 
 def refused(tmp_path: Path, reason: str) -> None:
