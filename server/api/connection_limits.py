@@ -212,15 +212,16 @@ class AnswerTransport:
     """Sends the head of an answer together with its body, unless it is a stream: a second write costs as much as the first."""
 
     def __init__(self, transport: asyncio.Transport, cycle: RequestResponseCycle) -> None:
-        self._write, self._cycle = transport.write, cycle
-        self._head: bytes | None = None
+        self._write, self._head = transport.write, b""
+        self._cycle: RequestResponseCycle | None = cycle
         self.close, self.is_closing = transport.close, transport.is_closing
 
     def write(self, data: bytes) -> None:
-        if self._head is None and self._cycle.expected_content_length and self._cycle.scope["method"] != "HEAD":
+        cycle, self._cycle = self._cycle, None  # which refers to this object, and is freed at once without a reference
+        if cycle and cycle.expected_content_length and cycle.scope["method"] != "HEAD":
             self._head = data
         else:
-            self._write((self._head or b"") + data)
+            self._write(self._head + data)
             self._head = b""
 
 

@@ -115,7 +115,7 @@ def passage_links(
     link."""
     links: list[Link] = []
     done, written = 0, 0
-    for start, sentence, content in _contents(passage, part, sentences) if passage.marks else ():
+    for start, sentence, content in _contents(passage, part, sentences):
         end = start + len(sentence.source)
         written += start - done  # the separator before the sentence
         length = len(sentence.targets[0])

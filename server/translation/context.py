@@ -66,19 +66,14 @@ class Draft:
         )  # fmt: skip
 
 
-def no_rows(_: TranslationRequest, __: DecodingOptions) -> int:
-    """The rows of a pass that is a rescue of a few sentences."""
-    return 0
-
-
 @dataclass(frozen=True, slots=True)
 class Pass:
     """One step over the translation of a sentence. `apply` returns the draft, or a better one; it runs where `when` is true.
-    `rows` states the rows that it adds to those of the first decoding, for admission."""
+    `rows` states the rows that it adds to those of the first decoding, for admission; a rescue of a few sentences has none."""
 
     apply: Callable[[SentenceContext, Draft], Coroutine[Any, Any, Draft]]
     when: Callable[[SentenceContext, Draft], object]
-    rows: Callable[[TranslationRequest, DecodingOptions], int] = no_rows
+    rows: Callable[[TranslationRequest, DecodingOptions], int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

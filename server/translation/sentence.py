@@ -45,7 +45,7 @@ IN_FLIGHT = 512
 def rows(request: TranslationRequest, options: DecodingOptions) -> int:
     """Returns the rows that a sentence costs: those of its beam, whose width is known in the options, and those that each
     pass states."""
-    return options.beam_size + sum([step.rows(request, options) for step in PASSES])
+    return options.beam_size + sum([step.rows(request, options) for step in PASSES if step.rows])
 
 
 async def translate(

@@ -316,7 +316,7 @@ def _translated_passages(
         translated = []
         for passage, part, found in zip(passages, segmented, sentences, strict=True):
             targets = [sentence.targets[min(rank, len(sentence.targets) - 1)] for sentence in found]
-            known = passage_links(passage, part, found, links) if rank == 0 else ()
+            known = passage_links(passage, part, found, links) if passage.marks and rank == 0 else ()
             translated.append(passage.translated(part.join(targets), known))
         ranked.append(tuple(translated))
     texts = ["".join(map(Passage.render, hypothesis)) for hypothesis in ranked]

@@ -153,6 +153,8 @@ class Translation:
         if self.cached:
             return NO_TIMINGS
         parts = [[sentence.timings for sentence in leg.distinct] or [NO_TIMINGS] for leg in self.legs]
+        if len(parts) == 1 == len(parts[0]):
+            return parts[0][0]
         return Timings(
             queue=sum(max(timing.queue for timing in part) for part in parts),
             encode=sum(max(timing.encode for timing in part) for part in parts),

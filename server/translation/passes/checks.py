@@ -7,7 +7,6 @@ one more pass of the model over the sentence.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
 from model.analysis.attention_alignment import largest_gap, reading_map, received_attention, words
 from model.analysis.confidence import LOW, length_ratio
@@ -72,7 +71,9 @@ async def apply(context: SentenceContext, draft: Draft) -> Draft:
             flags.add("low_confidence")
     if context.request.thorough and not (segment.messages or segment.terms):
         flags |= await asyncio.to_thread(_flags_of_words, leg, *texts)
-    return replace(draft, flags=frozenset(flags)) if len(flags) > len(draft.flags) else draft
+    if flags:
+        draft.flags = frozenset(flags)
+    return draft
 
 
 def _flags_of_words(leg: Leg, source: str, target: str) -> set[Flag]:
