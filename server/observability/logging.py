@@ -8,7 +8,6 @@ import sys
 import time
 import traceback
 from contextvars import ContextVar
-from datetime import UTC, datetime
 from itertools import filterfalse
 
 request_id: ContextVar[str] = ContextVar("request_id", default="")
@@ -23,7 +22,7 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, object] = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")[:-6] + "Z",
+            "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{record.msecs:03.0f}Z",
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import orjson
 
 ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford's base 32, as in ULID
+_PAIRS = [first + second for first in ALPHABET for second in ALPHABET]
 LONG = 1_000
 """Sentences of a leg from which on its record is long."""
 ID_PATTERN = re.compile(f"[0-7][{ALPHABET}]{{25}}")
@@ -64,7 +65,7 @@ def new_id(now: float | None = None) -> str:
     """Returns a ULID: 48 bits of milliseconds since the epoch and 80 random bits in 26 characters, sortable by time."""
     milliseconds = int(1000 * (time.time() if now is None else now)) & (2**48 - 1)
     number = milliseconds << 80 | secrets.randbits(80)
-    return "".join([ALPHABET[number >> shift & 31] for shift in range(125, -1, -5)])
+    return "".join([_PAIRS[number >> shift & 1023] for shift in range(120, -1, -10)])
 
 
 def creation_time(id: str) -> float | None:
