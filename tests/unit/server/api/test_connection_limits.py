@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import time
+import weakref
 from collections.abc import Iterator
 from types import SimpleNamespace
 
@@ -275,7 +276,11 @@ def test_the_oldest_unfinished_request_is_refused_first():
 def test_a_head_is_sent_with_its_body_if_it_states_a_length(method, length, parts, written):
     sent = []
     transport = SimpleNamespace(write=sent.append, close=None, is_closing=None)
-    answer = AnswerTransport(transport, SimpleNamespace(expected_content_length=length, scope={"method": method}))
+    cycle = SimpleNamespace(expected_content_length=length, scope={"method": method})
+    cycle.transport = AnswerTransport(transport, cycle)
     for part in parts:
-        answer.write(part)
+        cycle.transport.write(part)
     assert sent == written
+    answer = weakref.ref(cycle.transport)
+    del cycle
+    assert answer() is None, "it is freed without the garbage collector"
