@@ -18,7 +18,7 @@ from model.backends.torch.backend import TorchBackend
 from model.search.driver import translate
 from model.search.options import DecodingOptions, Hypothesis
 from model.transformer import Transformer
-from tests.support.models.random_models import VARIANTS, random_model
+from tests.support.models.random_models import random_model
 
 pytestmark = pytest.mark.numeric
 
@@ -87,19 +87,6 @@ def test_maps_equal_the_incremental_decode(
             np.testing.assert_allclose(maps.decoder[layer, :, place, : place + 1], own[:, 0, : place + 1], atol=1e-5)
             np.testing.assert_allclose(maps.cross[layer, :, place], cross[:, 0], atol=1e-5)
     np.testing.assert_allclose(maps.token_scores[: len(found.token_scores)], found.token_scores, atol=1e-4)
-
-
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_the_weights_of_every_query_sum_to_one(variant: str) -> None:
-    transformer = build(variant)
-    config, size, length = transformer.config, len(SOURCE), 5
-    maps = attention_maps(transformer, SOURCE, (12, 9, 31, 7))
-    assert maps.encoder.shape == (config.encoder_layers, config.heads, size, size)
-    assert maps.decoder.shape == (config.decoder_layers, config.decoder_heads, length, length)
-    assert maps.cross.shape == (config.decoder_layers, config.heads, length, size)
-    for weights in (maps.encoder, maps.decoder, maps.cross):
-        np.testing.assert_allclose(weights.sum(-1), 1.0, atol=1e-5)
-    assert (np.triu(maps.decoder, 1) == 0).all()
 
 
 def test_candidates_are_sorted_and_hold_the_greedy_token() -> None:
