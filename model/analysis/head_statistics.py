@@ -8,8 +8,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from model.analysis.types import Kind
+
 Weights = NDArray[np.float32]
-Kind = Literal["cross", "encoder", "decoder"]
 Role = Literal["previous", "before_previous", "next", "same", "start", "end", "diagonal", "broad", "mixed"]
 
 _OFFSETS: dict[Kind, tuple[tuple[Role, int], ...]] = {

@@ -11,8 +11,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from model.analysis.attention_alignment import Weights, to_words
 from model.analysis.contributions import head_contributions, layer_contributions
-from model.analysis.head_statistics import Kind
 from model.analysis.rollout import Rollout, rollout
+from model.analysis.types import Kind
 from server.errors import InvalidRequest, NotFound
 from server.inspection.pictures.themes import ThemeName
 from server.inspection.types import InspectionResult, out_of_range

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from model.analysis.attention_alignment import Weights, Word, words
-from model.analysis.head_statistics import Kind
+from model.analysis.types import Kind
 from server.engine.ipc.messages import AttentionResult
 from server.errors import InvalidRequest
 from server.store.history_records import SentenceRecord

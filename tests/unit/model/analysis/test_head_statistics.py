@@ -8,7 +8,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from model.analysis.head_statistics import Kind, diagonality, entropy, head_figures
+from model.analysis.head_statistics import diagonality, entropy, head_figures
+from model.analysis.types import Kind
 
 pytestmark = pytest.mark.numeric
 
