@@ -152,9 +152,9 @@ class Translation:
         waited. They are 0 for a translation from the result cache."""
         if self.cached:
             return NO_TIMINGS
+        if len(self.legs) == 1 == len(self.legs[0].sentences):
+            return self.legs[0].sentences[0].timings
         parts = [[sentence.timings for sentence in leg.distinct] or [NO_TIMINGS] for leg in self.legs]
-        if len(parts) == 1 == len(parts[0]):
-            return parts[0][0]
         return Timings(
             queue=sum(max(timing.queue for timing in part) for part in parts),
             encode=sum(max(timing.encode for timing in part) for part in parts),
