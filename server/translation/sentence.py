@@ -76,6 +76,8 @@ async def translate(
             while on_sentence is not None and reported < len(order) and order[reported] <= number:
                 on_sentence(reported, sentences[order[reported]])
                 reported += 1
+                if reported % BURST == 0:
+                    await asyncio.sleep(0)
         return sentences
     finally:
         if len(sentences) < len(segments):
