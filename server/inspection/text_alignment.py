@@ -8,14 +8,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from model.analysis.attention_alignment import word_spans, words
+from model.tokenizer import Encoding
 from server.inspection.inspector import Inspector
 from server.inspection.word_alignment import AlignmentMethod, numbered
 from server.text.segmentation import Span
-from server.translation.alignment import compares_words, sentence_pair, word_links
+from server.translation.alignment import SentencePair, compares_words, sentence_pair, word_links
 from server.translation.catalog import Leg
 
 PAIRS_AT_ONCE = 4
 """Pairs that are aligned at the same time: the worker has the next one while the links of others are computed."""
+
+
+_Spans = tuple[list[Span], list[Span]]
+_Read = tuple[tuple[Encoding, Encoding], SentencePair | None]
 
 
 def between_spaces(text: str) -> list[Span]:
@@ -47,34 +52,49 @@ class TextAligner:
     where the model cannot compare words. Belongs to one event loop."""
 
     def __init__(
-        self, inspector: Inspector, leg: Leg, method: AlignmentMethod, cut: Callable[[str], list[Span]] = word_spans
+        self,
+        inspector: Inspector,
+        leg: Leg,
+        method: AlignmentMethod,
+        cut: Callable[[str], list[Span]] = word_spans,
+        caller: str = "",
     ) -> None:
         self.inspector = inspector
         self.leg = leg
         self.method: AlignmentMethod = method if compares_words(leg) else "attention"
         self._cut = cut
+        self._caller = caller
         self._turns = asyncio.Semaphore(PAIRS_AT_ONCE)
 
     async def align(self, source: str, target: str, name: str) -> AlignedTexts:
         """Returns the words and their links; none if a text is blank. `name` is that of the pair in an error. Raises
         TextTooLong and the errors of a failed job."""
-        spans = self._cut(source), self._cut(target)
         async with self._turns:
-            links = await self._links(source, target, spans, name) if all(spans) else []
+            work = self.inspector.translator.work
+            spans, read = await work(self._caller, len(source) + len(target), self._read, source, target, name)
+            links = await self._links((source, target), spans, read) if read is not None else []
         words = [[TextWord(t[a:b], a, b) for a, b in side] for t, side in zip((source, target), spans, strict=True)]
         return AlignedTexts(words[0], words[1], links, " ".join(f"{i}-{j}" for i, j, _ in links))
 
-    async def _links(
-        self, source: str, target: str, spans: tuple[list[Span], list[Span]], name: str
-    ) -> list[tuple[int, int, float]]:
+    def _read(self, source: str, target: str, name: str) -> tuple[_Spans, _Read | None]:
+        """Returns the words of two texts, and what the worker reads of both: None if one is blank."""
+        spans = self._cut(source), self._cut(target)
+        if not all(spans):
+            return spans, None
+        encodings = self.leg.encode(source), self.leg.model.tokenizer.encode_target_pieces(target)
+        self.inspector.check_length(self.leg, encodings[0].ids, encodings[1].ids, name)
+        pair = sentence_pair(self.leg, source, target, self._cut) if self.method == "combined" else None
+        return spans, (encodings, pair)
+
+    async def _links(self, texts: tuple[str, str], spans: _Spans, read: _Read) -> list[tuple[int, int, float]]:
         leg, engine = self.leg, self.inspector.translator.engine
-        read, written = leg.encode(source), leg.model.tokenizer.encode_target_pieces(target)
-        self.inspector.check_length(leg, read.ids, written.ids, name)
-        pair = sentence_pair(leg, source, target, self._cut) if self.method == "combined" else None
+        encodings, pair = read
         compared, first = None if pair is None else pair.worded, leg.first_token
-        answer = await engine.attend(leg.model, read.ids, written.ids, words=compared, first_token=first)
-        sources = words(source, read.pieces, read.offsets, spans[0])
-        targets = words(target, written.pieces, written.offsets, spans[1])
-        linked = await asyncio.to_thread(word_links, leg, answer, pair, sources, targets)
+        answer = await engine.attend(leg.model, encodings[0].ids, encodings[1].ids, words=compared, first_token=first)
+        sides = [
+            words(text, encoding.pieces, encoding.offsets, side)
+            for text, encoding, side in zip(texts, encodings, spans, strict=True)
+        ]
+        linked = await asyncio.to_thread(word_links, leg, answer, pair, *sides)
         ours, theirs = ({span: number for number, span in enumerate(side)} for side in spans)
         return numbered(linked, ours, theirs)

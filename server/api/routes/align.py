@@ -32,7 +32,8 @@ async def align(request: Request, parameters: AlignParameters) -> Response:
     limit = deadline(request, services.settings.timeout_seconds)
     inspector = services.inspector
     leg = inspector.single_leg(parameters.source, parameters.target, "An alignment")
-    aligner = TextAligner(inspector, leg, parameters.method, between_spaces if parameters.tokenized else word_spans)
+    cut = between_spaces if parameters.tokenized else word_spans
+    aligner = TextAligner(inspector, leg, parameters.method, cut, caller.name)
     async with asyncio.timeout_at(limit):
         with inspector.admit(caller, limit, min(len(pairs), PAIRS_AT_ONCE)):
             work = [aligner.align(*pair, f"pair {number}") for number, pair in enumerate(pairs)]
