@@ -28,10 +28,11 @@ async def trace_search(
     if source.strip().lower() == AUTO:
         source = translator.detector.detect(request.texts[0])[0].language
     leg = inspector.single_leg(source, request.target, "A trace")
-    segments = [segment for _, segment in segment_text(request.texts[0], leg).placed]
-    if not 0 <= sentence < len(segments):
-        raise out_of_range("sentence", len(segments), "the text")
-    segment = segments[sentence]
+    text = request.texts[0]
+    segmented = await translator.work(request.client, len(text), segment_text, text, leg)
+    if not 0 <= sentence < len(segmented.order):
+        raise out_of_range("sentence", len(segmented.order), "the text")
+    segment = segmented.segments[segmented.order[sentence]]
     if not segment.ids:
         raise InvalidRequest(f"Sentence {sentence} holds nothing to translate and is copied.")
     options = leg.decoding_options(request.options)
@@ -40,4 +41,4 @@ async def trace_search(
         with inspector.admit(caller, request.deadline):
             answer = await translator.engine.trace(leg.model, segment.ids, options, client=request.client)
     pair = SentenceRecord(segment.text, segment.ids, answer.hypotheses[0].tokens)
-    return InspectedSentence(leg, pair, None, sentence, len(segments)), answer
+    return InspectedSentence(leg, pair, None, sentence, len(segmented.order)), answer

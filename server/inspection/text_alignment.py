@@ -49,7 +49,8 @@ class AlignedTexts:
 
 class TextAligner:
     """Aligns texts in the languages of a leg, each taken as one sentence, whose words `cut` finds. `method` is "attention"
-    where the model cannot compare words. Belongs to one event loop."""
+    where the model cannot compare words. The texts of the `caller` have so many `characters` in all. Belongs to one event
+    loop."""
 
     def __init__(
         self,
@@ -58,12 +59,13 @@ class TextAligner:
         method: AlignmentMethod,
         cut: Callable[[str], list[Span]] = word_spans,
         caller: str = "",
+        characters: int = 0,
     ) -> None:
         self.inspector = inspector
         self.leg = leg
         self.method: AlignmentMethod = method if compares_words(leg) else "attention"
         self._cut = cut
-        self._caller = caller
+        self._caller, self._characters = caller, characters
         self._turns = asyncio.Semaphore(PAIRS_AT_ONCE)
 
     async def align(self, source: str, target: str, name: str) -> AlignedTexts:
@@ -71,7 +73,7 @@ class TextAligner:
         TextTooLong and the errors of a failed job."""
         async with self._turns:
             work = self.inspector.translator.work
-            spans, read = await work(self._caller, len(source) + len(target), self._read, source, target, name)
+            spans, read = await work(self._caller, self._characters, self._read, source, target, name)
             links = await self._links((source, target), spans, read) if read is not None else []
         words = [[TextWord(t[a:b], a, b) for a, b in side] for t, side in zip((source, target), spans, strict=True)]
         return AlignedTexts(words[0], words[1], links, " ".join(f"{i}-{j}" for i, j, _ in links))

@@ -27,13 +27,14 @@ async def align(request: Request, parameters: AlignParameters) -> Response:
     pairs = [(pair.source, pair.target) for pair in parameters.pairs]
     if len(pairs) > PAIRS_LIMIT:
         raise TextTooLong(f"At most {PAIRS_LIMIT} pairs are aligned at once.")
-    check_texts(tuple(text for pair in pairs for text in pair), services.settings, name="pairs")
+    texts = tuple(text for pair in pairs for text in pair)
+    check_texts(texts, services.settings, name="pairs")
     caller = await enter(request, sum(len(source) for source, _ in pairs), parameters.api_key)
     limit = deadline(request, services.settings.timeout_seconds)
     inspector = services.inspector
     leg = inspector.single_leg(parameters.source, parameters.target, "An alignment")
     cut = between_spaces if parameters.tokenized else word_spans
-    aligner = TextAligner(inspector, leg, parameters.method, cut, caller.name)
+    aligner = TextAligner(inspector, leg, parameters.method, cut, caller.name, sum(map(len, texts)))
     async with asyncio.timeout_at(limit):
         with inspector.admit(caller, limit, min(len(pairs), PAIRS_AT_ONCE)):
             work = [aligner.align(*pair, f"pair {number}") for number, pair in enumerate(pairs)]
