@@ -92,7 +92,9 @@ class TextAligner:
         leg, engine = self.leg, self.inspector.translator.engine
         encodings, pair = read
         compared, first = None if pair is None else pair.worded, leg.first_token
-        answer = await engine.attend(leg.model, encodings[0].ids, encodings[1].ids, words=compared, first_token=first)
+        answer = await engine.attend(
+            leg.model, encodings[0].ids, encodings[1].ids, words=compared, first_token=first, cross_only=True
+        )
         sides = [
             words(text, encoding.pieces, encoding.offsets, side)
             for text, encoding, side in zip(texts, encodings, spans, strict=True)

@@ -164,7 +164,9 @@ async def sentence_attention(
     try:
         async with engine.alignments:
             words = pair.worded if pair else None
-            return await engine.attend(leg.model, ids, tokens, words=words, first_token=leg.first_token)
+            return await engine.attend(
+                leg.model, ids, tokens, words=words, first_token=leg.first_token, cross_only=True
+            )
     except AttentiveError as error:
         log.warning("a sentence is neither aligned nor checked by attention because that failed: %s", error.message)
         return None

@@ -144,9 +144,11 @@ class EngineClient(ModelPool):
         vectors_of: Head | None = None,
         words: tuple[WordedSentence, WordedSentence] | None = None,
         first_token: int | None = None,
+        cross_only: bool = False,
     ) -> AttentionResult:
         """Runs one teacher-forced pass over a pair. `vectors_of` also requests the queries, keys and values of a head;
-        `words` also requests evidence which words of source and target belong together."""
+        `words` also requests evidence which words of source and target belong together; with `cross_only` the maps of
+        self-attention are empty."""
         async with self.holding(model):
             job = AttentionJob(
                 0,
@@ -157,6 +159,7 @@ class EngineClient(ModelPool):
                 vectors_of=vectors_of,
                 words=words,
                 first_token=first_token,
+                cross_only=cross_only,
             )
             return await _answer(self.workers.submit(job))
 

@@ -72,6 +72,8 @@ class AttentionJob:
     """Source and target, each as the encoder reads it, for which evidence of fitting words is also returned."""
     first_token: int | None = None
     """Token between the start and the target (DecodingOptions.first_token); the maps do not show it."""
+    cross_only: bool = False
+    """Whether the maps of self-attention are not needed, which are most of an answer."""
 
 
 @dataclass(frozen=True, slots=True)

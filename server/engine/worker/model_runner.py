@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 
 from model.analysis.pair_alignment import WordedSentence, WordEvidence, word_evidence
 from model.analysis.types import check_head, check_pair
@@ -159,6 +160,8 @@ class ModelRunner:
         maps = backend.attention_maps(job.source, (*hidden, *job.target), job.masked_heads, job.vectors_of)
         if hidden:
             maps = maps.without_first_token(job.vectors_of)
+        if job.cross_only:
+            maps = replace(maps, encoder=maps.encoder[:, :0], decoder=maps.decoder[:, :0])
         if job.words is None:
             yield AttentionResult(job.id, maps, None)
             return

@@ -93,6 +93,8 @@ async def test_the_worker_translates_as_search_does_alone(tmp_path: Path) -> Non
         assert looked.maps.cross.shape == maps.cross.shape
         np.testing.assert_allclose(looked.maps.cross, maps.cross, atol=1e-5, rtol=0)
         np.testing.assert_allclose(looked.maps.token_scores, maps.token_scores, atol=1e-4, rtol=0)
+        cross = (await workers.submit(AttentionJob(0, "tiny", texts[0], (5, 6), (head,), cross_only=True))).maps
+        assert np.array_equal(cross.cross, looked.maps.cross) and not cross.encoder.size + cross.decoder.size
         await refusals(workers)
         assert (workers.status().engine, workers.status().dtype) == ("eager", "float32")
         assert workers.status().details["reason"]
