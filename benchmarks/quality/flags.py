@@ -79,7 +79,7 @@ def shares(sets: Iterable[DevelopmentSet]) -> list[object]:
             pair = item.source, item.target
             counts.update(strange_words(source, target, *pair))
             counts["number words"] += lost_number_words(source, target, *pair)
-            counts["digits"] += lost_numbers(source, target)
+            counts["digits"] += lost_numbers(source, target, *pair)
             counts["source_language"] += evident_language(source, item.source) is not None and (
                 detector.other_language(" ".join(ordinary_words(source)), item.source) is not None
             )

@@ -17,24 +17,15 @@ if TYPE_CHECKING:
 _ENDINGS = {
     "en": re.compile(r"(?<=\w{4})(?:s|ly|less|like)$"),
     "de": re.compile(r"(?<=\w{4})(?:e[mnrs]?|n|s|t)$"),
-    "fr": re.compile(r"(?<=\w{4})(?:aise?|aux|es?|s)$"),
-    "es": re.compile(
-        r"(?<=\w{4})(?:mente|it[oa]s?|[oae]?s?)$|(?<=[aeiáéí]r)(?:(?:me|te|se|nos)?l[aeo]s?|me|te|se|n?os)$"
-    ),
+    "fr": re.compile(r"(?<=\w{4})(?:aise?|aux|es?|s|ment)$"),
+    "es": re.compile(r"(?<=\w{4})(?:mente|it[oa]s?|[oae]?s?)$|(?<=[aeiáéí]r)(?:(?:[mts]e|nos)?l[aeo]s?|[mts]e|n?os)$"),
 }
 """Endings that a word may have beside those in its dictionary."""
-_PREFIX = re.compile(
-    r"(?:anti|auto|bio|extra|hyper|infra|inter|intra|ma[ck]ro|mi[ck]ro|mono|multi|neuro|n[eé]o|ph[äeé]no|photo|pol[iy]|post|pr[äeé]"
-    r"|pseudo|psy[ck]ho|semi|super|t[eé]l[eé]|trans|ultra)(?=\w{5})"
-)
-"""Beginnings that a word may have in every one of these languages."""
 LANGUAGES = frozenset(_ENDINGS)
 """Languages whose words are known: those for which false alarms are measured."""
 _LINKS = ("", "s", "n", "en", "es", "er")
 """Letters between the parts of a German compound."""
 _LEAST_PART, _MOST_PARTS = 3, 4
-_ADVERB = 8
-"""Letters of a French word in -ment that counts as known, as every adjective makes one."""
 _LEAST_LEFT, _LEAST_INVENTED, _LONGEST = 3, 5, 40
 """Letters of a word that is checked. Longer words count as known."""
 _WORD = re.compile(r"[^\W\d_]+")
@@ -64,8 +55,6 @@ def is_word(word: str, language: str, parts: int = 1) -> bool:
     small = word.lower().replace("œ", "oe")
     if len(word) > _LONGEST or word.lower() in words_by_language("words").get(language, ()):
         return True
-    if language == "fr" and len(small) >= _ADVERB and small.endswith("ment"):
-        return True
     if _listed(word, language) or _listed(small, language):
         return True
     if language == "de" and parts < _MOST_PARTS:
@@ -76,10 +65,7 @@ def is_word(word: str, language: str, parts: int = 1) -> bool:
             if any(len(rest) >= _LEAST_PART and is_word(rest, language, parts + 1) for rest in rests):
                 return True
     ending = _ENDINGS[language].search(small) if parts < _MOST_PARTS else None
-    if ending is not None and is_word(small[: ending.start()], language, _MOST_PARTS):
-        return True
-    prefix = _PREFIX.match(small) if parts < _MOST_PARTS else None
-    return prefix is not None and is_word(small[prefix.end() :], language, _MOST_PARTS)
+    return ending is not None and is_word(small[: ending.start()], language, _MOST_PARTS)
 
 
 def strange_words(source: str, target: str, source_language: str, target_language: str) -> set[WordFlag]:

@@ -6,14 +6,16 @@ import re
 from functools import lru_cache
 
 from server.text.languages import primary_subtag, table
+from server.text.numbers import number_values
 
-_TOKEN = re.compile(r"\d+(?:[.,'\u00a0\u202f]\d{3})*(?:[.,]\d+)?|[^\W\d_]+|[^\w\s]")
-_GROUPS = re.compile(r"['\u00a0\u202f]|[.,](?=\d{3}(?!\d))")
+_TOKEN = re.compile(r"(?:\d{1,3}(?: \d{3})+(?!\d)|\d+(?:[.,'\u00a0\u202f]\d{3})*)(?:[.,]\d+)?|[^\W\d_]+|[^\w\s]")
+_GROUPS = re.compile(r"['\u00a0\u202f ]|[.,](?=\d{3}(?!\d))")
 _JOINTS = {"en": ("and", "-"), "fr": ("et", "-", "de"), "es": ("y", "de")}
 """Words and signs between the words of one number. German writes it as one word."""
 _GERMAN_JOINT = re.compile("und|ein")
-_NO_NUMBER = re.compile(r"\b(?:po?u?r cent|por ciento|in acht|außer acht)\b")
+_NO_NUMBER = re.compile(r"\b(?:po?u?r cent|por ciento|in acht|außer acht|tercera edad|un tercero)\b")
 _HALF_HOUR = re.compile(r"halb|half|quart|viertel|past|menos|moins|demi|media")
+_CLOCK = re.compile(r"\d ?(?:[ap]\.? ?m\b|h\b|:\d\d|uhr|heures?\b|o'clock)")
 _ROMAN = {"II": 2, "III": 3, "IV": 4, "V": 5, "XIX": 19, "XX": 20, "XXI": 21}
 _HOURS = 12
 
@@ -86,25 +88,53 @@ def _numbers(text: str, language: str) -> list[tuple[float, list[float], bool]]:
     return found
 
 
+def _may_mean(text: str, language: str) -> set[float]:
+    """Returns the values that words of a text in small letters may mean."""
+    words, has = set(re.findall(r"[^\W\d_]+", text)), str.__contains__ if language == "de" else str.startswith
+    possible = _words(language)[1].items()
+    return {value for value, least in possible if any(has(word, each) for word in words for each in least)}
+
+
+def written_otherwise(source: str, target: str, source_language: str, target_language: str) -> list[set[str]]:
+    """Returns the numbers of a source that its translation has in another way, and the reverse: in words, with a word such as
+    million, by the other clock, as a decade without its century."""
+    texts = (source.lower(), primary_subtag(source_language)), (target.lower(), primary_subtag(target_language))
+    sides = [(text, language, _numbers(text, language)) for text, language in texts]
+    clock = any(_CLOCK.search(text) for text, _ in texts)
+    found: list[set[str]] = []
+    for (_, _, numbers), (text, language, others) in (sides, sides[::-1]):
+        equal = {each for value, parts, in_words in others if in_words for each in (value, *parts)}
+        if not found:
+            equal |= _may_mean(text, language)
+        values = equal.union([value for value, _, _ in others])
+        for value, parts, _ in numbers:
+            shift = _HOURS if clock and 0 < value < 2 * _HOURS else 1900 if value % 10 == 0 else 0
+            half = value in (0.5, 1.5, 30) and _HALF_HOUR.search(text)
+            if half or (len(parts) > 1 and value in values) or (shift and values & {value - shift, value + shift}):
+                equal.update(parts)
+        found.append({f"{value:.12g}" for value in equal}.difference(number_values(text)))
+    return found
+
+
 def lost_number_words(source: str, target: str, source_language: str, target_language: str) -> bool:
     """Returns whether a number that the source has in words is not in the target, in words or in digits. What may be meant by
     a word of the target counts as there. Returns False for languages that are not in the table."""
     read, written = primary_subtag(source_language), primary_subtag(target_language)
-    given, text, possible = source.lower(), target.lower(), _words(written)[1]
+    given, text = source.lower(), target.lower()
     wanted = [(value, parts) for value, parts, words in _numbers(given, read) if words]
-    if not wanted or not possible:
+    if not wanted or not _words(written)[1]:
         return False
     numbers = _numbers(text, written)
     values = {value for value, _, _ in numbers}
-    meant = values.union([1], *[parts for _, parts, _ in numbers])
+    meant = values.union([1], _may_mean(text, written), *[parts for _, parts, _ in numbers])
     meant.update([value for numeral, value in _ROMAN.items() if re.search(rf"\b{numeral}(?:er|e)?\b", target)])
-    words = re.findall(r"[^\W\d_]+", text)
-    has = str.__contains__ if written == "de" else str.startswith
-    meant.update(
-        [value for value, least in possible.items() if any(has(word, each) for word in words for each in least)]
-    )
+    meant.update(*[_values(word, read) for word in set(given.split()).intersection(text.split())])
     half = _HALF_HOUR.search(given) or _HALF_HOUR.search(text)
     return not all(
-        value in meant or meant.issuperset(parts) or (value <= _HOURS and (half or value + _HOURS in values))
+        value in meant
+        or meant.issuperset(parts)
+        or (value <= _HOURS and (half or value + _HOURS in values))
+        or (half and value == 30)
+        or (value % 10 == 0 and value + 1900 in values)
         for value, parts in wanted
     )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Set
 from itertools import pairwise
 
 from server.text.segmentation import Span
@@ -43,20 +44,18 @@ def number_values(text: str) -> Counter[str]:
     return Counter(_plain(found[0]) for found in _DIGITS.finditer(joined))
 
 
-def same_numbers(source: str, target: str) -> bool:
-    """Returns whether the target has the numbers of the source, each as often. A small number may be missing, since it
-    can be written as a word, unless the target has one that the source does not have. Numbers in the translation of a
-    source without digits are numbers that the source writes as words."""
+def same_numbers(source: str, target: str, lacks: Set[str] = frozenset(), adds: Set[str] = frozenset()) -> bool:
+    """Returns whether the target has the numbers of the source, each as often, but for those that it `lacks` and `adds`. A small
+    number may be missing, since it can be written as a word, unless the target has one that the source does not have. Numbers
+    in the translation of a source without digits are numbers that the source writes as words."""
     if not _DIGIT.search(source):
         return True
     spans = find_numbers(source)
     given, found = number_values(source), number_values(target)
-    if (further := found - given) and further - Counter(
-        [*map(_roman_value, _ROMAN.findall(source)), *_DECADE.findall(source)]
-    ):
+    if found - given - Counter([*map(roman_value, _ROMAN.findall(source)), *_DECADE.findall(source), *adds]):
         return False
     written = [source[start:end] for start, end in spans]
-    missing = (number_values("; ".join(written)) & given) - found
+    missing = (number_values("; ".join(written)) & given) - found - Counter(lacks)
     # The 3 of 978-3-16 is not written as a word.
     small = {value for number in written if len(values := number_values(number)) == 1 for value in values}
     return all(
@@ -64,18 +63,18 @@ def same_numbers(source: str, target: str) -> bool:
     )
 
 
-def lost_ordinal(source: str, target: str) -> bool:
+def lost_ordinal(source: str, target: str, lacks: Set[str] = frozenset()) -> bool:
     """Returns whether the number of an ordinal or decade of the source, 18th or 1990s, is nowhere in the target: 18., 18e, 18º,
-    XVIII. A small one may be written as a word."""
+    XVIII. A small one may be written as a word, and one that the target `lacks` in another way."""
     ordinals = {value for value in _ORDINAL.findall(source) if int(value) > _OFTEN_A_WORD}
-    if not ordinals:
-        return False
-    values = {*number_values(target), *map(_roman_value, _ROMAN.findall(target))}
-    ends = {value[-2:] for value in values}  # the 1990s are los años 90
-    return not all(value in values or (value[-1] == "0" and value[-2:] in ends) for value in ordinals)
+    return bool(ordinals) and not ordinals <= {
+        *lacks,
+        *number_values(target),
+        *map(roman_value, _ROMAN.findall(target)),
+    }
 
 
-def _roman_value(numeral: str) -> str:
+def roman_value(numeral: str) -> str:
     """Returns the value of a Roman numeral: siglo XIX is the 19th century."""
     values = [_VALUES[letter] for letter in numeral]
     return str(sum(value if value >= after else -value for value, after in pairwise([*values, 0])))

@@ -6,15 +6,20 @@ import re
 from functools import lru_cache
 from unicodedata import normalize
 
-from server.text.numbers import find_numbers, lost_ordinal, same_numbers
+from server.text.number_words import written_otherwise
+from server.text.numbers import find_numbers, lost_ordinal, roman_value, same_numbers
 from server.text.protection.copied import DIGIT, MEASURE, ROMAN, SIGN, arrows_of, copied_spans
 from server.text.segmentation import Span
 
 _OF_PROGRAMS = re.compile(r"[\\^`{|}~<>_*†‡]")
 _SPELLINGS = str.maketrans("–—−‐‑’‘′”“″,\u00a0\u202f", "-----'''\"\"\".  ")
-_BEFORE_UNIT = re.compile(r"(?<=\d)[ -](?=[^\W\d_])")
+_BEFORE_UNIT = re.compile(r"(?<=\d)[ -](?=[^\W\d_])| (?=[+(])")
 _DECIMAL = re.compile(r"(?:(?<!\w)([^\W\d_]{2,30}) )?(?<![\w.,:])(\d+)\.(\d+)(?![\w/]|[.,:]\d)")
 _WITH_MARK = re.compile(r"\d+[.,]\d+")
+_TIME = re.compile(r"(?<=\d)(?:\.(?=\d\d Uhr)| ?h ?(?=\d\d\b))")
+_VARIABLE = re.compile(r"(?<=\d):00\b|(?<=m)[23²³](?!\w)|(?<=°) ?[NSEWO]\b|(?<=\d)s\b")
+"""What translations leave out or write otherwise: full hours, powers of units, points of the compass, plurals."""
+_UNIT = "/°%abcdefghijklmnopqrstuvwxyzµμ"
 _VERSION = re.compile(r"\d\.\d+\.\d")
 _GROUP = 3
 """Digits of a group of thousands."""
@@ -39,17 +44,29 @@ def lost_spans(text: str, target: str) -> bool:
     return not same_numbers(text, target)
 
 
-def lost_numbers(text: str, target: str) -> bool:
-    """Returns whether a translation lacks or doubles a number or a code of its source, or has another."""
-    if not lost_spans(text, target):
-        return lost_ordinal(text, target)
-    given, written = [_BEFORE_UNIT.sub("", _folded(side)) for side in (text, target)]
+def lost_numbers(text: str, target: str, source_language: str = "", target_language: str = "") -> bool:
+    """Returns whether a translation lacks or doubles a number or a code of its source, or has another. The languages tell which
+    numbers it has in words, by the other clock or with another unit."""
+    if not (lost_spans(text, target) or lost_ordinal(text, target)):
+        return False
+    text, target = [_VARIABLE.sub("", _TIME.sub(":", side)) for side in (text, target)]
+    lacks, adds = written_otherwise(text, target, source_language, target_language)
+    given, written = [_code(side) for side in (text, target)]
+    measures = {_code(measure[0]).rstrip(_UNIT) for measure in MEASURE.finditer(target)}
     for span in copied_spans(text):
         word = text[span.start : span.end]
-        part = _BEFORE_UNIT.sub("", _folded(word))
-        if (ROMAN.fullmatch(word) or any(map(str.isnumeric, word))) and written.count(part) != given.count(part):
+        part = _code(word)
+        if written.count(part) == given.count(part):
+            continue
+        if ROMAN.fullmatch(word):
+            is_same = roman_value(word) in lacks
+        elif MEASURE.fullmatch(word):  # a unit may be spelled out, but not be another one
+            is_same = part.rstrip(_UNIT) not in measures
+        else:
+            is_same = (part[-3:-2] == "-" and part[:-3] in lacks) or not any(map(str.isnumeric, word))
+        if not is_same:
             return True
-    return not same_numbers(text, target) or lost_ordinal(text, target)
+    return not same_numbers(text, target, lacks, adds) or lost_ordinal(text, target, lacks)
 
 
 def respelled(text: str, target: str, decimal_point: bool = True) -> str:
@@ -96,6 +113,11 @@ def _count(part: str, text: str) -> int:
     if part not in text or not (part[0].isalnum() and part[-1].isalnum()):
         return text.count(part)
     return len(re.findall(rf"(?<![a-z0-9]){re.escape(part)}(?!(?!s\b)[a-z0-9])", text))
+
+
+def _code(text: str) -> str:
+    """Returns a folded text in which 7:2 is 7-2, and units follow their numbers."""
+    return re.sub(r"(?<=\d):(?=\d)", "-", _BEFORE_UNIT.sub("", _folded(text)))
 
 
 def _folded(text: str) -> str:

@@ -57,8 +57,8 @@ async def apply(context: SentenceContext, draft: Draft) -> Draft:
         flags.add(language)
     elif _other_source(context, source):
         flags.add("source_language")
-    texts = [_without_spans(context.segment, text) for text in (source, target)]
-    if not segment.messages and lost_numbers(*texts):
+    source, target = [_without_spans(context.segment, text) for text in (source, target)]
+    if not segment.messages and lost_numbers(source, target, leg.source, leg.target):
         flags.add("number")
     if limits and context.request.thorough:
         gap = await attention_gap(context.engine, leg, segment.read, segment.ids, best.tokens)
@@ -70,7 +70,7 @@ async def apply(context: SentenceContext, draft: Draft) -> Draft:
         if draft.confidence < LOW and not flagged:
             flags.add("low_confidence")
     if context.request.thorough and not (segment.messages or segment.terms):
-        flags |= await asyncio.to_thread(_flags_of_words, leg, *texts)
+        flags |= await asyncio.to_thread(_flags_of_words, leg, source, target)
     if flags:
         draft.flags = frozenset(flags)
     return draft

@@ -9,8 +9,8 @@ from server.text.lexicon import is_word, strange_words
 
 @pytest.mark.parametrize(("language", "words", "others"), [
     ("en", "houses forgotten happily her", "fourty recipt worklessness"),
-    ("de", "Häuser Regenschirm Donaudampfschiff vergessenen übersetzt gesünder pränatale", "Gläter Gesprächsche seitzig"),
-    ("fr", "temps beaucoup récemment maisons cœur cahiers vraiment intrahépatique bonus", "négotiations prédéliverie élepte"),
+    ("de", "Häuser Regenschirm Donaudampfschiff vergessenen übersetzt gesünder", "Gläter Gesprächsche seitzig"),
+    ("fr", "temps beaucoup récemment maisons cœur cahiers vraiment poliment bonus", "négotiations prompement déliverie élepte"),
     ("es", "casas llamarme gatitos rápidamente veintidós darte oírme abrirnos", "caminuta balconio submisións murte"),
 ])  # fmt: skip
 def test_words_of_a_language(language, words, others):

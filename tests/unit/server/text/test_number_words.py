@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from server.text.number_words import lost_number_words
+from server.text.protection.losses import lost_numbers
 
 SAME = [
     {"en": "We sold seventeen of them.", "de": "Wir haben siebzehn davon verkauft.",
@@ -43,7 +44,34 @@ def test_the_same_number_in_two_languages(texts):
     ("two, three or four", "zwei, drei oder vier", "en-de", False), ("two or three", "zwei oder vier", "en-de", True),
     ("Once personas", "Eleven people", "es-en", False), ("three cats", "kolme kissaa", "en-fi", False),
     ("① 10² of three", "① 10² von drei", "en-de", False), ("² three", "²", "en-de", True),
+    ("Six Hills is open.", "Six Hills ist offen.", "en-de", False), ("Six hills", "Die Hügel", "en-de", True),
+    ("dozens of boats", "des dizaines de bateaux", "en-fr", False), ("thirty minutes", "media hora", "en-es", False),
+    ("Ayuda a la tercera edad.", "It helps the elderly.", "es-en", False),
     ("sixty " * 500, "sechzig " * 500, "en-de", False), ("million " * 500, "x", "en-fr", True),
 ])  # fmt: skip
 def test_a_lost_number(source, target, pair, lost):
     assert lost_number_words(source, target, *pair.split("-")) is lost
+
+
+@pytest.mark.parametrize(("source", "same", "other", "pair"), [
+    ("It opens at 11:00.", "Es öffnet um 11 Uhr.", "Es öffnet um 12 Uhr.", "en-de"),
+    ("It starts at 2:30 pm.", "Es beginnt um 14.30 Uhr.", "Es beginnt um 15.30 Uhr.", "en-de"),
+    ("Il part à 9 h 05.", "It leaves at 9:05 a.m.", "It leaves at 9:50 a.m.", "fr-en"),
+    ("It is 1.5 hours away.", "Está a una hora y media.", "Está a dos horas.", "en-es"),
+    ("2012 gab es 14 Läden.", "In 2012 there were fourteen shops.", "In 2012 there were forty shops.", "de-en"),
+    ("It cost $2.3 billion in 2008.", "Costó 2300 millones en 2008.", "Costó 230 millones en 2008.", "en-es"),
+    ("It has 54 million users.", "Es hat 54 Millionen Nutzer.", "Es hat 54 54 Millionen Nutzer.", "en-de"),
+    ("Il y a 12 000 places.", "There are 12 thousand seats.", "There are 13 thousand seats.", "fr-en"),
+    ("World War II ended.", "Der Zweite Weltkrieg endete.", "Der Dritte Weltkrieg endete.", "en-de"),
+    ("Les films des années 60", "films of the 1960s", "films of the 1970s", "fr-en"),
+    ("In den 1830ern", "In the 1830s", "In the 1840s", "de-en"),
+    ("It is 5 km away.", "Es ist 5 Kilometer entfernt.", "Es ist 5 cm entfernt.", "en-de"),
+    ("1600 km2 of ice", "1600 km² Eis", "1700 km² Eis", "en-de"),
+    ("east of 35°W", "al este de 35° O", "al este de 36° O", "en-es"),
+    ("Sie gewannen 7:2.", "They won 7–2.", "They won 7–3.", "de-en"),
+    ("los pisos 1.er y undécimo de 20", "the 1st and the 11th floor of 20", "the 1st and the 12th floor of 20", "es-en"),
+])  # fmt: skip
+def test_digits_that_are_written_otherwise(source, same, other, pair):
+    languages = pair.split("-")
+    assert not lost_numbers(source, same, *languages) and lost_numbers(source, other, *languages)
+    assert not lost_numbers(same, source, *reversed(languages))
