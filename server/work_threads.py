@@ -15,8 +15,8 @@ Result = TypeVar("Result")
 THREADS = 2
 """Functions that run at the same time, of two callers."""
 REST = 1.0
-"""After a function of t seconds its thread rests for REST * t, if short work was done beside it: both share the interpreter
-and the processors, and short work is slower beside a thread."""
+"""After a function of t seconds its thread rests for REST * t, if short texts came meanwhile: they share the interpreter and
+the processors with it, and take longer beside it."""
 
 
 class WorkThreads:
@@ -28,7 +28,7 @@ class WorkThreads:
         self._short = -math.inf
 
     def note_short(self) -> None:
-        """Short work is done outside of the threads, now."""
+        """A short text is translated now."""
         self._short = time.monotonic()
 
     async def run(self, caller: str, size: int, function: Callable[..., Result], *arguments: object) -> Result:

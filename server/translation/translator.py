@@ -141,6 +141,8 @@ class Translator:
         beam = searched.beam_size
         cost = tokens * sentence.rows(request, searched)
         document = characters > DOCUMENT_CHARACTERS or cost > DOCUMENT_COST or beam > DOCUMENT_ROWS
+        if not document:
+            self._threads.note_short()
         with self.admission.admit(
             cost, request.deadline, caller=request.client, weight=request.weight, document=document, key=key
         ):
@@ -162,7 +164,6 @@ class Translator:
         """Returns the result of a function that works on so many characters for a caller. Long work is done beside the event
         loop."""
         if characters <= THREAD_CHARACTERS:
-            self._threads.note_short()
             return function(*arguments)
         return await self._threads.run(caller, characters, function, *arguments)
 
