@@ -50,7 +50,9 @@ def run(arguments: argparse.Namespace) -> int:
     except FolderError as error:
         raise AttentiveError(str(error)) from None
     print(f"{folder.name} -> {arguments.output}")
-    print("It has all that translates; not the confidence, the forms of address, the shortlist and the roles of the heads.")
+    print(
+        "It has all that translates; not the confidence, the forms of address, the shortlist and the roles of the heads."
+    )
     return 0
 
 
