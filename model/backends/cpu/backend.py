@@ -171,7 +171,7 @@ class CpuBackend:
         of them. They have the whole probability; further candidates have the score -inf. Steps of a row with a forced
         token are not restricted."""
         ids = self._allowed(own)
-        self._check_slots(_int32([slot]))
+        self._check_slots([slot])
         self._call("restrict", slot, common, address(ids), len(ids))
 
     def _allowed(self, tokens: Int32) -> Int32:
@@ -197,8 +197,8 @@ class CpuBackend:
         ids, scores, forced_scores = self._candidates(rows, columns)
         if rows:
             given = _int32((slots, tokens, forced))  # one array: taking an address is slow
-            self._check_slots(given[0])
-            self._check_forced(given[2])
+            self._check_slots(slots)
+            self._check_forced(forced)
             first, row = given.ctypes.data, given.strides[0]
             self._call(
                 "step", rows, first, first + row, columns, first + 2 * row, address(ids), address(scores),
@@ -220,7 +220,7 @@ class CpuBackend:
             raise ValueError(f"forced_steps needs 1 to {self.config.max_length} tokens for each of its distinct slots.")
         where = self._slots(slots)
         given, scored = _int32([*chain.from_iterable(tokens)]), _int32([*chain.from_iterable(forced)])
-        self._check_forced(scored)
+        self._check_forced(scored.tolist())
         if scored.min() < 0:
             raise ValueError("forced_steps needs a forced token for each token read.")
         found = np.empty(len(given), dtype=np.float32)
@@ -344,8 +344,8 @@ class CpuBackend:
         shape = rows, columns
         return np.empty(shape, dtype=np.int32), np.empty(shape, dtype=np.float32), np.empty(rows, dtype=np.float32)
 
-    def _check_forced(self, tokens: Int32) -> None:
-        if tokens.max() >= self.config.vocab_size:
+    def _check_forced(self, tokens: Sequence[int]) -> None:
+        if max(tokens) >= self.config.vocab_size:
             raise ValueError(f"A forced token is outside the vocabulary of {self.config.vocab_size}.")
 
     def _masked(self, masked_heads: Sequence[HeadMask], rows: int) -> UInt8 | None:
@@ -366,11 +366,11 @@ class CpuBackend:
 
     def _slots(self, slots: Sequence[int]) -> Int32:
         where = _int32(slots)
-        self._check_slots(where)
+        self._check_slots(slots)
         return where
 
-    def _check_slots(self, slots: Int32) -> None:
-        if slots.size and slots.view(np.uint32).max() >= self.slots:  # negative ones are large
+    def _check_slots(self, slots: Sequence[int]) -> None:
+        if len(slots) and not 0 <= min(slots) <= max(slots) < self.slots:
             raise ValueError(f"Slots are numbered 0 to {self.slots - 1}.")
 
     def _call(self, name: str, *arguments: object) -> None:
