@@ -14,7 +14,7 @@ _JOINTS = {"en": ("and", "-"), "fr": ("et", "-", "de"), "es": ("y", "de")}
 """Words and signs between the words of one number. German writes it as one word."""
 _GERMAN_JOINT = re.compile("und|ein")
 _NO_NUMBER = re.compile(r"\b(?:po?u?r cent|por ciento|in acht|außer acht|tercera edad|un tercero)\b")
-_HALF_HOUR = re.compile(r"halb|half|quart|viertel|past|menos|moins|demi|media")
+_HALF_HOUR = re.compile(r"halb|half|[cq]uart|viertel|past|menos|moins|demi|media")
 _CLOCK = re.compile(r"\d ?(?:[ap]\.? ?m\b|h\b|:\d\d|uhr|heures?\b|o'clock)")
 _ROMAN = {"II": 2, "III": 3, "IV": 4, "V": 5, "XIX": 19, "XX": 20, "XXI": 21}
 _HOURS = 12
@@ -109,8 +109,12 @@ def written_otherwise(source: str, target: str, source_language: str, target_lan
         values = equal.union([value for value, _, _ in others])
         for value, parts, _ in numbers:
             shift = _HOURS if clock and 0 < value < 2 * _HOURS else 1900 if value % 10 == 0 else 0
-            half = value in (0.5, 1.5, 30) and _HALF_HOUR.search(text)
-            if half or (len(parts) > 1 and value in values) or (shift and values & {value - shift, value + shift}):
+            half = (clock and value < 2 * _HOURS) or value in (0.25, 0.5, 0.75, 1.5, 2.5, 30, 45)
+            if (
+                (half and _HALF_HOUR.search(text))
+                or (len(parts) > 1 and value in values)
+                or (shift and values & {value - shift, value + shift})
+            ):
                 equal.update(parts)
         found.append({f"{value:.12g}" for value in equal}.difference(number_values(text)))
     return found

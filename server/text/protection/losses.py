@@ -49,8 +49,9 @@ def lost_numbers(text: str, target: str, source_language: str = "", target_langu
     numbers it has in words, by the other clock or with another unit."""
     if not (lost_spans(text, target) or lost_ordinal(text, target)):
         return False
-    text, target = [_VARIABLE.sub("", _TIME.sub(":", side)) for side in (text, target)]
+    text, target = [_TIME.sub(":", side) for side in (text, target)]
     lacks, adds = written_otherwise(text, target, source_language, target_language)
+    text, target = [_VARIABLE.sub("", side) for side in (text, target)]
     given, written = [_code(side) for side in (text, target)]
     measures = {_code(measure[0]).rstrip(_UNIT) for measure in MEASURE.finditer(target)}
     for span in copied_spans(text):

@@ -56,6 +56,8 @@ def test_a_lost_number(source, target, pair, lost):
 @pytest.mark.parametrize(("source", "same", "other", "pair"), [
     ("It opens at 11:00.", "Es öffnet um 11 Uhr.", "Es öffnet um 12 Uhr.", "en-de"),
     ("It starts at 2:30 pm.", "Es beginnt um 14.30 Uhr.", "Es beginnt um 15.30 Uhr.", "en-de"),
+    ("It closes at 19:00.", "Cierra a las 7 de la tarde.", "Cierra a las 8 de la tarde.", "en-es"),
+    ("We meet at 10:30.", "Wir treffen uns um halb elf.", "Wir treffen uns um 11:45 Uhr.", "en-de"),
     ("Il part à 9 h 05.", "It leaves at 9:05 a.m.", "It leaves at 9:50 a.m.", "fr-en"),
     ("It is 1.5 hours away.", "Está a una hora y media.", "Está a dos horas.", "en-es"),
     ("2012 gab es 14 Läden.", "In 2012 there were fourteen shops.", "In 2012 there were forty shops.", "de-en"),
