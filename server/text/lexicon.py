@@ -29,7 +29,9 @@ _LEAST_PART, _MOST_PARTS = 3, 4
 _LEAST_LEFT, _LEAST_INVENTED, _LONGEST = 3, 5, 40
 """Letters of a word that is checked. Longer words count as known."""
 _WORD = re.compile(r"[^\W\d_]+")
-_TITLE = re.compile(r"[A-ZÀ-Þ][\w'’-]*(?:(?: (?:of|for|the|to|and|du|des?|del|der|und|et|y))* [A-ZÀ-Þ][\w'’-]*)+")
+_TITLE = re.compile(
+    r"(?<![\w'’-])[A-ZÀ-Þ][\w'’-]*(?:(?: (?:of|for|the|to|and|du|des?|del|der|und|et|y))* [A-ZÀ-Þ][\w'’-]*)+"
+)
 """Names of several words: Game of Thrones."""
 _lock = threading.Lock()
 WordFlag = Literal["untranslated", "invented"]
