@@ -106,15 +106,12 @@ def written_otherwise(source: str, target: str, source_language: str, target_lan
         equal = {each for value, parts, in_words in others if in_words for each in (value, *parts)}
         if not found:
             equal |= _may_mean(text, language)
-        values = equal.union([value for value, _, _ in others])
+        half = _HALF_HOUR.search(text)
+        values = equal.union([value for value, _, _ in others if value])  # the 0 of 11:00 is no hour
         for value, parts, _ in numbers:
-            shift = _HOURS if clock and 0 < value < 2 * _HOURS else 1900 if value % 10 == 0 else 0
-            half = (clock and value < 2 * _HOURS) or value in (0.25, 0.5, 0.75, 1.5, 2.5, 30, 45)
-            if (
-                (half and _HALF_HOUR.search(text))
-                or (len(parts) > 1 and value in values)
-                or (shift and values & {value - shift, value + shift})
-            ):
+            shift = _HOURS if clock and value < 2 * _HOURS else 1900 if value % 10 == 0 else 0
+            is_half = half and (shift == _HOURS or value in (0.25, 0.5, 0.75, 1.5, 2.5, 30, 45))
+            if is_half or (len(parts) > 1 and value in values) or (shift and values & {value - shift, value + shift}):
                 equal.update(parts)
         found.append({f"{value:.12g}" for value in equal}.difference(number_values(text)))
     return found
