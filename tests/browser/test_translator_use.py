@@ -73,7 +73,7 @@ def test_a_reason_is_named_once_with_the_numbers_of_its_sentences(page: Any) -> 
 
     page.route("**/translate", flagged)
     translate(page, TWO)
-    assert page.inner_text("#confidence").replace("\xa0", " ") == "Probability of a good translation: 68 %, 68 %"
+    assert page.inner_text("#confidence").replace("\xa0", " ") == "Probability that this is not wrong: 68 %, 68 %"
     assert "68" in page.get_attribute("#output .s >> nth=1", "title")
     assert page.inner_text("#warning") == "Sentence 1, 2: a part of the text is probably not translated."
 

@@ -229,7 +229,7 @@ function facts(found) {
     seconds < 0.95 ? `${Math.round(1000 * seconds)} ms` : `${seconds.toFixed(1)} s`,
     found.model,
     say("log-probability {0} ({1} per piece)", written(found), chance(mean)),
-    ...(confidence === null ? [] : [say("probability of a good translation {0}", percent(confidence))]),
+    ...(confidence === null ? [] : [say("probability that this is not wrong {0}", percent(confidence))]),
   ].join(" · ");
   $("served").textContent = say("Model: {0}.", found.model);
 }
