@@ -127,7 +127,7 @@ FROM dependencies-torch-cuda AS triton-driver
 RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*
 RUN mkdir /stub && gcc -shared -x c /dev/null -o /stub/libcuda.so.1 \
     && { TRITON_LIBCUDA_PATH=/stub TRITON_CACHE_DIR=/driver python -c "from triton.backends.nvidia.driver import CudaUtils; CudaUtils()" \
-    2>/dev/null || test -f /driver/*/cuda_utils*.so; }
+    2>/errors || test -f /driver/*/cuda_utils*.so || { cat /errors; exit 1; }; }
 
 FROM runtime AS server-gpu
 COPY --from=dependencies-torch-cuda /attentive/venv /attentive/venv
