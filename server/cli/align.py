@@ -23,7 +23,7 @@ from server.errors import InvalidRequest, TextTooLong
 from server.inspection.text_alignment import TextAligner, between_spaces
 from server.inspection.word_alignment import AlignmentMethod
 from server.translation.context import gather_or_cancel
-from server.translation_memory.formats import READERS, reader_of
+from server.translation_memory.formats import KINDS, reader_of
 
 NAME = "align"
 HELP = "Write the links between the words of sentences and their translations, without a server."
@@ -70,7 +70,10 @@ def run(arguments: argparse.Namespace) -> int:
         raise InvalidRequest("Pairs are read twice, so they cannot come from standard input.")
     if any(is_same_file(file, name) for file in files):
         raise InvalidRequest("--output must not be a file that is read.")
-    total = sum(1 for _ in read(files, (leg.source, leg.target)))
+    dropped = Counter[str]()
+    total = sum(1 for _ in read(files, (leg.source, leg.target), dropped))
+    for reason, number in dropped.items():
+        print(f"attentive: {total} pairs; left out: {number} {reason}.", file=sys.stderr)
     done = 0 if name == "-" else written_lines(name, arguments.probabilities)
     if done > total:
         raise InvalidRequest(f"{name} has {done} lines, more than there are pairs; give another --output.")
@@ -87,7 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
             return found.pharaoh + "\n"
 
         async def write_all() -> None:
-            pairs = islice(enumerate(read(files, (leg.source, leg.target)), start=1), done, None)
+            pairs = islice(enumerate(read(files, (leg.source, leg.target), dropped), start=1), done, None)
             async with running(services, detector=False):
                 while batch := list(islice(pairs, PAIRS_AT_ONCE)):
                     output.writelines(await gather_or_cancel([links(*pair) for pair in batch]))
@@ -101,14 +104,17 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def read(files: Sequence[str], languages: Texts) -> Iterator[Texts]:
-    """Yields the pairs of two files of lines, or of one with both sides. Raises InvalidRequest."""
+def read(files: Sequence[str], languages: Texts, dropped: Counter[str]) -> Iterator[Texts]:
+    """Yields the pairs of two files of lines, or of one with both sides, and counts the `dropped`. Raises InvalidRequest."""
     reader = reader_of(Path(files[0]))
     if len(files) == 1 and reader is not None:
-        yield from ((pair.source, pair.target) for pair in reader(Path(files[0]), languages, Counter()))
+        try:
+            yield from ((pair.source, pair.target) for pair in reader(Path(files[0]), languages, dropped))
+        except InvalidRequest as error:
+            raise InvalidRequest(f"{files[0]}: {error}") from None
         return
     if len(files) != 2:
-        raise InvalidRequest(f"Give two files whose lines belong together, or one of {', '.join(READERS)}.")
+        raise InvalidRequest(f"Give two files whose lines belong together, or one of {KINDS}.")
     with open_text(files[0], "r") as first, open_text(files[1], "r") as second:
         try:
             yield from zip(utf8_lines(first, files[0]), utf8_lines(second, files[1]), strict=True)

@@ -108,7 +108,7 @@ def read_table(path: Path, languages: Languages, dropped: Counter[str]) -> Itera
     try:
         if is_csv:
             reader = csv.reader(lines_of(text), delimiter=separator_of(text), strict=True)
-        rows = ((reader.line_num, row) for row in reader if any(row))
+        rows = ((reader.line_num, row) for row in reader if row)
         head = list(islice(rows, 2))
         first = head[0][1] if head else []
         tags = [names.get(cell.strip().lower(), cell.strip()) for cell in first]
@@ -147,6 +147,7 @@ READERS: dict[str, Reader] = {
     "xliff": read_xliff,
 }
 """Readers by the end of a file's name; SDLXLIFF and MXLIFF are XLIFF too."""
+KINDS = ".tmx, .xliff, .po, .tsv or .csv"
 
 
 def reader_of(path: Path) -> Reader | None:

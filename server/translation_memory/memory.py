@@ -10,7 +10,7 @@ from pathlib import Path
 from model.adaptation.pairs import Pair
 from server.errors import InvalidRequest
 from server.translation_memory.cleaning import Cleaner
-from server.translation_memory.formats import reader_of
+from server.translation_memory.formats import KINDS, reader_of
 
 TABLES = (".tsv", ".csv")
 TERM_WORDS = 5
@@ -32,7 +32,7 @@ def read_memory(
         reader = reader_of(path)
         try:
             if reader is None:
-                raise InvalidRequest("Files of this kind are not read here; give one of .tmx, .xliff, .po, .tsv, .csv.")
+                raise InvalidRequest(f"Files of this kind are not read here; give one of {KINDS}.")
             read = [pair for pair in map(cleaner.clean, reader(path, (source, target), dropped)) if pair]
             cleaner.check_languages()
         except InvalidRequest as error:

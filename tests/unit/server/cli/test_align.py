@@ -22,7 +22,9 @@ def run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for side, name in enumerate(("text.en", "text.de")):
         (tmp_path / name).write_text("".join(f"{pair[side]}\n" for pair in PAIRS))
-    (tmp_path / "pairs.tsv").write_text("the cat\ttac eht\none\t\nsun\tnus\n")
+    (tmp_path / "pairs.tsv").write_text("the cat\ttac eht\n\t\none\t\nsun\tnus\n")
+    (tmp_path / "bad.tsv").write_text("the cat\n")
+    (tmp_path / "other.tmx").write_text(f"<tmx>{UNIT.format('a', 'b').replace('DE', 'FR')}</tmx>")
     units = "".join(UNIT.format(*pair) for pair in PAIRS)
     (tmp_path / "pairs.tmx").write_text(f"<tmx version='1.4'><header/><body>{units}</body></tmx>")
     (tmp_path / "short.de").write_text("tac eht")
@@ -48,10 +50,14 @@ def test_every_pair_has_a_line_and_a_run_continues_where_the_last_one_ended(run,
 
 
 @pytest.mark.parametrize("options", [(), ("--method", "attention"), ("--model", "toy")])
-@pytest.mark.parametrize(("file", "lines"), [("pairs.tmx", LINES), ("pairs.tsv", ["0-1 1-0", "", "0-0"])])
+@pytest.mark.parametrize(
+    ("file", "lines"), [("pairs.tmx", LINES), ("pairs.tsv", ["0-1 1-0", "", "", "0-0"]), ("other.tmx", [])]
+)
 def test_files_of_pairs(run, capsys, file, lines, options):
     assert run(file, *options) == 0
-    assert capsys.readouterr().out.splitlines() == lines
+    output = capsys.readouterr()
+    assert output.out.splitlines() == lines
+    assert ("attentive: 0 pairs; left out: 1 in other languages." in output.err) is (file == "other.tmx")
     assert run(file, "--probabilities", *options) == 0
     assert [[link.split(":")[0] for link in line.split()] for line in capsys.readouterr().out.splitlines()] == [
         line.split() for line in lines
@@ -67,15 +73,16 @@ def test_files_of_pairs(run, capsys, file, lines, options):
         (["-", "text.de"], "cannot come from standard input"),
         (["text.en", "absent.de"], "absent.de cannot be opened"),
         (["absent.tmx"], "absent.tmx: No such file"),
+        (["bad.tsv"], "bad.tsv: Line 1 has 1 columns and not 2."),
         (["text.en", "text.de", "-o", "text.de"], "--output must not be a file that is read."),
         (["text.en", "text.de", "-o", "short.de"], "short.de has other lines than this command writes"),
-        (["pairs.tsv", "-o", "links.txt"], "links.txt has 4 lines, more than there are pairs"),
+        (["pairs.tsv", "-o", "links.txt"], "links.txt has 5 lines, more than there are pairs"),
         (["text.en", "text.de", "-o", "links.txt", "--probabilities"], "links.txt has other lines than"),
         (["text.en", "text.de", "--model", "other"], "There is no model"),
     ],
 )
 def test_one_sentence_says_what_is_wrong_and_no_file_changes(run, tmp_path, capsys, words, said):
-    (tmp_path / "links.txt").write_text("0-0\n" * 4)
+    (tmp_path / "links.txt").write_text("0-0\n" * 5)
     before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
     assert run(*words) in (1, 2)
     error = capsys.readouterr().err
