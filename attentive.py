@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import io
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from functools import wraps
 from inspect import isawaitable
 from pathlib import Path
@@ -96,12 +96,12 @@ class Methods:
         return attention
 
     async def align(
-        self, pairs: Sequence[tuple[str, str]], source: str, target: str, *, progress: bool = False, **parameters: Any
+        self, pairs: Iterable[tuple[str, str]], source: str, target: str, *, progress: bool = False, **parameters: Any
     ) -> list[dict[str, Any]]:
         """Returns the words of sentences and their translations (`source`, `target`), and the links between them (`links`,
         `pharaoh`). `progress` shows a bar."""
         fields = {"source": source, "target": target} | parameters
-        return await self._in_parts("/align", "pairs", pairs, ALIGNED_AT_ONCE, fields, "pairs", progress)
+        return await self._in_parts("/align", "pairs", list(pairs), ALIGNED_AT_ONCE, fields, "pairs", progress)
 
     async def languages(self) -> Any:
         """Returns the languages: `code`, `name` and `targets` of each."""
@@ -117,13 +117,20 @@ class Methods:
         answered: str,
         progress: bool,
     ) -> list[Any]:
-        """Sends `size` items at once as the field `name`, and returns all that the answers have in the field `answered`."""
+        """Sends `size` items at once as the field `name`, fewer where the server takes fewer, and returns all that the answers
+        have in the field `answered`."""
         found: list[Any] = []
         with tqdm(total=len(items), disable=not progress) as bar:
-            for start in range(0, len(items), size):
-                body = {name: items[start : start + size]} | fields
-                found += (await self._request("POST", path, json=body)).json()[answered]
-                bar.update(len(body[name]))
+            while part := items[len(found) : len(found) + size]:
+                try:
+                    answer = await self._request("POST", path, json={name: part} | fields)
+                except ServerError as error:
+                    size = len(part) // 2
+                    if not size or "exceeds text limit" not in str(error):
+                        raise
+                    continue
+                found += answer.json()[answered]
+                bar.update(len(part))
         return found
 
     async def _request(self, method: str, path: str, **options: Any) -> httpx.Response:

@@ -62,6 +62,16 @@ def test_both_clients_do_the_same(url, tmp_path):
         assert refused.value.status == 400
 
 
+@pytest.mark.parametrize("limits", [{"list_limit": 7}, {"char_limit": 40}])
+def test_a_server_gets_as_many_texts_as_it_takes(limits):
+    pairs = [(f"the {i}", f"{i} eht") for i in range(30)]
+    with running(FakeEngine(), **limits) as (url, _), Client(url) as client:
+        assert [pair["source"][1]["text"] for pair in client.align(pairs, "en", "de")] == [str(i) for i in range(30)]
+        assert len(client.translate([source for source, _ in pairs], "en", "de")) == 30
+        with pytest.raises(ServerError, match="exceeds text limit"):
+            client.translate("a" * 200_000, "en", "de")
+
+
 @pytest.mark.parametrize("status", [429, 503])
 @pytest.mark.parametrize(
     ("header", "waits"), [("7", [7, 7]), ("", [1, 1]), ("Thu, 26 Nov 2026 12:00:00 GMT", [1, 1]), ("86400", None)]

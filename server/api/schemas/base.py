@@ -47,12 +47,9 @@ def json_pairs(value: Any) -> Any:
     if isinstance(value, dict):
         value = list(value.items())
     if isinstance(value, list):
-        if not all(isinstance(pair, dict | list | tuple) for pair in value):
+        if not all(isinstance(pair, dict) or (isinstance(pair, list | tuple) and len(pair) == 2) for pair in value):
             raise ValueError("must be a list of pairs, each of two texts.")
-        return [
-            {"source": pair[0], "target": pair[1]} if isinstance(pair, list | tuple) and len(pair) == 2 else pair
-            for pair in value
-        ]
+        return [pair if isinstance(pair, dict) else {"source": pair[0], "target": pair[1]} for pair in value]
     return None if value == "" else value
 
 

@@ -51,7 +51,7 @@ def test_a_model_that_cannot_compare_words_has_the_attention_and_given_words_sta
         ({}, "missing pairs parameter"),
         ({"pairs": []}, "missing pairs parameter"),
         ({"pairs": "[["}, "pairs must be"),
-        ({"pairs": [["a", "b", "c"]]}, "pairs"),
+        ({"pairs": [["a", "b", "c"]]}, "pairs must be a list of pairs, each of two texts."),
         ({"pairs": [["a", 5]]}, "pairs"),
         ({"pairs": [["a", "b"]] * 101}, "At most 100 pairs"),
         ({"pairs": [["a", "b"], ["a", "b " * 200]]}, "pair 1 has 3 and 401"),
