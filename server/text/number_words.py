@@ -71,12 +71,13 @@ def _numbers(text: str, language: str) -> list[tuple[float, list[float], bool]]:
     """Returns the numbers of a text in small letters: the value, the values of its digits and words, and whether it has
     words."""
     found: list[tuple[float, list[float], bool]] = []
-    follows = False
+    follows, last = False, ""
     for token in _TOKEN.findall(_NO_NUMBER.sub(" ", text)):
         if token[0].isdecimal():
             value = float(_GROUPS.sub("", token).replace(",", "."))
             found.append((value, [value], False))
         values = _values(token, language)
+        follows = follows and not (values == (1,) and last == "de")  # "veinte de un grupo"
         for place, word in enumerate(values):
             value, parts, written = found[-1] if follows or place else (0.0, [], False)
             joined = _joined(value, word, language, place > 0) if written or word >= 1000 else None
@@ -84,8 +85,8 @@ def _numbers(text: str, language: str) -> list[tuple[float, list[float], bool]]:
                 found.append((word, [word], True))
             else:
                 found[-1] = joined, [*parts, word], True
-        follows = bool(values) or token[0].isdecimal() or (follows and token in _JOINTS.get(language, ()))
-    return found
+        last, follows = token, bool(values) or token[0].isdecimal() or (follows and token in _JOINTS.get(language, ()))
+    return [each for each in found if each[1:] != ([1], True)]  # a word for 1 alone is rather an article
 
 
 def _may_mean(text: str, language: str) -> set[float]:
@@ -133,7 +134,7 @@ def lost_number_words(source: str, target: str, source_language: str, target_lan
     half = _HALF_HOUR.search(given) or _HALF_HOUR.search(text)
     return not all(
         value in meant
-        or meant.issuperset(parts)
+        or (meant.issuperset(parts) and not (1 in parts and value % 10 == 1))  # in twenty-one, 1 is not an article
         or (value <= _HOURS and (half or value + _HOURS in values))
         or (half and value == 30)
         or (value % 10 == 0 and value + 1900 in values)
