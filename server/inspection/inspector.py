@@ -11,12 +11,11 @@ from model.search.options import DecodingOptions
 from model.symbols import FORMAL, INFORMAL
 from server.access.admission import Admission, Permit
 from server.access.authentication import Caller
-from server.engine.ipc.messages import AttentionResult
 from server.errors import ExpiredTranslation, InvalidRequest, NotFound, TextTooLong
-from server.inspection.types import InspectedSentence, InspectionResult, out_of_range, tokens
+from server.inspection.types import InspectedSentence, InspectionResult, Tokens, out_of_range, tokens
 from server.store.history_records import SentenceRecord, TranslationRecord
 from server.task_process import TaskProcess
-from server.translation.alignment import SentencePair, sentence_pair
+from server.translation.alignment import sentence_pair
 from server.translation.catalog import Leg
 from server.translation.translator import Translator, history_record
 from server.translation.types import TranslationRequest
@@ -134,7 +133,8 @@ class Inspector:
         """
         pair, model = subject.pair, subject.leg.model
         self.check_length(subject.leg, pair.source, pair.target)
-        words = sentence_pair(subject.leg, pair.source_text, model.tokenizer.decode(pair.target)) if align else None
+        source, target = both_sides(subject)
+        words = sentence_pair(subject.leg, source.text, target.text) if align else None
         async with asyncio.timeout_at(deadline):
             with self.admit(caller, deadline):
                 attention = await self.translator.engine.attend(
@@ -146,7 +146,20 @@ class Inspector:
                     words=None if words is None else words.worded,
                     first_token=subject.leg.first_token,
                 )
-        return with_pieces(subject, attention, words)
+        maps = attention.maps
+        return InspectionResult(
+            subject=subject,
+            source=source,
+            target=target,
+            decoder_input=tokens(target.text, ("<s>", *target.pieces[:-1]), ((0, 0), *target.offsets[:-1]), {}),
+            candidates=tuple(
+                tuple((model.tokenizer.piece(token), score) for token, score in zip(ids, scores, strict=True))
+                for ids, scores in zip(maps.candidate_ids.tolist(), maps.candidate_scores.tolist(), strict=True)
+            ),
+            scores=tuple(maps.token_scores.tolist()),
+            attention=attention,
+            sentence_pair=words,
+        )
 
     def _select(self, record: TranslationRecord, id: str | None, sentence: int, leg: int) -> InspectedSentence:
         """Returns one sentence of a record. Raises InvalidRequest where the record has no such sentence to inspect."""
@@ -184,21 +197,12 @@ class Inspector:
         )
 
 
-def with_pieces(subject: InspectedSentence, attention: AttentionResult, words: SentencePair | None) -> InspectionResult:
-    """Returns the maps together with the pieces of their rows and columns."""
-    tokenizer, pair, maps = subject.leg.model.tokenizer, subject.pair, attention.maps
-    source, target = subject.leg.encode(pair.source_text), tokenizer.decode_pieces(pair.target)
-    text = target.text
-    return InspectionResult(
-        subject=subject,
-        source=tokens(pair.typed or pair.source_text, source.pieces, source.offsets),
-        target=tokens(text, (*target.pieces, "</s>"), (*target.offsets, (len(text), len(text)))),
-        decoder_input=tokens(text, ("<s>", *target.pieces), ((0, 0), *target.offsets)),
-        candidates=tuple(
-            tuple((tokenizer.piece(token), score) for token, score in zip(ids, scores, strict=True))
-            for ids, scores in zip(maps.candidate_ids.tolist(), maps.candidate_scores.tolist(), strict=True)
-        ),
-        scores=tuple(maps.token_scores.tolist()),
-        attention=attention,
-        sentence_pair=words,
+def both_sides(subject: InspectedSentence) -> tuple[Tokens, Tokens]:
+    """Returns the source and the target, which ends with the end of sentence."""
+    pair = subject.pair
+    source, target = subject.leg.encode(pair.source_text), subject.leg.model.tokenizer.decode_pieces(pair.target)
+    ending = len(target.text), len(target.text)
+    return (
+        tokens(pair.typed or pair.source_text, source.pieces, source.offsets, pair.originals),
+        tokens(target.text, (*target.pieces, "</s>"), (*target.offsets, ending), pair.originals),
     )

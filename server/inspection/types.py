@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from model.analysis.attention_alignment import Weights, Word, words
@@ -9,6 +11,7 @@ from model.analysis.types import Kind
 from server.engine.ipc.messages import AttentionResult
 from server.errors import InvalidRequest
 from server.store.history_records import SentenceRecord
+from server.text.offsets import OffsetMap, edited
 from server.text.segmentation import Span
 from server.translation.alignment import SentencePair
 from server.translation.catalog import Leg
@@ -25,8 +28,13 @@ class Tokens:
     words: tuple[Word, ...]
 
 
-def tokens(text: str, pieces: tuple[str, ...], offsets: tuple[Span, ...]) -> Tokens:
-    """Returns a sentence with its words."""
+def tokens(text: str, pieces: tuple[str, ...], offsets: tuple[Span, ...], originals: Mapping[str, str]) -> Tokens:
+    """Returns a sentence with its words, and with the `originals` in place of the words that were read or written for them."""
+    if originals:
+        found = list(re.finditer("|".join(map(re.escape, originals)), text))
+        shown, runs = edited(text, [(*match.span(), originals[match[0]]) for match in found])
+        places = OffsetMap([(0, 0, 0), *runs, (len(text), len(shown), 0)])
+        text, offsets = shown, tuple(map(places.span, offsets))
     return Tokens(text, pieces, offsets, words(text, pieces, offsets))
 
 

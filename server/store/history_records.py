@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import orjson
 
@@ -19,12 +19,14 @@ ID_PATTERN = re.compile(f"[0-7][{ALPHABET}]{{25}}")
 @dataclass(slots=True)
 class SentenceRecord:
     """One sentence with the token ids that the model read and wrote. A sentence that was copied instead of translated
-    has no tokens. `source_text` was read; `typed` is given where letters of it were typed in another case."""
+    has no tokens. `source_text` was read; `typed` is given where letters of it were typed in another case.
+    `originals` are the spans of the text for which other words were read, by these."""
 
     source_text: str
     source: tuple[int, ...]
     target: tuple[int, ...]
     typed: str = ""
+    originals: dict[str, str] = field(default_factory=dict)
 
     @property
     def copied(self) -> bool:

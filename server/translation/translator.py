@@ -283,6 +283,7 @@ def history_record(translation: Translation) -> TranslationRecord:
                 each.ids,
                 each.hypotheses[0].tokens if each.hypotheses else (),
                 each.source if _differs_in_case(each) else "",
+                each.originals,
             )
             for each in leg.distinct
         }

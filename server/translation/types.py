@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal, get_args
 
 from model.search.options import DecodingOptions, Hypothesis
@@ -99,6 +100,19 @@ class Sentence:
     @property
     def copied(self) -> bool:
         return not self.ids
+
+    @property
+    def originals(self) -> dict[str, str]:
+        """The spans of the source that were masked, by what the model read instead."""
+        if not self.to_read:
+            return {}
+        source, read, found = self.source, self.read, dict[str, str]()
+        runs = ((0, 0, 0), *self.to_read, (len(source), len(read), 0))
+        for (at, there, size), (end, there_end, _) in pairwise(runs):
+            original, word = source[at + size : end], read[there + size : there_end]
+            if original.strip() and any(map(str.isalnum, word)):
+                found[word] = original
+        return found
 
 
 @dataclass(frozen=True, slots=True)
