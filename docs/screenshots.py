@@ -25,7 +25,7 @@ TABS = {
     "decoding": "#panel-decoding svg .node",
     "whynot": "#panel-whynot .split canvas",
     "heads": "#panel-heads .thumb",
-    "works": "#panel-works .share",
+    "works": "#panel-works canvas",
 }
 STATES: dict[str, tuple[str, dict[str, str], str]] = {
     "translator": ("/", {"q": SENTENCE, **ENGLISH}, "#output:not(.busy) .w"),

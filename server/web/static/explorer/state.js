@@ -113,16 +113,16 @@ export function permalink() {
     })
   );
 }
-/** Writes the view into the URL: as a new entry of the browser's history, or in place of the current one. */
+/** Writes the view into the URL, without a query: as a new entry of the browser's history, or in place of the current one. */
 export function remember(replace = false) {
   if (!state.done) return;
   const link = permalink();
-  if (link === location.hash) return;
-  history[replace || state.restoring ? "replaceState" : "pushState"](null, "", link);
+  if (link === location.hash && !location.search) return;
+  history[replace || state.restoring ? "replaceState" : "pushState"](null, "", location.pathname + link);
 }
 /** Reads the view of the URL into `state` and returns its text, languages and beam width. */
 export function recalled() {
-  const wanted = new URLSearchParams(location.hash.slice(1) || location.search);
+  const wanted = new URLSearchParams(`${location.hash.slice(1)}&${location.search.slice(1)}`);
   const among = (value, list, fallback) => (list.includes(value) ? value : fallback);
   const number = (value, fallback) => (/^\d{1,4}$/.test(value) ? Number(value) : fallback);
   const head = wanted.get("head");

@@ -1,7 +1,7 @@
 // The texts of the page in the languages of the interface. The server reads this object too, so it is JSON.
 export const TEXTS = {
   "en": {
-    "skip": "Skip to the text", "pages": "Pages", "explorer": "Look inside", "lesson": "How it works", "interface": "Language of this page", "theme": "Light or dark", "heading": "Translator",
+    "skip": "Skip to the text", "pages": "Pages", "explorer": "Look inside", "lesson": "How it works", "live": "Live", "interface": "Language of this page", "theme": "Light or dark", "heading": "Translator",
     "source": "Source", "from": "From", "to": "To", "detect": "Detect language", "detected": "{0} (detected)", "swap": "Swap languages", "text": "Text to translate",
     "placeholder": "Type or paste text, or drop files", "clear": "Clear", "file": "Translate a file", "translation": "Translation", "copy": "Copy", "copied": "Copied",
     "alternatives": "Alternatives", "none": "The model has no other translation.", "inside": "Look inside", "marked": "Marked", "doubtful": "words are doubtful: the model gave them less than 25 %.",
@@ -16,7 +16,7 @@ export const TEXTS = {
     "close": "Close", "again": "Try again", "refused": "The server refused this.", "large": "This is too large for the server.", "busy": "Too many requests at the moment.", "starting": "The server is busy or still starting.", "slow": "This took the server too long.", "fault": "Something went wrong on the server.", "key": "This server needs a valid API key.", "yourKey": "Your key:", "wait": "Try again in {0} s."
   },
   "de": {
-    "skip": "Zum Text springen", "pages": "Seiten", "explorer": "Hineinsehen", "lesson": "Wie es funktioniert", "interface": "Sprache dieser Seite", "theme": "Hell oder dunkel", "heading": "Übersetzer",
+    "skip": "Zum Text springen", "pages": "Seiten", "explorer": "Hineinsehen", "lesson": "Wie es funktioniert", "live": "Live", "interface": "Sprache dieser Seite", "theme": "Hell oder dunkel", "heading": "Übersetzer",
     "source": "Ausgangstext", "from": "Von", "to": "Nach", "detect": "Sprache erkennen", "detected": "{0} (erkannt)", "swap": "Sprachen tauschen", "text": "Zu übersetzender Text",
     "placeholder": "Text eingeben oder einfügen, oder Dateien hierher ziehen", "clear": "Leeren", "file": "Datei übersetzen", "translation": "Übersetzung", "copy": "Kopieren", "copied": "Kopiert",
     "alternatives": "Alternativen", "none": "Das Modell hat keine andere Übersetzung.", "inside": "Hineinsehen", "marked": "Markierte", "doubtful": "Wörter sind zweifelhaft: Das Modell gab ihnen weniger als 25 %.",
@@ -31,7 +31,7 @@ export const TEXTS = {
     "close": "Schließen", "again": "Erneut versuchen", "refused": "Der Server hat das abgelehnt.", "large": "Das ist zu groß für den Server.", "busy": "Im Moment gibt es zu viele Anfragen.", "starting": "Der Server ist ausgelastet oder startet noch.", "slow": "Das hat für den Server zu lange gedauert.", "fault": "Auf dem Server ist etwas schiefgegangen.", "key": "Dieser Server verlangt einen gültigen API-Schlüssel.", "yourKey": "Ihr Schlüssel:", "wait": "In {0} s erneut versuchen."
   },
   "fr": {
-    "skip": "Aller au texte", "pages": "Pages", "explorer": "Voir à l’intérieur", "lesson": "Comment ça marche", "interface": "Langue de cette page", "theme": "Clair ou sombre", "heading": "Traducteur",
+    "skip": "Aller au texte", "pages": "Pages", "explorer": "Voir à l’intérieur", "lesson": "Comment ça marche", "live": "En direct", "interface": "Langue de cette page", "theme": "Clair ou sombre", "heading": "Traducteur",
     "source": "Source", "from": "De", "to": "Vers", "detect": "Détecter la langue", "detected": "{0} (détecté)", "swap": "Inverser les langues", "text": "Texte à traduire",
     "placeholder": "Saisissez ou collez un texte, ou déposez des fichiers", "clear": "Effacer", "file": "Traduire un fichier", "translation": "Traduction", "copy": "Copier", "copied": "Copié",
     "alternatives": "Autres traductions", "none": "Le modèle n’a pas d’autre traduction.", "inside": "Voir à l’intérieur", "marked": "Les mots marqués", "doubtful": "sont douteux : le modèle leur a donné moins de 25 %.",
@@ -46,7 +46,7 @@ export const TEXTS = {
     "close": "Fermer", "again": "Réessayer", "refused": "Le serveur a refusé cette demande.", "large": "C’est trop grand pour le serveur.", "busy": "Trop de demandes pour le moment.", "starting": "Le serveur est occupé ou démarre encore.", "slow": "Le traitement a duré trop longtemps.", "fault": "Une erreur s’est produite sur le serveur.", "key": "Ce serveur demande une clé d’API valide.", "yourKey": "Votre clé :", "wait": "Réessayez dans {0} s."
   },
   "es": {
-    "skip": "Ir al texto", "pages": "Páginas", "explorer": "Ver por dentro", "lesson": "Cómo funciona", "interface": "Idioma de esta página", "theme": "Claro u oscuro", "heading": "Traductor",
+    "skip": "Ir al texto", "pages": "Páginas", "explorer": "Ver por dentro", "lesson": "Cómo funciona", "live": "En directo", "interface": "Idioma de esta página", "theme": "Claro u oscuro", "heading": "Traductor",
     "source": "Origen", "from": "De", "to": "A", "detect": "Detectar idioma", "detected": "{0} (detectado)", "swap": "Intercambiar idiomas", "text": "Texto para traducir",
     "placeholder": "Escriba o pegue un texto, o suelte archivos", "clear": "Borrar", "file": "Traducir un archivo", "translation": "Traducción", "copy": "Copiar", "copied": "Copiado",
     "alternatives": "Alternativas", "none": "El modelo no tiene otra traducción.", "inside": "Ver por dentro", "marked": "Las palabras marcadas", "doubtful": "son dudosas: el modelo les dio menos del 25 %.",
