@@ -14,7 +14,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from email.message import Message
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -120,9 +120,11 @@ def test_the_log_of_the_front_has_no_query_no_file_name_and_no_link_to_a_file(
 
 
 @contextmanager
-def front_of_a_server(variables: dict[str, str], ready: list[int]) -> Iterator[tuple[int, Iterator[socket.socket]]]:
+def front_of_a_server(
+    variables: dict[str, str], ready: list[int], *changes: tuple[str, str]
+) -> Iterator[tuple[int, Iterator[socket.socket]]]:
     """Runs a front before a server whose /ready is the last status of `ready`. Yields its port and the connections of the
-    POST requests that it sends. It waits one second where the real one waits ten."""
+    POST requests that it sends. It waits one second where the real one waits ten. `changes` replace parts of its file."""
 
     def posts() -> Iterator[socket.socket]:
         with suppress(OSError):  # closed at the end
@@ -133,7 +135,10 @@ def front_of_a_server(variables: dict[str, str], ready: list[int]) -> Iterator[t
                 else:
                     answer(request, ready[-1])
 
-    text = CONFIGURATION.read_text(encoding="utf-8").replace("server 10s", "server 1s")
+    text = CONFIGURATION.read_text(encoding="utf-8")
+    for old, new in (("server 10s", "server 1s"), *changes):
+        assert old in text
+        text = text.replace(old, new)
     with socket.create_server(("127.0.0.1", 0)) as server, NamedTemporaryFile("w") as configuration:
         server.settimeout(30)
         configuration.write(text)
@@ -180,6 +185,20 @@ def test_a_server_that_is_not_ready_gets_no_requests_and_answers_those_it_has(fr
             time.sleep(0.05)
         answer(request)
         assert client.getresponse().status == 200
+
+
+@pytest.mark.slow  # starts HAProxy
+def test_a_request_meets_a_new_server_that_does_not_listen_yet_at_most_once(front_variables: dict[str, str]) -> None:
+    new = "".join(f"\n    server new-{number} 127.0.0.1:{free_port()}" for number in range(2))
+    template = 'server-template server- 1-16 "${SERVER-server:8000}"'
+    changes = (("inter 1s", "inter 60s"), (template, template.replace("1-16", "1") + new))
+    with front_of_a_server(front_variables, [200], *changes) as (port, posts), ExitStack() as stack:
+        clients = [stack.enter_context(closing(connection_to(port))) for _ in range(4)]
+        for client in clients:  # the server that listens is the busiest, so each request goes to the new ones first
+            client.request("POST", "/translate", b'{"q": "a"}')
+        for _ in clients:
+            answer(next(posts))
+        assert [client.getresponse().status for client in clients] == [200] * 4
 
 
 def test_errors_of_the_front_are_json_and_name_when_to_return(front: tuple[int, subprocess.Popen[bytes]]) -> None:
