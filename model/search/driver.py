@@ -28,7 +28,7 @@ from model.search.search import Search
 _MULTI_STEPS = 4
 """Greedy steps per call of a backend that supports multi-step: a finished sentence keeps its slots until the
 call ends."""
-_KNOWN_TOKENS = 32
+_KNOWN_TOKENS = 128
 """Known tokens that a call reads, which takes about the time of as many rows: others wait for it."""
 _TRIAL_TOKENS, _TRIAL_STEPS = 12, 4
 
