@@ -135,8 +135,9 @@ def opened(page: Any, live: LiveServer) -> Any:
 
 
 def explored(page: Any, live: LiveServer, text: str = SENTENCE) -> Any:
-    """Opens the explorer and translates a text."""
+    """Opens the explorer, which shows its example, and translates a text."""
     page.goto(live.url + "/attention")
+    page.wait_for_selector("#output:not(.busy) .w")
     translate(page, text)
     return page
 
