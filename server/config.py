@@ -33,6 +33,8 @@ CHECKOUT = Path(__file__).parents[1]
 REMOVED = {"history_storage": "state", "limits_storage": "state"}
 """Settings of earlier versions, and the settings that replace them."""
 BOOLEANS = dict.fromkeys(("1", "true", "yes", "on"), True) | dict.fromkeys(("0", "false", "no", "off"), False)
+ORIGIN = re.compile(r"\*|null|[a-z][a-z0-9+.-]*://[^A-Z\s/?#@*\\]+")
+"""An origin as browsers send it."""
 PLACEHOLDERS = {int: "N", float: "X", bool: "BOOL"}
 """Names of values in `--help`, by type."""
 
@@ -226,6 +228,12 @@ class Settings:
             raise SettingsError(
                 f"{flag_and_variable('root_path')} must look like /translator, without a slash at the end."
             )
+        if wrong := [origin for origin in comma_separated(self.cors_origins) if not ORIGIN.fullmatch(origin)]:
+            raise SettingsError(
+                f"{flag_and_variable('cors_origins')} must be *, or origins such as https://example.org:8443 with commas "
+                f"between them, not {wrong[0]!r}."
+            )
+        object.__setattr__(self, "host", re.sub(r"^\[(.*:.*)\]$", r"\1", self.host))  # an IPv6 address as in a URL
         if self.data is not None and self.data.exists() and not self.data.is_dir():
             raise SettingsError(f"{flag_and_variable('data')} must be a folder, and {str(self.data)!r} is a file.")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import cache, partial
 
@@ -13,8 +13,10 @@ from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import BaseRoute, Match, Route
+from starlette.types import Scope
 
-from server.api.compat import deepl, deepl_documents, deepl_glossaries, deepl_languages, extensions, google
+from server.api.compat import deepl, deepl_documents, deepl_glossaries, deepl_languages, extensions, google, google_page
 from server.api.early_refusal import EarlyRefusal
 from server.api.errors import error_response
 from server.api.middleware.body import RequestBody
@@ -55,6 +57,7 @@ ROUTERS = (
     deepl_languages.router,
     google.router,
     extensions.router,
+    google_page.router,
 )
 DESCRIPTION = (
     "Self-hosted translation with a view of the model's attention. The interface is LibreTranslate's with further "
@@ -81,6 +84,10 @@ def create_app(settings: Settings, services: Services | None = None) -> FastAPI:
     async def handle(request: Request, error: Exception) -> Response:
         if isinstance(error, Overloaded):
             services.metrics.rejected.labels(error.reason).inc()
+        if isinstance(error, HTTPException) and error.status_code == 405:
+            error.headers = {"Allow": allowed_methods(app.router.routes, request.scope)}
+            if request.method == "OPTIONS":
+                return Response(status_code=204, headers=error.headers)
         return error_response(request.scope, error)
 
     app = new_app(lifespan)
@@ -101,6 +108,13 @@ def create_app(settings: Settings, services: Services | None = None) -> FastAPI:
     if settings.otlp_endpoint:
         app.user_middleware.insert(0, tracing(settings.otlp_endpoint))
     return app
+
+
+def allowed_methods(routes: Sequence[BaseRoute], scope: Scope) -> str:
+    """Returns the header `Allow` of a path: the methods of all routes that it matches, or of files."""
+    own = [route for route in routes if isinstance(route, Route) and route.matches(scope)[0] != Match.NONE]
+    methods = {"OPTIONS"}.union(*(route.methods or () for route in own), () if own else {"GET"})
+    return ", ".join(sorted(methods | ({"HEAD"} if "GET" in methods else set())))
 
 
 def tracing(endpoint: str) -> Middleware:

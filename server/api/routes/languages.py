@@ -42,6 +42,7 @@ class Language(Answer):
 
 
 @router.get("/languages", summary="List the languages that are served", response_model=list[Language])
+@router.post("/languages", include_in_schema=False)  # as libretranslatepy 2.1.1 asks
 async def languages(request: Request) -> Response:
     catalog = services_of(request).translator.catalog
     return json_response(

@@ -79,6 +79,12 @@ def test_values_of_every_type_are_parsed():
         ("--beam-size", "33"),
         ("--data", __file__),
         ("--log-level", "loud"),
+        ("--cors-origins", "foo bar"),
+        ("--cors-origins", "https://a.example https://b.example"),
+        ("--cors-origins", "https://a.example, b.example"),
+        ("--cors-origins", "https://a.example/"),
+        ("--cors-origins", "https://*.a.example"),
+        ("--cors-origins", "HTTPS://A.example"),
     ],
 )
 def test_an_invalid_value_is_reported_with_flag_and_variable(flags):
@@ -86,6 +92,21 @@ def test_an_invalid_value_is_reported_with_flag_and_variable(flags):
         read(*flags)
     assert flags[0] in str(caught.value)
     assert "ATTENTIVE_" + flags[0].strip("-").replace("-", "_").upper() in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "origins", ["*", "null", "https://a.example:8443,http://[::1]:80", "chrome-extension://ab,*", ","]
+)
+def test_origins_are_accepted_as_browsers_send_them(origins):
+    assert read("--cors-origins", origins).cors_origins == origins
+
+
+@pytest.mark.parametrize(
+    ("written", "host"),
+    [("[::1]", "::1"), ("::1", "::1"), ("[fe80::1%eth0]", "fe80::1%eth0"), ("[a]", "[a]"), ("::", "::")],
+)
+def test_an_address_may_have_the_brackets_of_a_url(written, host):
+    assert read("--host", written).host == host
 
 
 @pytest.mark.parametrize("name", ["history-storage", "limits-storage"])

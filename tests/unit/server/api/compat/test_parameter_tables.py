@@ -25,6 +25,7 @@ BASES: dict[str, dict[str, Any]] = {
     "/language/translate/v2": {"q": "One & two", "source": "en", "target": "de"},
     "/language/translate/v2/detect": {"q": "Hello"},
     "/language/translate/v2/languages": {},
+    "/translate_a/single": {"q": "Hello & goodbye", "sl": "en", "tl": "de"},
 }
 """A request without the parameter of a row, or with another value of it."""
 WITH: dict[str, dict[str, Any]] = {
@@ -39,7 +40,7 @@ WITH: dict[str, dict[str, Any]] = {
 GLOSSARY = {"name": "One", "source_lang": "EN", "target_lang": "DE", "entries": "one\teins"}
 GLOSSARIES = ("glossary_id", "glossary_ids")
 """Parameters whose example stands for the id of GLOSSARY."""
-KEYS = ("api_key", "auth_key", "key")
+KEYS = ("api_key", "auth_key", "key", "token")
 
 
 def rows() -> list[Any]:

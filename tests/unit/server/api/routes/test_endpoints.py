@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import logging
+import re
 
 import pytest
 
+from server.api.app import ROUTERS
 from server.engine.client.status import WorkerFailure
 from tests.support.servers.in_process import wait_for
 
 
 def test_languages_with_and_without_a_body(client):
+    form = {"Content-Type": "application/x-www-form-urlencoded"}
+    for body in (b"", b"api_key=x"):  # libretranslatepy 2.1.1
+        assert client.post("/languages", content=body, headers=form).json() == client.get("/languages").json()
     languages = client.get("/languages").json()
     assert [language["code"] for language in languages] == ["de", "en", "fr"]
     german = {"code": "de", "name": "German", "targets": ["de", "en", "fr"], "models": {"en": "toy"}, "scores": {}}
@@ -67,7 +72,24 @@ def test_errors_of_unknown_paths_and_methods_are_json(client):
     ):
         answer = client.request(method, path)
         assert (answer.status_code, set(answer.json())) == (status, {key})
-    assert client.get("/translate").headers["allow"] == "POST"
+    assert client.get("/translate").headers["allow"] == "OPTIONS, POST"
+
+
+ADDRESSES = [*sorted({route.path for router in ROUTERS for route in router.routes}), "/static/absent.js"]
+
+
+@pytest.mark.parametrize("prefix", ["", "/translator"])
+def test_every_address_says_which_methods_it_takes(serve, prefix):
+    client = serve(root_path=prefix)
+    for path in ADDRESSES:
+        path = prefix + re.sub(r"\{.*?\}", "x", path)
+        answer = client.options(path)
+        assert answer.status_code == 204 and not answer.content, path
+        named = answer.headers["Allow"].split(", ")
+        for method in ("TRACE", "DELETE", "GET", "HEAD", "POST", "PUT", "PATCH"):
+            answer = client.request(method, path)
+            assert (answer.status_code == 405) == (method not in named), (method, path)
+            assert answer.status_code != 405 or answer.headers["Allow"].split(", ") == named
 
 
 def test_an_unexpected_exception_is_a_500_without_details(client, engine, caplog):
