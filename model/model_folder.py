@@ -31,7 +31,10 @@ def let_others_read(file: Path) -> None:
 
 
 class FolderError(ValueError):
-    """A model folder cannot be used. The message is one sentence that says why."""
+    """A model folder cannot be used. The message is one sentence that says why. An error is `final` where another try at the
+    same model gives the same."""
+
+    final = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,11 @@ class SafetensorFiles(Mapping[str, Float32]):
                 raise FolderError(f"{file.name}: {name} has the type {kind}, which is neither F32, F16 nor BF16.")
         check_finite(file.name, name, array)
         return array
+
+    def sizes(self) -> list[int]:
+        """Returns the number of elements of each tensor, without reading it."""
+        shapes = (opened.get_slice(name).get_shape() for name, (_, opened) in self._files.items())
+        return [math.prod(shape) for shape in shapes]
 
     def check(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
         """Raises FolderError unless these are the names and shapes of all tensors."""

@@ -86,6 +86,11 @@ class Settings:
         "argos/en-de. They are kept in the folder `models` of --data, or of the user's cache. any also downloads the best model "
         "of a pair that no model serves when a request names the pair: every caller can fill the folder.",
     )
+    require_models: bool = setting(
+        False,
+        "Whether GET /ready is 503 after a start until the models of --models are served. Otherwise it is 200 with the status "
+        "degraded.",
+    )
     data: Path | None = setting(
         None,
         "Folder that keeps history, API keys, usage and glossaries over a restart. Without it they are in memory, and "

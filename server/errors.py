@@ -14,6 +14,7 @@
     │   ├── Overloaded
     │   │   └── QuotaExceeded     the key has no characters left in this day or month
     │   └── Unavailable           no worker or model is ready
+    │       ├── ModelFailed       a model cannot be loaded; another may have the pair
     │       └── StateUnreachable  the state that servers share cannot be reached
     └── TranslationFailed         the worker failed on a valid request
 
@@ -50,12 +51,13 @@ class InvalidRequest(ClientError):
 
 class UnsupportedLanguage(InvalidRequest):
     """No model serves the language or the direction. `code` is the language as it was sent, and `role` "source" or
-    "target"; both are empty for a direction."""
+    "target"; both are empty for a direction. `reason` is a sentence why a model that was requested is not there."""
 
-    def __init__(self, message: str, code: str = "", role: str = "") -> None:
-        super().__init__(message)
+    def __init__(self, message: str, code: str = "", role: str = "", reason: str = "") -> None:
+        super().__init__(f"{message} {reason}".rstrip())
         self.code = code
         self.role = role
+        self.reason = reason
 
 
 class TextTooLong(InvalidRequest):
@@ -108,6 +110,10 @@ class QuotaExceeded(Overloaded):
 
 class Unavailable(RetryLater):
     """A worker or model is not ready, or the server is shutting down."""
+
+
+class ModelFailed(Unavailable):
+    """A model cannot be loaded."""
 
 
 class StateUnreachable(Unavailable):

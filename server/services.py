@@ -103,7 +103,9 @@ class Services:
         self.inspector = Inspector(self.translator, attention, settings.attention_tokens)
 
         self.draining = False
+        self._was_ready = False
         self._loading: asyncio.Task[None] | None = None
+        self._watching: asyncio.Task[None] | None = None
         self.metrics.registry.register(StateCollector(self.engine.workers.status, self._counters))
 
     async def start(self, *, detector: bool = True) -> None:
@@ -112,6 +114,7 @@ class Services:
         await self.store.start()
         await self.engine.workers.start()
         self._loading = asyncio.create_task(self.models.load(detector=detector))
+        self._watching = asyncio.create_task(self.models.watch())
         self.pulls.start()
 
     async def loaded(self) -> None:
@@ -122,9 +125,10 @@ class Services:
     async def stop(self) -> None:
         """Stops the workers after the accepted work or the grace time, and closes stores and connections."""
         self.draining = True
-        if self._loading is not None:
-            self._loading.cancel()
-            await asyncio.gather(self._loading, return_exceptions=True)
+        tasks = [task for task in (self._loading, self._watching) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         await self.pulls.stop()
         await self.file_jobs.close()  # their clients cannot fetch a result here any more
         await self.engine.workers.stop(self.settings.grace_seconds)
@@ -135,20 +139,26 @@ class Services:
 
     @property
     def readiness(self) -> str:
-        """Whether translations are served now: "starting", "ready", "draining" or "failed"."""
+        """Whether translations are served now: "starting", "ready", "degraded" while models of --models are missing,
+        "draining" or "failed". No model makes a server that was ready unready."""
         if self.draining:
             return "draining"
-        loaded = self._loading is not None and self._loading.done()
+        loaded, missing = self._loading is not None and self._loading.done(), bool(self.pulls.missing)
         status = self.engine.workers.status()
-        if loaded and status.ready:
-            return "ready"
-        return "failed" if loaded and not status.models else "starting"
+        if loaded and not self._was_ready and not status.models and not status.ready:
+            return "failed"
+        if not loaded or not status.ready or (not self._was_ready and missing and self.settings.require_models):
+            return "starting"
+        self._was_ready = self.engine.workers.rests = True  # from now on workers without a model are ready
+        return "degraded" if missing else "ready"
 
     def _counters(self) -> dict[str, int]:
         """Returns the current values of the metrics in `server.observability.metrics.DESCRIPTIONS`."""
         admission, history, cache = self.translator.admission, self.history, self.translator.cache
         shared = {} if self.state is None else {"state_up": self.state.up, "state_errors_total": self.state.errors}
         return shared | {
+            "models_missing": len(self.pulls.missing),
+            "models_failed": len(self.models.errors),
             "queue_tokens": admission.accepted,
             "queue_requests": admission.requests,
             "requests_shared_total": self.engine.in_flight.shared,

@@ -41,6 +41,13 @@ class Refused(FolderError):
     def __init__(self, message: str, status: int, code: str) -> None:
         super().__init__(message)
         self.status, self.code = status, code
+        self.final = 400 <= status < 500 and status not in (408, 425, 429)
+
+
+class NotPublished(FolderError):
+    """A publisher does not have the model."""
+
+    final = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +91,14 @@ def pull_folder(weights: Path, name: str) -> Iterator[Path]:
             with contextlib.suppress(OSError):  # there is a part of this download, or another download
                 empty.rmdir()
         os.close(descriptor)
+
+
+def discard_pull(weights: Path, name: str) -> None:
+    """Removes what downloads of a model have left, by the name of its folder, unless a process is downloading it."""
+    for folder in [weights / ".pull" / name, *(weights / ".pull").glob(f"{name}--*")]:
+        if folder.is_dir():
+            with contextlib.suppress(FolderError), pull_folder(weights, folder.name):
+                pass  # the end of the block removes it
 
 
 def read_url(url: str, name: str, token: str | None = None) -> bytes:

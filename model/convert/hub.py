@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from model.convert.downloads import Progress, Refused, RemoteFile, fetch, pull_folder, read_url
+from model.convert.downloads import NotPublished, Progress, Refused, RemoteFile, fetch, pull_folder, read_url
 from model.convert.huggingface.reader import check_kind
 from model.convert.huggingface.weights import WEIGHTS
+from model.convert.published import folder_of
 from model.model_folder import FolderError
 
 _TOKENIZER = ("source.spm", "target.spm", "vocab.json")
@@ -39,10 +40,10 @@ def download(
     HF_ENDPOINT is the address of another hub, HF_TOKEN a token. Raises FolderError with one sentence for every failure.
     """
     if not _REPOSITORY.fullmatch(repository):
-        raise FolderError(f"{repository!r} is not the name of a model on the hub, such as Helsinki-NLP/opus-mt-en-de.")
+        raise NotPublished(f"{repository!r} is not the name of a model on the hub, such as Helsinki-NLP/opus-mt-en-de.")
     endpoint = os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
     token = os.environ.get("HF_TOKEN")
-    with pull_folder(weights, repository.replace("/", "--")) as folder:
+    with pull_folder(weights, folder_of(repository)) as folder:
         commit, files = _list_files(endpoint, repository, revision, token)
         for old in set(folder.iterdir()) - {folder / f"{file.name}{end}" for file in files for end in ("", ".part")}:
             old.unlink()
@@ -83,7 +84,7 @@ def _select_files(repository: str, present: dict[str, Any]) -> list[str]:
     if not weights:
         missing.append("model.safetensors or pytorch_model.bin")
     if missing:
-        raise FolderError(
+        raise NotPublished(
             f"{repository} is not a translation model in Hugging Face's layout: it lacks {', '.join(missing)}."
         )
     return [*(name for name in _FILES if name in present), *weights]
@@ -101,11 +102,11 @@ def _explained(error: Refused, endpoint: str, repository: str, revision: str) ->
     """Returns what the hub means by an error code."""
     if error.code == "GatedRepo":
         page = f"{endpoint}/{repository}"
-        return FolderError(
+        return NotPublished(
             f"{repository} is gated: accept its conditions on {page} and set HF_TOKEN to a token of your account."
         )
     if error.code == "RevisionNotFound":
-        return FolderError(f"{repository} has no revision {revision}.")
+        return NotPublished(f"{repository} has no revision {revision}.")
     if error.status in (401, 403) or error.code == "RepoNotFound":  # 401 is also that of a model that does not exist
-        return FolderError(f"The hub has no model {repository}, or it is private and HF_TOKEN has no access to it.")
+        return NotPublished(f"The hub has no model {repository}, or it is private and HF_TOKEN has no access to it.")
     return error

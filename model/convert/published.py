@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from model.convert.language_codes import ARGOS_CODES, language_code
-from model.model_folder import FolderError
+from model.model_folder import FolderError, read_folder
 
 FIREFOX, ARGOS = "firefox/", "argos/"
 PREFIXES = (FIREFOX, "Helsinki-NLP/opus-mt-", ARGOS)
@@ -82,6 +82,23 @@ def full_name(name: str) -> str:
 
 
 def folder_of(name: str) -> str:
-    """Returns the name of the folder for a full name: firefox-en-de, opus-mt-en-de."""
-    own = name.startswith((FIREFOX, ARGOS))
-    return name.replace("/", "-").replace("_", "-") if own else name.rpartition("/")[2]
+    """Returns the name of the folder for a full name: firefox-en-de, opus-mt-en-de, and team--opus-mt-en-de for a model of
+    another owner than Helsinki-NLP."""
+    if name.startswith((FIREFOX, ARGOS)):
+        return name.replace("/", "-").replace("_", "-")
+    return name.removeprefix("Helsinki-NLP/").replace("/", "--")
+
+
+def folder_in(weights: Path, name: str) -> str:
+    """Returns `folder_of`, or the name without the owner if an earlier version has written the model to such a folder."""
+    short = name.rpartition("/")[2]
+    try:
+        origin = read_folder(weights / short).origin
+    except (FolderError, OSError):
+        return folder_of(name)
+    return short if origin.startswith(f"https://huggingface.co/{name}/") else folder_of(name)
+
+
+def publisher_of(name: str) -> str:
+    """Returns the prefix of a list for a full name, "" for the hub."""
+    return next((prefix for prefix in (FIREFOX, ARGOS) if name.startswith(prefix)), "")

@@ -35,6 +35,8 @@ Languages = tuple[str | None, str | None]
 class ImportRefused(FolderError):
     """A model cannot be imported. `reasons` lists all reasons; the message joins them to one sentence."""
 
+    final = True
+
     def __init__(self, path: Path, reasons: Sequence[str]) -> None:
         super().__init__(f"{path} cannot be imported: {'; '.join(reasons)}.")
         self.reasons = tuple(reasons)

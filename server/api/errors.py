@@ -31,6 +31,7 @@ STATUS: dict[type[errors.AttentiveError], int] = {
     errors.QuotaExceeded: 429,
     errors.TranslationFailed: 500,
     errors.Unavailable: 503,
+    errors.ModelFailed: 503,
     errors.StateUnreachable: 503,
 }
 COMPRESSED = "The body has the content encoding {}; send it without one."
@@ -92,7 +93,11 @@ def in_words_of(path: str, error: Exception, message: str) -> str:
     if isinstance(error, errors.UnsupportedLanguage) and error.role:
         if path.startswith(DEEPL):
             return f"Value for '{error.role}_lang' not supported: {message}"
-        return message if path.startswith(GOOGLE) else f"{error.code} is not supported"
+        return (
+            message
+            if path.startswith(GOOGLE)
+            else f"{error.code} is not supported{error.reason and ': ' + error.reason}"
+        )
     if isinstance(error, HTTPException) and error.status_code == 404 and path.startswith(DEEPL):
         return NOT_OFFERED
     if isinstance(error, errors.Overloaded) and not path.startswith((*DEEPL, GOOGLE)):

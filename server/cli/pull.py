@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
+import sys
 
 from model.convert import hub
 from model.convert.argos import index
 from model.convert.downloads import Progress
 from model.convert.importer import new_folder
 from model.convert.marian import firefox_list
-from model.convert.published import ARGOS, FIREFOX, folder_of, full_name
+from model.convert.published import ARGOS, FIREFOX, folder_in, full_name
 from model.model_folder import FolderError
 from server.cli.import_model import add_options, import_from, options
 from server.config import Settings, add_flags
@@ -34,24 +36,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json",
         action="store_true",
-        help="Print JSON lines with file, bytes and total, at last the folder with 0 and 0, or an error.",
+        help="Print JSON lines with file, bytes and total, at last the folder with 0 and 0, or an error, and whether it is "
+        "final, so that another try is of no use.",
     )
     add_options(parser)
     add_flags(parser, ("data", "firefox_models", "argos_models"))
 
 
 def run(arguments: argparse.Namespace) -> int:
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # scratch files are removed
     try:
         pull(arguments, print_line if arguments.json else None)
     except (FolderError, AttentiveError) as error:
         if not arguments.json:
             raise AttentiveError(str(error)) from None
-        print(json.dumps({"error": str(error)}), flush=True)
+        print(json.dumps({"error": str(error), "final": getattr(error, "final", False)}), flush=True)
         return 1
     except ModuleNotFoundError as error:
         if not arguments.json or error.name != "torch":
             raise
-        print(json.dumps({"error": f"The model runs with PyTorch only. {ADD_TORCH}"}), flush=True)
+        print(json.dumps({"error": f"The model runs with PyTorch only. {ADD_TORCH}", "final": True}), flush=True)
         return 1
     return 0
 
@@ -60,7 +64,7 @@ def pull(arguments: argparse.Namespace, progress: Progress | None) -> None:
     """Downloads and imports a model. Raises FolderError or AttentiveError."""
     settings = Settings.read(arguments)
     weights, name = settings.pull_folder, full_name(arguments.model)
-    folder = arguments.name or folder_of(name)
+    folder = arguments.name or folder_in(weights, name)
     new_folder(weights, folder, arguments.replace)  # raises before the download
     pair = name.partition("/")[2]
     if name.startswith(FIREFOX):

@@ -179,6 +179,8 @@ class StateCollector(Collector):
 
 
 DESCRIPTIONS = {
+    "models_missing": "Models of --models that are not served yet.",
+    "models_failed": "Model folders that cannot be used.",
     "queue_tokens": "Source tokens, times beam, of requests accepted and not yet answered.",
     "queue_requests": "Translation requests accepted and not yet answered.",
     "requests_shared_total": "Sentences that shared the computation of an identical one in flight.",

@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import logging
+import math
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +17,7 @@ from model.analysis.confidence import Confidence, DirectionLimits
 from model.model_folder import MAX_BEAM, Generation, Pairs, targets_by_source
 from model.search.options import DecodingOptions
 from model.tokenizer import Encoding, Tokenizer
-from server.errors import InvalidRequest, UnsupportedLanguage
+from server.errors import InvalidRequest, ModelFailed, UnsupportedLanguage
 from server.text.language_id import resolve_language_code
 from server.text.languages import language_name
 
@@ -75,6 +77,21 @@ class ServedModel:
     def reranked_beam(self) -> int:
         """Beam width of requests that are reranked and set none."""
         return min(wider_beam(self.beam_size), self.widest_beam)
+
+
+@dataclass(frozen=True, slots=True)
+class FailedModel:
+    """A model that could not be loaded. `retry_at` is when it is tried again, on the monotonic clock."""
+
+    model: ServedModel
+    error: str
+    retry_at: float = 0.0
+
+    @property
+    def unavailable(self) -> ModelFailed:
+        """The error of a request that needs it."""
+        seconds = math.ceil(self.retry_at - time.monotonic())
+        return ModelFailed(f"The model {self.model.name} cannot be loaded: {self.error}", seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +164,8 @@ def _with_places_in(text: str, encoding: Encoding) -> Encoding:
 
 class ModelCatalog:
     """Languages, pairs and routes of a set of models. If several models have a pair, the first is used: in the order of the
-    names in `prefer`, then by their own preference, then by name.
+    names in `prefer`, then by their own preference, then by name. `failed` models could not be loaded: nothing is translated
+    with them, and a request that only they could translate raises ModelFailed.
 
     A pair without a model is translated through one pivot language, English if possible.
     """
@@ -156,12 +174,14 @@ class ModelCatalog:
         self,
         models: Iterable[ServedModel],
         prefer: Sequence[str] = (),
-        check_pending: Callable[[str | None, str | None], None] = lambda source, target: None,
+        check_pending: Callable[[str | None, str | None], str] = lambda source, target: "",
+        failed: Iterable[FailedModel] = (),
     ) -> None:
         self.prefer = tuple(prefer)
+        self.failed = tuple(failed)
         self.check_pending = check_pending
-        """Raises Unavailable where a model from a language, to a language or for a pair is being downloaded. Called before a
-        language or a pair is refused."""
+        """Raises Unavailable where a model from a language, to a language or for a pair is being downloaded, and returns a
+        sentence where its download failed. Called before a language or a pair is refused."""
         rank = {name: number for number, name in enumerate(self.prefer)}
         self.models = tuple(
             sorted(models, key=lambda model: (rank.get(model.name, len(rank)), -model.preference, model.name))
@@ -176,6 +196,9 @@ class ModelCatalog:
                 near[source] = targets if known is None or known <= targets else known | targets
         self.sources = tuple(sorted(near))
         self.languages = tuple(sorted(frozenset(near).union(*near.values())))
+        lost = (targets_by_source(failed.model.pairs) for failed in self.failed)
+        self.known_sources = tuple(sorted(frozenset(near).union(*lost)))
+        """The source languages of all models, also of those that could not be loaded."""
         # The targets of a model of 200 languages are one set, which is united once.
         reached = {source: {near[target] for target in targets if target in near} for source, targets in near.items()}
         self._targets = {source: tuple(sorted(near[source].union({source}, *sets))) for source, sets in reached.items()}
@@ -205,9 +228,11 @@ class ModelCatalog:
         """
         try:
             target, source = self.target(target), self.source(source)
-        except UnsupportedLanguage:
-            self.check_pending(source, target)
-            raise
+        except UnsupportedLanguage as error:
+            reason = self.check_pending(source, target)
+            if error.reason or not reason:
+                raise
+            raise UnsupportedLanguage(error.message, error.code, error.role, reason) from None
         legs = self._legs(source, target)
         if formality is None or not legs:
             return legs
@@ -227,9 +252,11 @@ class ModelCatalog:
             first, second = self.direct(source, pivot), self.direct(pivot, target)
             if first and second:
                 return Leg(first, source, pivot), Leg(second, pivot, target)
-        self.check_pending(source, target)
+        reason = self.check_pending(source, target)
+        for leg in self._with_failed()._legs(source, target) if self.failed else ():
+            self.check_failed(key=leg.model.key)
         goal, origin = [f"{language_name(code)} ({code})" for code in (target, source)]
-        raise UnsupportedLanguage(f"{goal} is not available as a target language from {origin}")
+        raise UnsupportedLanguage(f"{goal} is not available as a target language from {origin}", reason=reason)
 
     def searched(self, source: str, target: str, options: DecodingOptions) -> DecodingOptions:
         """Returns the options for the model between two codes. If the codes need to be resolved or detected first, or
@@ -245,6 +272,7 @@ class ModelCatalog:
         if name not in self._only:
             model = next((model for model in self.models if model.name == name), None)
             if model is None:
+                self.check_failed(name=name)
                 names = ", ".join(model.name for model in self.models)
                 raise InvalidRequest(f"There is no model {printable_code(name)}; there are {names}.")
             self._only[name] = ModelCatalog([model])
@@ -260,7 +288,8 @@ class ModelCatalog:
         for model in self.models:
             if model.name in names and next(self.served_pairs(model), None) is None:
                 log.warning("model %s serves no language pair, as others come first; name it in --prefer", model.name)
-        for name in set(self.prefer).difference(model.name for model in self.models):
+        failed = {failed.model.name for failed in self.failed}
+        for name in set(self.prefer).difference(failed, (model.name for model in self.models)):
             log.warning("--prefer names %s, and there is no such model", name)
 
     def knows_formality(self, target: str) -> bool:
@@ -271,14 +300,28 @@ class ModelCatalog:
         """Returns the model with that key, or None if no served model has that name and content."""
         return next((model for model in self.models if model.key == key), None)
 
+    def _with_failed(self) -> ModelCatalog:
+        """Returns the catalog as it would be if every model could be loaded."""
+        return ModelCatalog([*self.models, *(failed.model for failed in self.failed)], self.prefer)
+
+    def check_failed(self, name: str = "", key: str = "") -> None:
+        """Raises ModelFailed for the name or the key of a model that could not be loaded."""
+        for failed in self.failed:
+            if name == failed.model.name or key == failed.model.key:
+                raise failed.unavailable
+
     def _served(self, code: str, served: Sequence[str], role: str) -> str:
         language = code if code in served else resolve_language_code(code, served)
         if language is None:
-            self.check_pending(*((code, None) if role == "source" else (None, code)))
+            for failed in self.failed:
+                languages = {pair[role == "target"] for pair in failed.model.pairs}
+                if resolve_language_code(code, languages):
+                    raise failed.unavailable
             raise UnsupportedLanguage(
                 f"{printable_code(code)} is not supported as {role} language; served: {', '.join(served)}.",
                 printable_code(code).strip("'"),
                 role,
+                self.check_pending(*((code, None) if role == "source" else (None, code))),
             )
         return language
 

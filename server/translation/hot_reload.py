@@ -1,34 +1,72 @@
-"""Hot reload: adds, replaces and removes models while the server runs."""
+"""Hot reload: adds, replaces and removes models while the server runs, and tries those again that could not be loaded."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import time
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from server.config import Settings
 from server.engine.client.engine_client import EngineClient
+from server.engine.client.model_pool import EngineModel
+from server.errors import SettingsError
 from server.text.language_id import LanguageDetector
-from server.translation.catalog import ModelCatalog, ServedModel
+from server.translation.catalog import FailedModel, ModelCatalog, ServedModel
 from server.translation.model_discovery import find_served
 from server.translation.translator import Translator
 
+log = logging.getLogger(__name__)
+PAUSES = (10, 30, 120, 600, 3600)
+"""Seconds before each further try of a model that cannot be used; the last one repeats."""
+POLL_SECONDS = 5
+Stamp = frozenset[tuple[str, int, int]]
+
+
+@dataclass(slots=True)
+class _Failure:
+    """A folder that cannot be used. `model` is what was read of it, None where even that failed."""
+
+    error: str
+    folder: Path
+    model: ServedModel | None
+    tries: int
+    retry_at: float
+    stamp: Stamp
+
 
 class ServedModels:
-    """The models of one translator. `errors` maps the names of unusable models to a sentence with the reason."""
+    """The models of one translator. `errors` are those of folders that cannot be read, by the names of the folders.
+
+    A model that cannot be loaded leaves the catalog, so that others translate its pairs. It is tried again when its folder
+    changes or after PAUSES, never by a request.
+    """
 
     def __init__(
         self, settings: Settings, engine: EngineClient, translator: Translator, errors: dict[str, str]
     ) -> None:
-        self.errors = errors
         self._settings = settings
         self._engine = engine
         self._translator = translator
         self._reloading = asyncio.Lock()
+        self._failures: dict[str, _Failure] = {}
+        """By the name of the folder."""
+        for name, error in errors.items():
+            self._note(name, error)
+        engine.on_failed = self._failed
 
     @property
     def catalog(self) -> ModelCatalog:
         """The models that are served now."""
         return self._translator.catalog
+
+    @property
+    def errors(self) -> dict[str, str]:
+        """One sentence for each folder or model that cannot be used."""
+        return {f.model.name if f.model else name: f.error for name, f in self._failures.items()}
 
     async def load(self, *, detector: bool = True) -> None:
         """Loads the models of the catalog into the workers, and the language detector, which without `detector` the first
@@ -36,11 +74,28 @@ class ServedModels:
         async with asyncio.TaskGroup() as group:
             if detector:
                 group.create_task(asyncio.to_thread(self._translator.detector.load))
-            errors = await self._engine.preload(self._translator.catalog.models)
-        self.errors |= errors
+            await self._engine.preload(self.catalog.models)
 
-    async def reload(self) -> dict[str, Any]:
-        """Reads the folders of models again and serves the models that are there now.
+    async def watch(self) -> None:
+        """Tries models that cannot be used again, without end."""
+        while True:
+            await asyncio.sleep(POLL_SECONDS)
+            await self.retry()
+
+    async def retry(self) -> None:
+        """Tries those models again whose pause is over or whose folder has changed."""
+        now = time.monotonic()
+        due = [name for name, f in self._failures.items() if f.retry_at <= now or f.stamp != _stamp(f.folder)]
+        if not due:
+            return
+        try:
+            await self.reload(due)
+        except SettingsError as error:  # no folder can be used: what is served goes on
+            for name in due:
+                self._note(name, str(error))
+
+    async def reload(self, names: Collection[str] | None = None) -> dict[str, Any]:
+        """Reads the folders of models again, or only those with `names`, and serves the models that are there now.
 
         Requests in progress finish with the models they started with. A model that cannot be loaded leaves its
         predecessor in service. Returns the names of the models that were added, replaced, removed or failed, and the
@@ -48,16 +103,25 @@ class ServedModels:
         """
         async with self._reloading:
             models, errors = await asyncio.to_thread(find_served, self._settings)
-            old = self._translator.catalog
+            old = self.catalog
             before = {model.name: model for model in old.models}
+            if names is None:
+                present = {model.folder.name for model in models}
+                self._failures = {name: f for name, f in self._failures.items() if name in present}
+            else:
+                models = [*old.models, *(model for model in models if model.folder.name in names)]
+                errors = {name: error for name, error in errors.items() if name in names}
+                for name in set(names).difference(errors, (model.folder.name for model in models)):
+                    self._note(name, self._failures[name].error)  # the folder is gone
+            for name, error in errors.items():
+                self._note(name, error)
             after = await self._load_changed(models, before, errors)
-            catalog = ModelCatalog(after.values(), old.prefer, old.check_pending)
-            if catalog.sources != old.sources:
-                detector = LanguageDetector(catalog.sources)
+            self._replace(after.values())
+            catalog = self.catalog
+            if catalog.known_sources != old.known_sources:
+                detector = LanguageDetector(catalog.known_sources)
                 await asyncio.to_thread(detector.load)
                 self._translator.detector = detector
-            self._translator.catalog = catalog
-            self.errors = errors
             await self._translator.released(old)
             for model in old.models:
                 if catalog.model(model.key) is None:
@@ -83,8 +147,49 @@ class ServedModels:
                 after[model.name] = current
             elif error := (await self._engine.load(model)).error:
                 errors[model.name] = error
+                self._note(model.folder.name, error, model)
                 if current is not None:
                     after[model.name] = current
             else:
                 after[model.name] = model
+                self._failures.pop(model.folder.name, None)
         return after
+
+    def _failed(self, model: EngineModel, error: str) -> None:
+        """A model of the catalog cannot be loaded: the others translate its pairs."""
+        if (served := self.catalog.model(model.key)) is not None:
+            self._note(served.folder.name, error, served)
+            self._replace(other for other in self.catalog.models if other is not served)
+
+    def _replace(self, models: Iterable[ServedModel]) -> None:
+        """Serves these models from now on, but those that could not be loaded meanwhile."""
+        old, dead = self.catalog, {f.model.key for f in self._failures.values() if f.model is not None}
+        models = [model for model in models if model.key not in dead]
+        names = {model.name for model in models}
+        failed = [
+            FailedModel(f.model, f.error, f.retry_at)
+            for f in self._failures.values()
+            if f.model is not None and f.model.name not in names
+        ]
+        self._translator.catalog = ModelCatalog(models, old.prefer, old.check_pending, failed)
+
+    def _note(self, name: str, error: str, model: ServedModel | None = None) -> None:
+        """Notes that a folder cannot be used. The log says it once, and again for another reason."""
+        known = self._failures.get(name)
+        if known is None or known.error != error:
+            log.error("model %s cannot be used: %s", model.name if model else name, error)
+        roots = (self._settings.pulled, self._settings.weights)
+        folder = model.folder if model else next((root / name for root in roots if (root / name).is_dir()), roots[-1])
+        tries = known.tries + 1 if known else 0
+        pause = PAUSES[min(tries, len(PAUSES) - 1)]
+        model = model or (known.model if known else None)
+        self._failures[name] = _Failure(error, folder, model, tries, time.monotonic() + pause, _stamp(folder))
+
+
+def _stamp(folder: Path) -> Stamp:
+    """Returns names, sizes and times of the files of a folder; nothing for one that is not there."""
+    try:
+        files = [(file.name, file.stat()) for file in folder.iterdir()]
+    except OSError:
+        return frozenset()
+    return frozenset((name, stat.st_size, stat.st_mtime_ns) for name, stat in files)

@@ -59,7 +59,6 @@ def find_models(weights: Path, slots: int = 0, pulled: Path | None = None) -> tu
             models[model.name] = model
         except (FolderError, OSError) as error:
             errors[folder.name] = str(error)
-            log.error("model folder %s cannot be used: %s", folder.name, error)
     if not models:
         reasons = "".join(f" {name}: {reason}" for name, reason in errors.items())
         raise SettingsError(f"{SETTING}: there is no usable model in {str(weights)!r}.{reasons}")

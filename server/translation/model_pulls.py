@@ -1,22 +1,26 @@
 """Downloads models while the server runs: those of --models that are missing, and those that are requested.
 
-`attentive pull` downloads and imports one after the other in a process of its own; then they are loaded. Two servers may share a
+`attentive pull` downloads and imports each in a process of its own; then it is loaded. Two servers may share a
 folder: while one of them downloads a model, the other one tries again later, and finds it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import shutil
 import sys
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, repeat
 from typing import Literal
 
-from model.convert.published import folder_of, full_name, pair_of, published_models
+from model.convert.downloads import discard_pull
+from model.convert.published import folder_in, full_name, pair_of, published_models, publisher_of
 from model.model_folder import FolderError
 from server.config import Settings, comma_separated, flag_and_variable
 from server.errors import InvalidRequest, NotFound, SettingsError, Unavailable
@@ -31,6 +35,10 @@ ANY = "any"
 PAUSES = (5, 15, 60, 300, 600)
 """Seconds before each further try; the last one repeats."""
 POLL_SECONDS = 5
+END_SECONDS = 10
+"""Seconds that a download has to remove its files after SIGTERM."""
+AT_ONCE = 2
+"""Downloads from one publisher at the same time. Those from a slow one delay no others."""
 RETRY_SECONDS = 10
 """Retry-After of a translation whose model is being downloaded."""
 
@@ -38,7 +46,7 @@ RETRY_SECONDS = 10
 @dataclass(slots=True)
 class Pull:
     """A model that is not served yet. `bytes` of `total` of the present `file` have arrived; `total` is 0 where it is unknown.
-    `error` is the sentence of the last try; there will be another one."""
+    `error` is the sentence of the last try that failed; there will be another one, unless it is `final`."""
 
     name: str
     state: Literal["waiting", "downloading", "importing", "failed", "served"] = "waiting"
@@ -46,6 +54,7 @@ class Pull:
     bytes: int = 0
     total: int = 0
     error: str = ""
+    final: bool = False
 
 
 class ModelPulls:
@@ -61,7 +70,7 @@ class ModelPulls:
         self.pulls: Mapping[str, Pull] = {}
         """The models that are not served yet, by full name, in the order in which they were requested."""
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._turn = asyncio.Lock()
+        self._turns: defaultdict[str, asyncio.Semaphore] = defaultdict(partial(asyncio.Semaphore, AT_ONCE))
         self._any = ANY in names
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -71,9 +80,14 @@ class ModelPulls:
         for name in self._names:
             self.request(name)
 
+    @property
+    def missing(self) -> list[str]:
+        """The models of --models that are not served yet."""
+        return [name for name in self._names if not self._served(name)]
+
     def request(self, name: str) -> Pull:
-        """Downloads a model in the background, unless it is served. It is tried until the model is there or deleted, after a
-        failure at once. Raises InvalidRequest for what is no name."""
+        """Downloads a model in the background, unless it is served. It is tried until the model is there or deleted, or until
+        its publisher refuses it; after a failure at once. Raises InvalidRequest for what is no name."""
         try:
             name = full_name(name)
         except FolderError as error:
@@ -88,26 +102,36 @@ class ModelPulls:
             self._tasks[name] = asyncio.create_task(self._pull(pull))
         return pull
 
-    def check(self, source: str | None, target: str | None) -> None:
-        """Raises Unavailable if a model for the pair, or with the one language that is given, is on its way. With `any` in
-        --models, the best published model of a pair is then requested. May be called in any thread."""
+    def check(self, source: str | None, target: str | None) -> str:
+        """Raises Unavailable if a model for the pair, or with the one language that is given, is on its way, and returns a
+        sentence if its download failed. With `any` in --models, the best published model of a pair is requested. May be called
+        in any thread."""
+        reason = ""
         for pull in self.pulls.values():
             asked = zip((source, target), pair_of(pull.name) or ("", ""), strict=True)
             if all(code is None or resolve_language_code(code, [other]) for code, other in asked):
-                raise _on_its_way(pull.name)
+                if not pull.error:
+                    raise _on_its_way(pull.name)
+                reason = reason or f"The model {pull.name} could not be downloaded: {pull.error}"
         name = _best(source, target) if self._any and source and target else None
-        if name and self._loop and not self._served(name):
+        if name and self._loop and not self._served(name) and name not in self.pulls:
             self._loop.call_soon_threadsafe(self.request, name)
             raise _on_its_way(name)
+        return reason
 
     def is_pulled(self, model: ServedModel) -> bool:
         """Returns whether a model is in the folder of downloaded ones."""
         return model.folder.parent == self._settings.pulled.absolute()
 
     async def delete(self, name: str) -> None:
-        """Ends the download of a model, or removes a downloaded one, by the name of its folder. Raises NotFound."""
-        if pulls := [pull.name for pull in self.pulls.values() if folder_of(pull.name) == name]:
+        """Ends the download of a model and removes what has arrived, or removes a downloaded one, by the name of its folder.
+        Raises NotFound."""
+        if pulls := [pull.name for pull in self.pulls.values() if self._folder_of(pull.name) == name]:
+            task = self._tasks.get(pulls[0])
             self._end(pulls[0])
+            if task is not None:
+                await asyncio.gather(task, return_exceptions=True)
+            await asyncio.to_thread(discard_pull, self._settings.pulled.absolute(), name)
             return
         models = self._models.catalog.models
         model = next((model for model in models if model.name == name and self.is_pulled(model)), None)
@@ -130,28 +154,37 @@ class ModelPulls:
         if task := self._tasks.pop(name, None):
             task.cancel()
 
+    def _folder_of(self, name: str) -> str:
+        return folder_in(self._settings.pulled.absolute(), name)
+
     def _served(self, name: str) -> bool:
-        return any(model.folder.name == folder_of(name) for model in self._models.catalog.models)
+        folder = self._folder_of(name)
+        return any(model.folder.name == folder for model in self._models.catalog.models)
 
     async def _pull(self, pull: Pull) -> None:
-        """Tries until the model is served, with pauses."""
-        folder = self._settings.pulled / folder_of(pull.name)
+        """Tries until the model is served, with pauses, or until its publisher refuses it."""
+        folder = self._settings.pulled / self._folder_of(pull.name)
         for pause in chain(PAUSES, repeat(PAUSES[-1])):
-            async with self._turn:
-                pull.state = "waiting"
-                pull.error = "" if folder.is_dir() else await self._download(pull)
-                if not pull.error:
-                    pull.error = (await self._models.reload())["errors"].get(folder.name, "")
+            error = ""
+            if not folder.is_dir():
+                async with self._turns[publisher_of(pull.name)]:
+                    error = await self._download(pull)
+            if not error:
+                error = (await self._models.reload())["errors"].get(folder.name, "")
             if self._served(pull.name):
                 self._end(pull.name)
                 break
-            pull.state = "failed"
-            log.error("model %s: %s", pull.name, pull.error, extra={"retry_seconds": pause})
+            pull.state, pull.error = "failed", error
+            fields = {"final": True} if pull.final else {"retry_seconds": pause}
+            log.error("model %s: %s", pull.name, pull.error, extra=fields)
+            if pull.final:
+                break
             there = folder.is_dir()
             for _ in range(max(1, pause // POLL_SECONDS)):
                 await asyncio.sleep(min(pause, POLL_SECONDS))
                 if folder.is_dir() != there:  # another server has downloaded it
                     break
+            pull.state = "waiting"
 
     async def _download(self, pull: Pull) -> str:
         """Downloads and imports a model. Returns the sentence of a failure, empty after success."""
@@ -172,12 +205,16 @@ class ModelPulls:
                     log.info("%s", line.decode(errors="replace").rstrip())
                     continue
                 fields = json.loads(line)
-                error = fields.get("error", "")
+                error, pull.final = fields.pop("error", ""), fields.pop("final", False)
                 if not error:
                     _note(pull, **fields)
             status = await process.wait()
             return (error or f"Its download ended with status {status}.") if status else ""
         finally:
+            if process.returncode is None:
+                process.terminate()
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(process.wait(), END_SECONDS)
             if process.returncode is None:
                 process.kill()
                 await process.wait()
@@ -197,6 +234,6 @@ def _best(source: str, target: str) -> str | None:
 def _note(pull: Pull, file: str, bytes: int, total: int) -> None:
     """Notes the progress of a file; the folder of the model is the last one. Each is logged once."""
     if file != pull.file:
-        pull.state = "importing" if file == folder_of(pull.name) else "downloading"
+        pull.state = "importing" if total == 0 == bytes else "downloading"
         log.info(pull.state, extra={"model": pull.name, "file": file, "bytes": total})
     pull.file, pull.bytes, pull.total = file, bytes, total

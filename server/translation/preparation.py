@@ -138,7 +138,8 @@ def _detected(
     samples = [" ".join([passage.text for passage in passages]) for passages in parsed]
     best = [guesses[0] for guesses in detector.detect_all(samples, target, request.accepted)]
     return [
-        (guess, guess.language if guess.confidence and guess.language in catalog.sources else None) for guess in best
+        (guess, guess.language if guess.confidence and guess.language in catalog.known_sources else None)
+        for guess in best
     ]
 
 

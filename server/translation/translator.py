@@ -6,12 +6,14 @@ import asyncio
 import dataclasses
 import time
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 
 from model.search.options import DecodingOptions
 from server.access.admission import Admission
 from server.engine.client.engine_client import EngineClient
+from server.errors import ModelFailed
 from server.observability.metrics import Metrics
 from server.store.history import History
 from server.store.history_records import LegRecord, SentenceRecord, TranslationRecord, encoded, new_id
@@ -143,22 +145,21 @@ class Translator:
         document = characters > DOCUMENT_CHARACTERS or cost > DOCUMENT_COST or beam > DOCUMENT_ROWS
         if not document:
             self._threads.note_short()
-        with self.admission.admit(
-            cost, request.deadline, caller=request.client, weight=request.weight, document=document, key=key
+        with (
+            self.admission.admit(
+                cost, request.deadline, caller=request.client, weight=request.weight, document=document, key=key
+            ),
+            self._using(catalog),
         ):
-            self._users[catalog] += 1
-            try:
-                async with asyncio.timeout_at(request.deadline):
-                    texts = await self.work(request.client, characters, prepare, request, chosen, self.detector)
-                    document = (
-                        document
-                        or beam * sum([len(part.order) for text in texts for part in text.segmented]) > DOCUMENT_ROWS
-                    )
-                    return await gather_or_cancel(
-                        [self._translate_text(text, request, int(document), listener) for text in texts]
-                    )
-            finally:
-                self._release(catalog)
+            async with asyncio.timeout_at(request.deadline):
+                texts = await self.work(request.client, characters, prepare, request, chosen, self.detector)
+                document = (
+                    document
+                    or beam * sum([len(part.order) for text in texts for part in text.segmented]) > DOCUMENT_ROWS
+                )
+                return await gather_or_cancel(
+                    [self._translate_text(text, request, int(document), listener, catalog) for text in texts]
+                )
 
     async def work(self, caller: str, characters: int, function: Callable[..., Result], *arguments: object) -> Result:
         """Returns the result of a function that works on so many characters for a caller. Long work is done beside the event
@@ -173,14 +174,42 @@ class Translator:
             self._released[catalog] = asyncio.Event()
             await self._released[catalog].wait()
 
-    def _release(self, catalog: ModelCatalog) -> None:
-        self._users[catalog] -= 1
-        if not self._users[catalog]:
-            del self._users[catalog]
-            if event := self._released.pop(catalog, None):
-                event.set()
+    @contextmanager
+    def _using(self, catalog: ModelCatalog) -> Iterator[None]:
+        self._users[catalog] += 1
+        try:
+            yield
+        finally:
+            self._users[catalog] -= 1
+            if not self._users[catalog]:
+                del self._users[catalog]
+                if event := self._released.pop(catalog, None):
+                    event.set()
 
     async def _translate_text(
+        self,
+        prepared: PreparedText,
+        request: TranslationRequest,
+        priority: int,
+        listener: ProgressListener | None,
+        catalog: ModelCatalog,
+    ) -> Translation:
+        """Translates one text by a catalog; by the present one where a model of its route cannot be loaded."""
+        try:
+            return await self._translate_legs(prepared, request, priority, listener)
+        except ModelFailed:
+            current = self.catalog
+            if current is catalog:
+                raise
+        with self._using(current):
+            one = dataclasses.replace(request, texts=(prepared.text,))
+            chosen = current if request.model is None else current.only(request.model)
+            size = len(prepared.text)
+            [again] = await self.work(request.client, size, prepare, one, chosen, self.detector)
+            again = dataclasses.replace(again, number=prepared.number)
+            return await self._translate_text(again, request, priority, listener, current)
+
+    async def _translate_legs(
         self, prepared: PreparedText, request: TranslationRequest, priority: int, listener: ProgressListener | None
     ) -> Translation:
         """Translates one text over the legs of its route and records the translation."""

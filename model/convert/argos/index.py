@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
-from model.convert.downloads import Progress, RemoteFile, fetch, pull_folder, read_url
+from model.convert.downloads import NotPublished, Progress, RemoteFile, fetch, pull_folder, read_url
+from model.convert.published import ARGOS, folder_of
 from model.model_folder import FolderError
 
 _MAX_FILE_BYTES = 2_000_000_000
@@ -19,9 +20,9 @@ def download(pair: str, weights: Path, address: str, progress: Progress | None =
     """Downloads the package of a pair in Argos's codes (en-zt) to a folder under `weights`, which is removed after the
     block. The block gets the package and its origin. Raises FolderError with one sentence for every failure."""
     if (url := packages(address).get(pair)) is None:
-        raise FolderError(f"Argos publishes no package for {pair}; {address} lists its packages.")
+        raise NotPublished(f"Argos publishes no package for {pair}; {address} lists its packages.")
     name = PurePosixPath(url).name
-    with pull_folder(weights, f"argos--{name}") as folder:
+    with pull_folder(weights, f"{folder_of(ARGOS + pair)}--{name}") as folder:
         fetch(RemoteFile(name, url, _MAX_FILE_BYTES, exact=False), folder, f"argos/{pair}", progress=progress)
         try:
             yield folder / name, url

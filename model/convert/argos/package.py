@@ -72,7 +72,9 @@ def _unpack(file: Path, scratch: Path) -> Path:
     except ImportRefused:
         raise
     except (OSError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError, ValueError):
-        raise ImportRefused(file, ["the file is not readable as a package (zip archive)"]) from None
+        refusal = ImportRefused(file, ["the file is not readable as a package (zip archive)"])
+        refusal.final = False  # a download may have damaged it
+        raise refusal from None
     if (metadata := next(scratch.glob(f"*/{METADATA}"), None)) is None:
         raise ImportRefused(file, [f"the package has no {METADATA}"])
     return metadata.parent

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from model.convert.downloads import Progress, RemoteFile, fetch, pull_folder, read_url
+from model.convert.downloads import NotPublished, Progress, RemoteFile, fetch, pull_folder, read_url
 from model.convert.marian.firefox import METADATA
-from model.convert.published import FIREFOX, PublishedModel, codes
+from model.convert.published import FIREFOX, PublishedModel, codes, folder_of
 from model.model_folder import FolderError
 
 _ARCHITECTURES = ("base-memory", "base", "tiny")
@@ -44,7 +44,7 @@ def find(pair: str, address: str) -> FirefoxModel:
     except _INCOMPLETE:
         raise FolderError(_NO_LIST.format(address)) from None
     if published is None:
-        raise FolderError(f"Mozilla publishes no model for {pair}; {address} lists its models.")
+        raise NotPublished(f"Mozilla publishes no model for {pair}; {address} lists its models.")
     return published
 
 
@@ -79,7 +79,7 @@ def download(model: FirefoxModel, weights: Path, progress: Progress | None = Non
     """Downloads and unpacks the files of a model to a folder under `weights`, which is removed after the block. Raises
     FolderError with one sentence for every failure."""
     first = model.files[0]
-    with pull_folder(weights, f"firefox--{model.source}-{model.target}-{str(first.sha256)[:12]}") as folder:
+    with pull_folder(weights, f"{folder_of(model.name)}--{str(first.sha256)[:12]}") as folder:
         for file in model.files:
             fetch(file, folder, model.name, progress=progress)
         metadata = {"sourceLanguage": model.source, "targetLanguage": model.target, "architecture": model.architecture}

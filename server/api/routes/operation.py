@@ -24,7 +24,9 @@ FOLDERS = re.compile(r"""[^\s'"]*/(?=[^\s'"])""")
 
 
 class ReadyAnswer(Answer):
-    status: Literal["starting", "ready", "draining", "failed"]
+    status: Literal["starting", "ready", "degraded", "draining", "failed"] = Field(
+        description="degraded: translations are served, and models of --models are missing."
+    )
     version: str
     device: str
     dtype: str
@@ -34,6 +36,7 @@ class ReadyAnswer(Answer):
     workers: list[DeviceStatus]
     models: list[str] = Field(description="Models that are served now.")
     errors: dict[str, str] = Field(description="Models that could not be loaded, with one sentence.")
+    missing: list[str] = Field(description="Models of --models that are not served yet.")
     pulls: list[Pull] = Field(description="Models that are being downloaded.")
 
 
@@ -65,9 +68,11 @@ async def ready(request: Request) -> Response:
         "workers": [dataclasses.asdict(worker) for worker in status.workers],
         "models": sorted(key.partition("@")[0] for key in status.models),
         "errors": without_folders(failed | services.models.errors),
+        "missing": services.pulls.missing,
         "pulls": list(services.pulls.pulls.values()),
     }
-    return json_response(body) if readiness == "ready" else json_response(body, 503, {"Retry-After": "1"})
+    served = readiness in ("ready", "degraded")
+    return json_response(body) if served else json_response(body, 503, {"Retry-After": "1"})
 
 
 @router.get(

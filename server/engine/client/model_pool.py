@@ -7,18 +7,21 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from server.engine.client.job_dispatcher import SHUTDOWN
-from server.engine.client.worker_pool import WorkerPool
+from server.engine.client.job_dispatcher import NO_WORKER, SHUTDOWN
+from server.engine.client.worker_pool import UNLOADED, WorkerPool
 from server.engine.ipc.messages import ModelLoaded
-from server.errors import Unavailable
+from server.engine.ipc.options import NO_DEVICE
+from server.errors import ModelFailed, Unavailable
 
 log = logging.getLogger(__name__)
+_OF_THE_WORKERS = (SHUTDOWN, NO_WORKER, NO_DEVICE, UNLOADED)
+"""Errors of a load that say nothing of the model."""
 
 
 class EngineModel(Protocol):
@@ -61,6 +64,11 @@ class ModelPool:
         self.limit = limit
         self.idle_seconds = idle_seconds
         self._states: dict[str, _State] = {}
+        self._errors: dict[str, str] = {}
+        """Why models could not be loaded, by key: only `load` tries them again."""
+        self.on_failed: Callable[[EngineModel, str], None] = lambda model, error: None
+        """Is called with a model that cannot be loaded and the reason, before those who wait for it go on."""
+        workers.on_model_lost = self._lost
 
     @property
     def bytes(self) -> int:
@@ -69,15 +77,18 @@ class ModelPool:
 
     @asynccontextmanager
     async def holding(self, model: EngineModel) -> AsyncIterator[None]:
-        """Loads the model if needed, and keeps it loaded while the block runs. Raises Unavailable where it cannot be
-        loaded."""
+        """Loads the model if needed, and keeps it loaded while the block runs. Raises ModelFailed where it cannot be
+        loaded, Unavailable where the workers are the reason."""
+        if error := self._errors.get(model.key):
+            raise ModelFailed(_refusal(model, error))
         state = self._states.get(model.key) or self._begin(model)
         state.users += 1
         try:
             if not state.loading.done():
                 await asyncio.shield(state.loading)
             if error := state.loading.result().error:
-                raise Unavailable(f"The model {model.name} cannot be loaded: {error}")
+                kind = Unavailable if error in _OF_THE_WORKERS else ModelFailed
+                raise kind(_refusal(model, error))
             yield
         finally:
             state.users -= 1
@@ -85,6 +96,7 @@ class ModelPool:
 
     async def load(self, model: EngineModel) -> ModelLoaded:
         """Loads a model that is not loaded; `error` of the answer is set where it cannot be loaded."""
+        self._errors.pop(model.key, None)
         state = self._states.get(model.key) or self._begin(model)
         answer = await asyncio.shield(state.loading)
         state.used = time.monotonic()
@@ -129,14 +141,25 @@ class ModelPool:
         await self._make_room()
         answer = await self.workers.load(model.key, model.folder)
         if answer.error:
-            if answer.error != SHUTDOWN:
-                log.error("model %s cannot be loaded: %s", model.name, answer.error)
-            self._states.pop(model.key, None)  # the next request tries again
+            self._states.pop(model.key, None)
+            if answer.error not in _OF_THE_WORKERS:
+                self._errors[model.key] = answer.error
+                self.on_failed(model, answer.error)
         else:
             log.info("model loaded", extra={"model": model.key, "seconds": round(answer.seconds, 3)})
         return answer
+
+    def _lost(self, key: str, error: str) -> None:
+        """The workers could not load a model again after a restart."""
+        if (state := self._states.pop(key, None)) is not None:
+            self._errors[key] = error
+            self.on_failed(state.model, error)
 
     async def _make_room(self) -> None:
         while self.limit and self.bytes > self.limit and (oldest := self._oldest()):
             log.info("model unloaded to make room", extra={"model": oldest.model.key})
             await self.unload(oldest.model.key)
+
+
+def _refusal(model: EngineModel, error: str) -> str:
+    return f"The model {model.name} cannot be loaded: {error}"

@@ -34,8 +34,7 @@ class RegisteredModel:
         self.error = error
         self.resolve(error)
 
-    def record_exit(self, load: LoadModel) -> None:
-        """A worker ended before it answered `load`."""
+    def record_exit(self, load: LoadModel) -> str:
+        """A worker ended before it answered `load`. Returns the error after so many ends that it is not loaded again."""
         self.ends = max(self.ends, load.ends + 1)
-        if self.ends >= _MAX_ENDS:
-            self.fail("The model worker died while it loaded this model.")
+        return "The model worker died while it loaded this model." if self.ends >= _MAX_ENDS else ""

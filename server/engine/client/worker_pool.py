@@ -30,6 +30,7 @@ from server.engine.ipc.options import NO_DEVICE, WorkerOptions
 
 RESTART_SECONDS = 30.0
 """Time in which the server stays ready while its workers restart: jobs are accepted and wait."""
+UNLOADED = "The model was unloaded."
 _TICK = 1.0
 _EXIT_SECONDS, _KILL_SECONDS = 2.0, 10.0
 """Seconds a worker has to exit after its pipe was closed, and after SIGKILL."""
@@ -53,6 +54,8 @@ class WorkerPool:
         self._jobs = JobDispatcher(self._workers, self._models)
         self._watchdog: asyncio.Task[None] | None = None
         self._closed = False
+        self.on_model_lost: Callable[[str, str], None] = lambda model, error: None
+        """Is called with a model that was loaded, and that no worker could load again, and the reason."""
         self.rests = False
         """Whether models were unloaded because they were not used: then workers without a model are ready."""
 
@@ -124,7 +127,7 @@ class WorkerPool:
             await asyncio.wait(futures)
         if not registered.unloading or self._models.get(model) is not registered:
             return  # it was loaded again in the meantime
-        registered.resolve("The model was unloaded.")
+        registered.resolve(UNLOADED)
         del self._models[model]
         for worker in self._workers:
             if model in worker.loaded:
@@ -138,6 +141,13 @@ class WorkerPool:
             if model.name not in worker.loaded and model.error is None:
                 worker.load(LoadModel(model.name, model.folder, model.ends))
                 return
+
+    def _fail(self, model: RegisteredModel, error: str) -> None:
+        """Ends the load of a model with an error."""
+        lost = model.outcome.done() and not any(model.name in worker.loaded for worker in self._workers)
+        model.fail(error)
+        if lost:
+            self.on_model_lost(model.name, error)
 
     def _end_loads(self, error: str) -> None:
         for model in self._models.values():
@@ -217,7 +227,7 @@ class WorkerPool:
             if loaded.model in worker.loaded:
                 worker.unload(loaded.model)
         elif loaded.error is not None:
-            model.fail(loaded.error)
+            self._fail(model, loaded.error)
         elif all(model.name in other.loaded for other in self._workers if other.ready is not None):
             model.ends = 0
             model.resolve(seconds=loaded.seconds, bytes=loaded.bytes)
@@ -226,8 +236,9 @@ class WorkerPool:
 
     def _on_exit(self, worker: WorkerSupervisor, ended: WorkerExit) -> None:
         """Sends the jobs of an ended worker again, and counts its exit against the model that it was loading."""
-        if ended.loading is not None and (model := self._models.get(ended.loading.model)):
-            model.record_exit(ended.loading)
+        model = self._models.get(ended.loading.model) if ended.loading is not None else None
+        if model is not None and ended.loading is not None and (error := model.record_exit(ended.loading)):
+            self._fail(model, error)
         self._jobs.on_exit(ended)
         if self._jobs.broken:
             self._end_loads(NO_DEVICE if worker.no_device else NO_WORKER)

@@ -21,6 +21,7 @@ from model.search.driver import check_trial_sentence
 from server.engine.ipc.messages import ModelLoaded
 from server.engine.ipc.options import WorkerOptions
 from server.engine.worker.device_config import DeviceConfig, failure_kind
+from server.engine.worker.memory import check_memory, free_memory, memory_needed, too_large
 from server.errors import ADD_TORCH
 
 
@@ -42,6 +43,8 @@ def open_model(path: str, device: DeviceConfig, options: WorkerOptions, ends: in
     finite: large weights overflow."""
     started = time.monotonic()
     folder = read_folder(Path(path))
+    if not device.cuda:
+        check_memory(folder, device.dtype)
     backend, engine, reason = _open(folder, device, options, ends)
     check_trial_sentence(backend, folder.model)
     return LoadedModel(folder, backend, engine, reason, time.monotonic() - started)
@@ -55,6 +58,9 @@ def try_to_open(
         loaded = open_model(folder, device, options, ends)
     except FolderError as reason:
         error = str(reason).replace(folder, Path(folder).name)  # callers see it, and paths are the server's
+    except MemoryError:
+        needed = memory_needed(read_folder(Path(folder)), device.dtype)
+        return ModelLoaded(model, error=too_large(needed, free_memory())), None
     except Exception as reason:  # every load is answered, whatever it raises
         if failure_kind(reason, device) is None:
             raise

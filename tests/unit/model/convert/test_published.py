@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+from pathlib import Path
+
 import pytest
 
-from model.convert.published import folder_of, full_name, pair_of, published_models
+from model.config import ModelConfig
+from model.convert.published import folder_in, folder_of, full_name, pair_of, published_models
 from model.model_folder import FolderError
+from tests.support.models.folders import new_folder
 
 
 @pytest.mark.parametrize(
@@ -17,8 +22,13 @@ from model.model_folder import FolderError
         ("firefox/en-zh_hant", "firefox/en-zh_hant", "firefox-en-zh-hant", ("en", "zh-Hant")),
         ("argos/en-zt", "argos/en-zt", "argos-en-zt", ("en", "zh-Hant")),
         ("Helsinki-NLP/opus-mt-en-it", "Helsinki-NLP/opus-mt-en-it", "opus-mt-en-it", ("en", "it")),
-        ("https://huggingface.co/facebook/m2m100_418M/tree/main", "facebook/m2m100_418M", "m2m100_418M", None),
-        ("https://hf.co/a/b/", "a/b", "b", None),
+        (
+            "https://huggingface.co/facebook/m2m100_418M/tree/main",
+            "facebook/m2m100_418M",
+            "facebook--m2m100_418M",
+            None,
+        ),
+        ("https://hf.co/a/b/", "a/b", "a--b", None),
     ],
 )
 def test_a_name_has_one_full_form_folder_and_pair(
@@ -59,3 +69,25 @@ def test_the_list_has_firefox_first_and_only_stated_figures() -> None:
         assert set(model.scores) in (set(), {"bleu", "comet"}) and (not model.scores or model.publisher == "Mozilla")
     best = next(model for model in models if (model.source, model.target) == ("en", "de"))
     assert (best.name, best.license, best.scores["bleu"]) == ("firefox/en-de", "MPL-2.0", 40.0)
+
+
+def test_models_of_the_same_name_of_two_owners_have_folders_of_their_own(tmp_path: Path) -> None:
+    names = [
+        "Helsinki-NLP/opus-mt-en-good",
+        "myteam/opus-mt-en-good",
+        "my/team-opus-mt-en-good",
+        "team/opus-mt-en-good",
+    ]
+    assert len({folder_of(name) for name in names}) == len(names)
+    assert folder_of(names[0]) == "opus-mt-en-good"
+
+
+def test_a_folder_of_an_earlier_version_keeps_its_name(tmp_path: Path) -> None:
+    (tmp_path / "m2m100_418M").mkdir()
+    old = new_folder(tmp_path / "m2m100_418M", ModelConfig(vocab_size=64, d_model=8, heads=2))
+    origin = "https://huggingface.co/facebook/m2m100_418M/tree/0123"
+    old = dataclasses.replace(old, origin=origin)
+    (old.path / "config.json").write_text(old.to_json())
+    assert folder_in(tmp_path, "facebook/m2m100_418M") == "m2m100_418M"
+    assert folder_in(tmp_path, "myteam/m2m100_418M") == "myteam--m2m100_418M"
+    assert folder_in(tmp_path / "nowhere", "facebook/m2m100_418M") == "facebook--m2m100_418M"

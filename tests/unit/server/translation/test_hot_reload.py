@@ -101,7 +101,7 @@ def test_readiness_shows_errors_of_present_models_without_folders(serve):
         details={"reason": "It could not be written to /root/.cache/x."},
     )
     services.engine.workers.status = lambda: status
-    services.models.errors = {"other": "'weights/other/a b.json' cannot be read."}
+    services.models._note("other", "'weights/other/a b.json' cannot be read.")
     answer = client.get("/ready").json()
     name = present.partition("@")[0]
     assert answer["errors"] == {name: "config.json is not JSON.", "other": "'a b.json' cannot be read."}

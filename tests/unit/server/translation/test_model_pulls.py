@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,6 +22,7 @@ from tests.support.servers.in_process import wait_for
 
 EMBEDDED = dataclasses.replace(fake_model("embedded"), preference=-1)
 HERE = {"Host": "localhost:8000"}
+FINAL = "Mozilla publishes no model for en-it."
 ASK = {"q": "Hello", "source": "en", "target": "it"}
 
 
@@ -30,6 +33,11 @@ def start(serve, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..
     def started(outcomes: list[str], **settings: str) -> TestClient:
         async def download(pulls: ModelPulls, pull: model_pulls.Pull) -> str:
             outcome = outcomes.pop(0) if outcomes else "Nothing more."
+            if isinstance(outcome, asyncio.Event):
+                await outcome.wait()
+                outcome = outcomes.pop(0)
+            if outcome == FINAL:
+                pull.final = True
             if not outcome:
                 (tmp_path / "models" / "firefox-en-it").mkdir(parents=True)
             return outcome
@@ -57,16 +65,24 @@ def pulls(client: TestClient) -> list[dict]:
     return client.get("/ready").json()["pulls"]
 
 
-def test_a_model_on_its_way_is_503_until_it_is_served_after_failures(start) -> None:
-    outcomes = ["It is damaged.", "The disk is full."]
+def test_a_model_on_its_way_is_503_and_one_whose_download_failed_400_until_it_is_served(start) -> None:
+    gate = asyncio.Event()
+    outcomes = [gate, "The disk is full."]
     client = start(outcomes, models="en-it")
-    wait_for(lambda: not outcomes and pulls(client)[0]["error"])
-    outcomes.append("")  # before it, each try fails
-    for fields in ({}, {"target": "IT"}, {"source": "auto"}):
+    asked = ({}, {"target": "IT"}, {"source": "auto"})
+    for fields in asked:
         answer = client.post("/translate", json=ASK | fields)
-        if answer.status_code != 200:
-            assert (answer.status_code, answer.headers["Retry-After"]) == (503, "10")
-            assert answer.json() == {"error": "The model firefox/en-it is being downloaded; try again later."}
+        assert (answer.status_code, answer.headers["Retry-After"]) == (503, "10")
+        assert answer.json() == {"error": "The model firefox/en-it is being downloaded; try again later."}
+    client.portal.call(gate.set)
+    wait_for(lambda: pulls(client)[0]["error"])
+    for fields in asked:
+        answer = client.post("/translate", json=ASK | fields)
+        assert answer.status_code == 400 and "Retry-After" not in answer.headers
+        assert "The model firefox/en-it could not be downloaded: The disk is full." in answer.json()["error"]
+        body = {"text": ["Hello"], "target_lang": "IT"}
+        assert "The disk is full." in client.post("/v2/translate", json=body).json()["message"]
+    outcomes.append("")  # before it, each try fails
     assert client.post("/translate", json=ASK | {"target": "de"}).status_code == 200  # with what is there
     assert client.post("/translate", json=ASK | {"target": "es"}).status_code == 400
     wait_for(lambda: not pulls(client))
@@ -76,7 +92,7 @@ def test_a_model_on_its_way_is_503_until_it_is_served_after_failures(start) -> N
 
 def test_any_downloads_the_published_model_of_a_pair_that_no_model_serves(start) -> None:
     assert start([], models="en-fr").post("/translate", json=ASK).status_code == 400, "off by default"
-    client = start(["The disk is full."], models="any")
+    client = start([asyncio.Event()], models="any")
     assert not pulls(client)
     for fields, status in (
         ({"target": "de"}, 200),  # served
@@ -157,3 +173,64 @@ def test_without_an_admin_key_keys_close_the_administration(serve, keys, tmp_pat
 def test_a_wrong_name_in_the_setting_is_refused_at_the_start() -> None:
     with pytest.raises(SettingsError, match=r"--models \(ATTENTIVE_MODELS\): 'german' is not the name"):
         Services(Settings(models="en-de,german"), FakeEngine(), ModelCatalog([EMBEDDED]))
+
+
+def test_what_a_publisher_refuses_for_good_is_not_tried_again_until_it_is_requested(start) -> None:
+    outcomes = [FINAL, ""]
+    client = start(outcomes, models="en-it")
+    wait_for(lambda: pulls(client) and pulls(client)[0]["final"])
+    for _ in range(3):
+        assert FINAL in client.post("/translate", json=ASK).json()["error"]
+    time.sleep(1.2)  # PAUSES
+    assert outcomes == [""]
+    assert client.post("/admin/models", json={"name": "en-it"}).status_code == 202
+    wait_for(lambda: not pulls(client))
+    assert client.post("/translate", json=ASK).status_code == 200
+
+
+def test_any_does_not_request_a_refused_model_again(start) -> None:
+    outcomes = [FINAL, ""]
+    client = start(outcomes, models="any")
+    assert client.post("/translate", json=ASK).status_code == 503
+    wait_for(lambda: pulls(client) and pulls(client)[0]["final"])
+    assert client.post("/translate", json=ASK).status_code == 400
+    assert outcomes == [""]
+
+
+def test_two_models_of_a_publisher_are_downloaded_at_a_time_and_a_slow_one_delays_no_other(
+    start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running: list[str] = []
+
+    async def download(pulls: ModelPulls, pull: model_pulls.Pull) -> str:
+        running.append(pull.name)
+        await asyncio.Event().wait()
+        return ""
+
+    client = start([])
+    monkeypatch.setattr(ModelPulls, "_download", download)
+    slow = [f"team/opus-{number}" for number in range(5)]
+    for name in [*slow, "firefox/en-it", "argos/en-it", "firefox/en-es", "firefox/en-fr"]:
+        assert client.post("/admin/models", json={"name": name}).status_code == 202
+    wait_for(lambda: len(running) == 5)
+    time.sleep(0.1)
+    assert sorted(running) == [*(["argos/en-it", "firefox/en-es", "firefox/en-it"]), *slow[:2]]
+
+
+@pytest.mark.parametrize("required", [False, True])
+def test_ready_names_the_missing_models_of_the_operator(start, required: bool) -> None:
+    outcomes = ["The disk is full."]
+    client = start(outcomes, models="en-it", require_models=required)
+    wait_for(lambda: pulls(client) and pulls(client)[0]["error"])
+    answer = client.get("/ready")
+    assert (answer.status_code, answer.json()["status"]) == ((503, "starting") if required else (200, "degraded"))
+    assert answer.json()["missing"] == ["firefox/en-it"]
+    assert "attentive_models_missing 1.0" in client.get("/metrics").text
+    outcomes.append("")
+    wait_for(lambda: client.get("/ready").json()["status"] == "ready")
+    assert (
+        client.get("/ready").json()["missing"] == [] and "attentive_models_missing 0.0" in client.get("/metrics").text
+    )
+    client.delete("/admin/models/firefox-en-it")
+    answer = client.get("/ready")
+    assert (answer.status_code, answer.json()["status"]) == (200, "degraded"), "once ready, no model makes it unready"

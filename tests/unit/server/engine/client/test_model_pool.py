@@ -10,7 +10,7 @@ import pytest
 from server.config import Settings
 from server.engine.client.model_pool import ModelPool
 from server.engine.ipc.messages import ModelLoaded
-from server.errors import Unavailable
+from server.errors import ModelFailed
 from server.services import Services
 from server.translation.catalog import ModelCatalog, ServedModel
 from tests.support.engine.fake_engine import FakeEngine, fake_model
@@ -36,7 +36,7 @@ async def test_the_least_recently_used_model_is_unloaded():
         assert len(engine.loaded) <= 2
 
 
-async def test_a_failed_load_is_reported_and_tried_again():
+async def test_a_failed_load_is_reported_and_tried_again_by_a_load_only():
     engine = FakeEngine()
     works = engine.load
 
@@ -46,10 +46,14 @@ async def test_a_failed_load_is_reported_and_tried_again():
     pool = ModelPool(engine)
     engine.load = fails
     assert await pool.preload([fake_model("one")]) == {"one": "The file is torn."}
-    with pytest.raises(Unavailable, match="torn"):
+    with pytest.raises(ModelFailed, match="torn"):
         async with pool.holding(fake_model("one")):
             pass
     engine.load = works
+    with pytest.raises(ModelFailed, match="torn"):
+        async with pool.holding(fake_model("one")):
+            pass
+    assert (await pool.load(fake_model("one"))).error is None
     async with pool.holding(fake_model("one")):
         assert len(engine.loaded) == 1
 
