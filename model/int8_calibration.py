@@ -34,8 +34,9 @@ _CLOSE = 1e-6
 """Relative to the largest magnitude: products of an integer and a scale are rounded by 2e-7."""
 
 
-def for_int8(config: ModelConfig, tensors: Tensors, positions: Float32) -> Tensors:
-    """Returns the parameters of a Transformer with biases corrected for int8 matrices.
+def for_int8(config: ModelConfig, tensors: Tensors, positions: Float32) -> tuple[Tensors, list[Float32]]:
+    """Returns the parameters of a Transformer with biases corrected for int8 matrices, and for each decoder layer the vector
+    (d_model) that is left out of all its keys of cross-attention: their bias, and what the encoder's constant adds to it.
 
     `tensors` are its parameters by name, `positions` the table (max_length, d_model) that is added to embeddings.
     """
@@ -43,7 +44,7 @@ def for_int8(config: ModelConfig, tensors: Tensors, positions: Float32) -> Tenso
     try:
         output = encoder.run(positions)
     except (ValueError, IndexError):  # inconsistent shapes: loading reports them
-        return tensors
+        return tensors, []
     center = _rounded(output.mean(axis=(0, 1)))
     biases = {
         f"{name}.bias": _corrected(tensors[f"{name}.weight"], tensors[f"{name}.bias"], mean)
@@ -51,13 +52,17 @@ def for_int8(config: ModelConfig, tensors: Tensors, positions: Float32) -> Tenso
     }
     norm = "encoder_norm" if config.norm == "pre" else f"encoder.{config.encoder_layers - 1}.feed_forward_residual.norm"
     biases[f"{norm}.bias"] = tensors[f"{norm}.bias"] - center
+    key_shifts = []
     for layer in range(config.decoder_layers):
         attention = f"decoder.{layer}.cross_attention"
+        key_bias = tensors[f"{attention}.key.bias"]
+        constant = tensors[f"{attention}.key.weight"].astype(np.float64) @ center
+        key_shifts.append((key_bias + constant).astype(np.float32))
         # A constant added to every key adds the same to all scores of a query; the softmax does not change.
-        biases[f"{attention}.key.bias"] = np.zeros_like(tensors[f"{attention}.key.bias"])
+        biases[f"{attention}.key.bias"] = np.zeros_like(key_bias)
         shift = tensors[f"{attention}.value.weight"].astype(np.float64) @ center
         biases[f"{attention}.value.bias"] = (tensors[f"{attention}.value.bias"] + shift).astype(np.float32)
-    return ChainMap(biases, cast("dict[str, Float32]", tensors))  # the others are read on access
+    return ChainMap(biases, cast("dict[str, Float32]", tensors)), key_shifts  # the others are read on access
 
 
 def row_ranges(weight: Float32) -> Float32:

@@ -6,10 +6,12 @@ hundred outputs instead of all.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,7 +29,7 @@ _MULTIPLE = 8
 """Bergamot fills lists to a multiple of 8, and so do lists without tags."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Shortlist:
     """Source token i allows `targets[offsets[i]:offsets[i + 1]]`, and every source the first `first` tokens; with
     `shared`, also its own tokens.
@@ -67,6 +69,15 @@ class Shortlist:
         object.__setattr__(self, "_begins", offsets.tolist())
         object.__setattr__(self, "_common", [self._common_of(table) for table in range(max(1, len(self.tags)))])
 
+    @cached_property
+    def digest(self) -> str:
+        """A hash of everything that decides which tokens a source allows."""
+        stated = (self.first, self.shared, self.vocabulary, self.tags)
+        content = hashlib.sha256(repr(stated).encode())
+        content.update(np.ascontiguousarray(self.offsets).tobytes())
+        content.update(np.ascontiguousarray(self.targets).tobytes())
+        return content.hexdigest()[:8]
+
     @property
     def sources(self) -> int:
         """Number of source tokens."""
@@ -76,10 +87,14 @@ class Shortlist:
         """Returns, for each table, the tokens that all its sources allow, in ascending order."""
         return [np.flatnonzero(common).astype(np.int32) for common in self._common]
 
-    def split(self, source: Sequence[int], end: int) -> tuple[int, NDArray[np.int32]] | None:
-        """Returns the allowed tokens of a source in two parts: the number of its table, which has the first ones (`common`),
-        and the further ones, both in ascending order and with the end of sentence. Returns None where all tokens are
-        allowed, because these are more than half of the vocabulary. Raises ValueError for an unknown source token."""
+    def split(
+        self, source: Sequence[int], end: int, forced: Sequence[int] = ()
+    ) -> tuple[int, NDArray[np.int32]] | None:
+        """Returns the allowed tokens of a source in two parts: the number of its table, which has the
+        first ones (`common`), and the further ones, both in ascending order and with the end of
+        sentence. The `forced` tokens are allowed too. Returns None where all tokens are allowed,
+        because those of the source are more than half of the vocabulary. Raises ValueError for an
+        unknown token."""
         if self.tags and (not source or source[0] not in self.tags):
             return None
         table = self.tags.index(source[0]) if self.tags else 0
@@ -98,6 +113,9 @@ class Shortlist:
         chosen[end] = True
         if 2 * np.count_nonzero(chosen) > self.vocabulary:
             return None
+        if not all(0 <= token < self.vocabulary for token in forced):
+            raise ValueError(f"A forced token is not in the vocabulary of {self.vocabulary}.")
+        chosen[list(forced)] = True
         return table, np.flatnonzero(chosen & ~common).astype(np.int32)
 
     def _common_of(self, table: int) -> NDArray[np.bool_]:
@@ -119,11 +137,11 @@ class Shortlist:
         let_others_read(folder / SHORTLIST)
 
 
-def read_shortlist(folder: ModelFolder, use: ShortlistUse = "on") -> Shortlist | None:
-    """Returns the shortlist of a model folder, None if it has none or does not use it. One that cannot be read
-    costs the shortlist and not the model."""
+def read_shortlist(folder: ModelFolder) -> Shortlist | None:
+    """Returns the shortlist of a model folder, None if it has none. One that cannot be read costs the
+    shortlist and not the model."""
     path, config = folder.path / SHORTLIST, folder.model
-    if use == "off" or not path.is_file():
+    if not path.is_file():
         return None
     try:
         with safe_open(path, framework="numpy") as file:
@@ -145,7 +163,7 @@ def read_shortlist(folder: ModelFolder, use: ShortlistUse = "on") -> Shortlist |
     except (SafetensorError, OSError, KeyError, ValueError) as error:
         log.warning("%s is not used, because it is not a shortlist: %s", path, error)
         return None
-    return shortlist if use == "on" or shortlist.by_default else None
+    return shortlist
 
 
 def _tags(text: str) -> tuple[int, ...]:

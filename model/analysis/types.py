@@ -42,6 +42,8 @@ class AttentionMaps:
     with a recurrence have no heads in `decoder` (L, 0, T, T) and `forget_gates` (L, T) instead: the share of the state
     that a position keeps, averaged over the features. `value_products` are the inner products of what any two heads of
     cross-attention add for a source token with the weight 1 (`model.analysis.contributions`), 0 for masked heads.
+    Scores are those among the tokens that the target may have: those of its shortlist, and its own. `outside` are the
+    positions of its tokens that are not on the list.
     """
 
     cross: NDArray[np.float32]  # (L, H, T, S)
@@ -53,6 +55,7 @@ class AttentionMaps:
     value_products: NDArray[np.float32]  # (L, S, H, H)
     vectors: HeadVectors | None = None
     forget_gates: NDArray[np.float32] | None = None  # (L, T)
+    outside: tuple[int, ...] = ()
 
     def without_first_token(self, vectors_of: Head | None) -> AttentionMaps:
         """Returns the maps of a target without its first token: its query is removed, and what the other queries
@@ -74,6 +77,7 @@ class AttentionMaps:
             value_products=self.value_products,
             vectors=vectors,
             forget_gates=None if self.forget_gates is None else self.forget_gates[:, 1:],
+            outside=tuple(place - 1 for place in self.outside if place),
         )
 
 

@@ -17,12 +17,26 @@ class InspectableBackend(Backend, Protocol):
     def details(self) -> Mapping[str, str]:
         """How it computes, for status pages; empty where there is nothing to add."""
 
+    @property
+    def shortlist(self) -> str:
+        """The digest of the shortlist that limits targets where nothing is asked for; "" if none does."""
+
+    def has_shortlist(self, digest: str) -> bool:
+        """Whether it has this shortlist, or has none and ignores them."""
+
     def attention_maps(
-        self, source: Sequence[int], target: Sequence[int], masked_heads: HeadMask = (), vectors_of: Head | None = None
+        self,
+        source: Sequence[int],
+        target: Sequence[int],
+        masked_heads: HeadMask = (),
+        vectors_of: Head | None = None,
+        shortlist: str | None = None,
     ) -> AttentionMaps:
-        """Returns the attention weights that decoding computes for a pair: `source` ids as the encoder reads them,
-        `target` ids without start and end of sentence. `vectors_of` adds the queries, keys and values of one head.
-        Raises ValueError for lengths the model cannot read, unknown ids and unknown heads."""
+        """Returns the attention weights and the scores that decoding computes for a pair: `source` ids
+        as the encoder reads them, `target` ids without start and end of sentence. `vectors_of` adds the
+        queries, keys and values of one head. Scores are those among the tokens of the `shortlist` (as in
+        Restriction) and of the target. Raises ValueError for lengths the model cannot read, unknown ids,
+        unknown heads, and a shortlist that the backend does not have."""
 
     def read_words(self, sentence: WordedSentence, wanted: Sequence[int]) -> WordReading:
         """Returns the states of a sentence after the last encoder layer, and for each word the log-probabilities of the

@@ -18,6 +18,16 @@ MaskedHeads = tuple[tuple[str, int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
+class Restriction:
+    """The tokens that a target may have: those that a shortlist allows for its source, and the `forced`
+    ones. `shortlist` is the digest of the list, "" for all tokens, and None for what the backend does
+    where nothing is asked for."""
+
+    shortlist: str | None = None
+    forced: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class StepOutput:
     """Likeliest next tokens of each row, best first: ids (B, C) and natural log-probabilities (B, C). A forced row has
     its forced token in column 0."""
@@ -41,9 +51,14 @@ class Backend(Protocol):
     slots: int
 
     def prefill(
-        self, sources: Sequence[Sequence[int]], slots: Sequence[int], masked_heads: Sequence[MaskedHeads] = ()
+        self,
+        sources: Sequence[Sequence[int]],
+        slots: Sequence[int],
+        masked_heads: Sequence[MaskedHeads] = (),
+        restrictions: Sequence[Restriction] = (),
     ) -> None:
-        """Encodes the sources as one batch and starts a row for each in its slot."""
+        """Encodes the sources as one batch and starts a row for each in its slot. A backend without
+        shortlists ignores `restrictions`."""
 
     def step(self, slots: Sequence[int], tokens: Sequence[int], candidates: int, forced: Sequence[int]) -> StepOutput:
         """Advances each row by its token and returns the `candidates` likeliest next ones. `forced[i]` >= 0 puts that

@@ -15,6 +15,7 @@ from model.search.backend_interface import (
     Backend,
     MaskedHeads,
     QueueingBackend,
+    Restriction,
     StepOutput,
     supports_forced_steps,
     supports_multi_step,
@@ -40,12 +41,14 @@ def search_kind(options: DecodingOptions) -> type[Search]:
 
 @dataclass(slots=True, eq=False)
 class RunningSearch:
-    """One sentence in the batch: its search, source ids, slots of its rows, how many steps it has taken, and whose it is."""
+    """One sentence in the batch: its search, source ids, slots of its rows, the tokens that it may have, how many steps it
+    has taken, and whose it is."""
 
     search: Search
     source: Sequence[int]
     slots: Sequence[int]
     masked_heads: MaskedHeads = ()
+    restriction: Restriction = Restriction()
     steps: int = 0
     owner: Any = None
 
@@ -70,7 +73,10 @@ class SearchDriver:
         if searches:
             masked = [item.masked_heads for item in searches]
             first_slots = [item.slots[0] for item in searches]
-            self.backend.prefill([item.source for item in searches], first_slots, masked if any(masked) else ())
+            restrictions = [item.restriction for item in searches]
+            self.backend.prefill(
+                [item.source for item in searches], first_slots, masked if any(masked) else (), restrictions
+            )
 
     def step(self, running: Sequence[RunningSearch]) -> tuple[Sequence[RunningSearch], int]:
         """Advances `running`, which are searches of the batch that are not done; the others pause. Returns the searches that
@@ -219,7 +225,10 @@ def translate(
         while waiting and len(free) >= (width := searches[waiting[-1]].width):
             number = waiting.pop()
             slots = [free.pop() for _ in range(width)]
-            newcomers[number] = RunningSearch(searches[number], sources[number], slots, each[number].masked_heads)
+            own = each[number]
+            newcomers[number] = RunningSearch(
+                searches[number], sources[number], slots, own.masked_heads, own.restriction
+            )
         if not newcomers and not running:
             raise ValueError(f"A beam of {searches[waiting[-1]].width} needs as many slots; there are {backend.slots}.")
         if newcomers:

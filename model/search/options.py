@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Literal
 
 from model.model_folder import MAX_BEAM, MAX_LENGTH_PENALTY, Generation, LengthNormalization
+from model.search.backend_interface import Restriction
 
 DEFAULT_GENERATION = Generation()
 """That of a model that states nothing."""
@@ -37,6 +38,8 @@ class DecodingOptions:
     `rerank` asks for an n-best list that is reranked afterwards (server/translation/passes/reranking.py): a
     `beam_threshold` of the model counts as at least RERANK_THRESHOLD.
     `trace` records a bounded number of candidates of every step.
+    `shortlist` is the digest of the shortlist that limits the target, "" for no limit, None for what the worker does
+    where nothing is asked for. Forced tokens are always allowed.
     """
 
     beam_size: int = 1
@@ -54,6 +57,7 @@ class DecodingOptions:
     masked_heads: tuple[tuple[str, int, int], ...] = ()
     rerank: bool = False
     trace: bool = False
+    shortlist: str | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.beam_size <= MAX_BEAM:
@@ -67,7 +71,17 @@ class DecodingOptions:
         if self.length_penalty is not None and not 0.0 <= self.length_penalty <= MAX_LENGTH_PENALTY:
             raise ValueError(f"length_penalty must be between 0 and {MAX_LENGTH_PENALTY}, not {self.length_penalty}.")
 
+    @property
+    def restriction(self) -> Restriction:
+        """The tokens that the target may have."""
+        return Restriction(self.shortlist, self.prefix if self.target is None else self.target)
+
     @lru_cache(maxsize=256)  # noqa: B019 - options are small, and most requests have the same
+    def limited_to(self, shortlist: str) -> DecodingOptions:
+        """Returns the options with this shortlist, if they do not say which."""
+        return self if self.shortlist is not None else dataclasses.replace(self, shortlist=shortlist)
+
+    @lru_cache(maxsize=256)  # noqa: B019 - as above
     def with_defaults(self, beam_size: int, stated: Generation = DEFAULT_GENERATION) -> DecodingOptions:
         """Returns the options with what a model states, where they set nothing, and a beam of `beam_size`. A wider n-best
         list widens the beam."""

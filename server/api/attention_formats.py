@@ -48,8 +48,7 @@ async def formatted(parameters: AttentionParameters, result: InspectionResult) -
             body = await asyncio.to_thread(html_report.report, attention_body(parameters, result))
             headers |= {"Content-Security-Policy": html_report.policy()}
         case _:
-            masked = parameters.masked_heads or ()
-            body = await asyncio.to_thread(picture, result, parameters, PICTURES[format], masked)
+            body = await asyncio.to_thread(picture, result, parameters, PICTURES[format], result.masked_heads)
             headers |= {"Content-Security-Policy": PICTURE_POLICY}
     disposition = "inline" if format in PICTURES else "attachment"
     headers |= {"Content-Disposition": f'{disposition}; filename="attention.{format}"'}
@@ -80,7 +79,13 @@ def attention_body(parameters: AttentionParameters, result: InspectionResult) ->
         "level": parameters.level,
         "source": text_pieces(result.source) | {"words": result.source.words},
         "target": text_pieces(result.target)
-        | {"words": result.target.words, "scores": result.scores, "candidates": result.candidates},
+        | {
+            "words": result.target.words,
+            "scores": result.scores,
+            "candidates": result.candidates,
+            "outside": result.attention.maps.outside,
+        },
+        "exact": result.exact,
         "decoder_input": {"pieces": result.decoder_input.pieces, "words": result.decoder_input.words},
         "alignment": dataclasses.asdict(aligned.chosen)
         | {

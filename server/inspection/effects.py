@@ -7,7 +7,6 @@ import dataclasses
 
 import numpy as np
 
-from model.analysis.types import Head
 from model.search.options import DecodingOptions
 from server.access.authentication import Caller
 from server.errors import InvalidRequest
@@ -25,7 +24,6 @@ async def with_effects(
     deadline: float | None = None,
     *,
     caller: Caller = ANYBODY,
-    masked_heads: tuple[Head, ...] = (),
 ) -> InspectionResult:
     """Returns the result with the effects of hiding each source word: its pieces are left out of the source, and the
     target is scored again. Counts as an attention request. Raises InvalidRequest, Overloaded, TimeoutError."""
@@ -33,7 +31,12 @@ async def with_effects(
     hidden = [number for number, word in enumerate(result.source.words) if not word.special and word.text.strip()]
     if not 0 < len(hidden) <= HIDDEN_LIMIT:
         raise InvalidRequest(f"Effects are those of 1 to {HIDDEN_LIMIT} words; this sentence has {len(hidden)}.")
-    options = DecodingOptions(target=pair.target, masked_heads=masked_heads, first_token=leg.first_token)
+    options = DecodingOptions(
+        target=pair.target,
+        masked_heads=result.masked_heads,
+        first_token=leg.first_token,
+        shortlist=result.subject.shortlist,
+    )
     sources = []
     for number in hidden:
         pieces = set(result.source.words[number].pieces)
@@ -46,6 +49,6 @@ async def with_effects(
                 [engine.trace(leg.model, source, options, client=caller.name) for source in sources]
             )
     for number, answer in zip(hidden, answers, strict=True):
-        lost = np.subtract(result.scores, answer.hypotheses[0].token_scores)
+        lost = np.subtract(result.attention.maps.token_scores, answer.hypotheses[0].token_scores)
         effects[:, number] = np.add.reduceat(lost, starts)
     return dataclasses.replace(result, effects=effects)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import math
 from collections.abc import Sequence
 
 from model.analysis.types import Head
@@ -17,7 +18,7 @@ from server.store.history_records import SentenceRecord, TranslationRecord
 from server.task_process import TaskProcess
 from server.translation.alignment import sentence_pair
 from server.translation.catalog import Leg
-from server.translation.translator import Translator, history_record
+from server.translation.translator import EXACT_ENGINE, Translator, history_record
 from server.translation.types import TranslationRequest
 
 ANYBODY = Caller("")
@@ -113,7 +114,15 @@ class Inspector:
         if hypothesis >= len(answer.hypotheses):
             raise out_of_range("hypothesis", len(answer.hypotheses), f"this beam of {options.beam_size}")
         target = answer.hypotheses[hypothesis].tokens[: leg.model.max_length - 1]
-        return dataclasses.replace(subject, id=None, pair=dataclasses.replace(pair, target=target))
+        pair = dataclasses.replace(pair, target=target, scores=(), ended=False)
+        computation = " ".join(self.translator.engine.workers.computation)
+        return dataclasses.replace(
+            subject,
+            id=None,
+            pair=pair,
+            options=answer.options,
+            repeatable=computation.endswith(EXACT_ENGINE),
+        )
 
     async def attend(
         self,
@@ -121,11 +130,12 @@ class Inspector:
         deadline: float | None = None,
         *,
         caller: Caller = ANYBODY,
-        masked_heads: tuple[Head, ...] = (),
+        masked_heads: tuple[Head, ...] | None = None,
         vectors_of: Head | None = None,
         align: bool = False,
     ) -> InspectionResult:
-        """Runs the teacher-forced pass and returns the attention maps, without the heads `masked_heads`. `vectors_of` is a
+        """Runs the teacher-forced pass and returns the attention maps, without the heads `masked_heads`; None stands for
+        those that were off when the target was written. `vectors_of` is a
         head whose query, key and value vectors are returned; `align` collects evidence for the word alignment. `deadline`
         is on the monotonic clock.
 
@@ -135,16 +145,20 @@ class Inspector:
         self.check_length(subject.leg, pair.source, pair.target)
         source, target = both_sides(subject)
         words = sentence_pair(subject.leg, source.text, target.text) if align else None
+        options = subject.options or DecodingOptions()
+        heads = options.masked_heads if masked_heads is None else masked_heads
+        as_written = subject.options is not None and set(heads) == set(options.masked_heads)
         async with asyncio.timeout_at(deadline):
             with self.admit(caller, deadline):
                 attention = await self.translator.engine.attend(
                     model,
                     pair.source,
                     pair.target,
-                    masked_heads=masked_heads,
+                    masked_heads=heads,
                     vectors_of=vectors_of,
                     words=None if words is None else words.worded,
                     first_token=subject.leg.first_token,
+                    shortlist=subject.shortlist,
                 )
         maps = attention.maps
         return InspectionResult(
@@ -153,12 +167,18 @@ class Inspector:
             target=target,
             decoder_input=tokens(target.text, ("<s>", *target.pieces[:-1]), ((0, 0), *target.offsets[:-1]), {}),
             candidates=tuple(
-                tuple((model.tokenizer.piece(token), score) for token, score in zip(ids, scores, strict=True))
+                tuple(
+                    (model.tokenizer.piece(token), score)
+                    for token, score in zip(ids, scores, strict=True)
+                    if score > -math.inf  # the shortlist has no more tokens
+                )
                 for ids, scores in zip(maps.candidate_ids.tolist(), maps.candidate_scores.tolist(), strict=True)
             ),
-            scores=tuple(maps.token_scores.tolist()),
+            scores=_scores(pair, maps.token_scores.tolist()) if as_written else tuple(maps.token_scores.tolist()),
             attention=attention,
             sentence_pair=words,
+            masked_heads=heads,
+            exact=as_written and (subject.repeatable or bool(pair.scores)),
         )
 
     def _select(self, record: TranslationRecord, id: str | None, sentence: int, leg: int) -> InspectedSentence:
@@ -179,6 +199,7 @@ class Inspector:
         if model is None:
             self.translator.catalog.check_failed(key=served.model)
             raise ExpiredTranslation("The model that made this translation is no longer served.")
+        computation = " ".join(self.translator.engine.workers.computation)
         return InspectedSentence(
             Leg(
                 model,
@@ -195,7 +216,16 @@ class Inspector:
             len(served.sentences),
             leg,
             len(record.legs),
+            pair.options or served.options,
+            served.computation == computation and computation.endswith(EXACT_ENGINE),
         )
+
+
+def _scores(pair: SentenceRecord, computed: list[float]) -> tuple[float, ...]:
+    """Returns the scores of a served target: those of its record, the end of sentence included, or the computed ones. A
+    forced end counts as certain."""
+    scores = [*pair.scores, *computed[len(pair.scores) :]]
+    return (*scores[:-1], 0.0) if pair.ended else tuple(scores)
 
 
 def both_sides(subject: InspectedSentence) -> tuple[Tokens, Tokens]:

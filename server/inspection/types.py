@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from model.analysis.attention_alignment import Weights, Word, words
-from model.analysis.types import Kind
+from model.analysis.types import Head, Kind
+from model.search.options import DecodingOptions
 from server.engine.ipc.messages import AttentionResult
 from server.errors import InvalidRequest
 from server.store.history_records import SentenceRecord
@@ -41,7 +42,8 @@ def tokens(text: str, pieces: tuple[str, ...], offsets: tuple[Span, ...], origin
 @dataclass(frozen=True, slots=True)
 class InspectedSentence:
     """The sentence pair that an attention request is about. `sentence` of `sentences` and `leg_number` of `legs` count
-    from 0. `id` is None for a pair that is not in the history."""
+    from 0. `id` is None for a pair that is not in the history. `options` are those with which the model wrote the target,
+    None where they are not known or the target is given. With `repeatable` a forced pass has the bits of that decode."""
 
     leg: Leg
     pair: SentenceRecord
@@ -50,6 +52,13 @@ class InspectedSentence:
     sentences: int = 1
     leg_number: int = 0
     legs: int = 1
+    options: DecodingOptions | None = None
+    repeatable: bool = False
+
+    @property
+    def shortlist(self) -> str | None:
+        """The shortlist with which the target was written, "" for none; None stands for that of the model."""
+        return None if self.options is None else self.options.shortlist or ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +68,8 @@ class InspectionResult:
     `target` ends with the end-of-sentence piece, whose query is the last row of the maps. `decoder_input` holds the
     keys of the decoder's self-attention: the start piece, then the target without its last piece. `scores` holds the
     log-probability of each target piece, `candidates` the most probable pieces at every position with their
-    log-probabilities. `sentence_pair` describes the words of `attention.evidence`, if the request asked for it.
+    log-probabilities, both among the tokens that the target may have. With `exact` the scores are those of the decode to
+    the bit. `sentence_pair` describes the words of `attention.evidence`, if the request asked for it.
     """
 
     subject: InspectedSentence
@@ -70,6 +80,9 @@ class InspectionResult:
     scores: tuple[float, ...]
     attention: AttentionResult
     sentence_pair: SentencePair | None = None
+    exact: bool = False
+    masked_heads: tuple[Head, ...] = ()
+    """The heads that were off."""
     effects: Weights | None = None
     """By how much the log-probability of each target word falls when a source word is hidden (V, W), if requested."""
 

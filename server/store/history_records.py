@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 import secrets
 import time
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field, fields
+from functools import lru_cache
 
 import orjson
 
+from model.search.options import DecodingOptions
+
 ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford's base 32, as in ULID
 _PAIRS = [first + second for first in ALPHABET for second in ALPHABET]
-LONG = 1_000
-"""Sentences of a leg from which on its record is long."""
 ID_PATTERN = re.compile(f"[0-7][{ALPHABET}]{{25}}")
 
 
@@ -20,13 +21,21 @@ ID_PATTERN = re.compile(f"[0-7][{ALPHABET}]{{25}}")
 class SentenceRecord:
     """One sentence with the token ids that the model read and wrote. A sentence that was copied instead of translated
     has no tokens. `source_text` was read; `typed` is given where letters of it were typed in another case.
-    `originals` are the spans of the text for which other words were read, by these."""
+    `originals` are the spans of the text for which other words were read, by these.
+
+    The first `forced` tokens of the target were given. `ended` says that the end of sentence was forced too, which counts
+    as certain. `options` are those of the decode where they are not those of the leg. `scores` are the log-probabilities
+    of the target where the worker cannot compute them again to the bit."""
 
     source_text: str
     source: tuple[int, ...]
-    target: tuple[int, ...]
+    target: tuple[int, ...] = ()
     typed: str = ""
     originals: dict[str, str] = field(default_factory=dict)
+    forced: int = 0
+    ended: bool = False
+    options: DecodingOptions | None = None
+    scores: tuple[float, ...] = ()
 
     @property
     def copied(self) -> bool:
@@ -36,12 +45,16 @@ class SentenceRecord:
 
 @dataclass(slots=True)
 class LegRecord:
-    """The sentences that one model translated. A translation through a pivot language has two legs."""
+    """The sentences that one model translated. A translation through a pivot language has two legs. `computation` says on
+    what they were decoded (`WorkerReady.computation`), and `options` how, the shortlist included; both are empty in the
+    records of older versions."""
 
     model: str
     source_language: str
     target_language: str
     sentences: tuple[SentenceRecord, ...]
+    computation: str = ""
+    options: DecodingOptions | None = None
 
 
 @dataclass(slots=True)
@@ -54,13 +67,38 @@ class TranslationRecord:
 
 
 def encoded(record: TranslationRecord) -> bytes:
-    """Returns a record as JSON. Other threads run between the sentences of a long one."""
-    is_long = any(len(leg.sentences) > LONG for leg in record.legs)
-    return orjson.dumps(record, default=_fields, option=orjson.OPT_PASSTHROUGH_DATACLASS if is_long else None)
+    """Returns a record as JSON, without fields that have their default. Other threads run between the sentences."""
+    return orjson.dumps(record, default=_fields, option=orjson.OPT_PASSTHROUGH_DATACLASS)
 
 
-def _fields(record: TranslationRecord | LegRecord | SentenceRecord) -> dict[str, object]:
-    return {name: getattr(record, name) for name in record.__slots__}
+_UNSET = object()
+_FIELDS: dict[type, list[tuple[str, object]]] = {
+    kind: [
+        (each.name, _UNSET if each.default is MISSING and each.default_factory is MISSING else each.default)
+        for each in fields(kind)
+    ]
+    for kind in (TranslationRecord, LegRecord, SentenceRecord, DecodingOptions)
+}
+"""The fields of each kind with their defaults."""
+
+
+def _fields(record: TranslationRecord | LegRecord | SentenceRecord | DecodingOptions) -> dict[str, object]:
+    if isinstance(record, DecodingOptions):
+        return _options(record)
+    values = {}
+    for name, default in _FIELDS[type(record)]:
+        value = getattr(record, name)
+        if value is not default and value != default and (value or default is _UNSET):
+            values[name] = value
+    return values
+
+
+@lru_cache(maxsize=256)
+def _options(options: DecodingOptions) -> dict[str, object]:
+    """Returns what is not the default; translations share few options."""
+    return {
+        name: getattr(options, name) for name, default in _FIELDS[DecodingOptions] if getattr(options, name) != default
+    }
 
 
 def new_id(now: float | None = None) -> str:

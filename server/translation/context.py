@@ -62,7 +62,7 @@ class Draft:
         segment, answer = self.segment, self.answer
         return Sentence(
             segment.text, segment.ids, self.targets, answer.hypotheses, answer.timings, segment.read, self.to_read,
-            self.to_target, self.flags, self.confidence,
+            self.to_target, self.flags, self.confidence, answer.options,
         )  # fmt: skip
 
 

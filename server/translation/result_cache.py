@@ -144,7 +144,7 @@ class ResultCache:
                 continue
             self._keep(key, translation)
             if self._store is not None and self._store.up and self._unwritten_bytes < UNWRITTEN:
-                value = JSON.dump_json(translation)
+                value = JSON.dump_json(translation, exclude_defaults=True)
                 if len(value) <= LARGEST:
                     self._unwritten.append((key.hex(), value))
                     self._unwritten_bytes += len(value)

@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import lru_cache, partial
 
 from model.search.options import DecodingOptions
 from server.access.admission import Admission
@@ -45,6 +45,8 @@ DOCUMENT_COST = 2_000
 """A request of more tokens, times beam width, is a document too."""
 BYTES_PER_TOKEN = 4
 """For the estimate of a request's cost before tokenizing, so that a rejection is cheap."""
+EXACT_ENGINE = "native"
+"""The decode path on which a forced pass has the bits of the decode (`WorkerReady.engine`)."""
 THREAD_CHARACTERS = 2_000
 """Work on more characters runs in a thread, so that it does not block the event loop."""
 
@@ -249,6 +251,7 @@ class Translator:
                     whole,
                     options.beam_size,
                     options.rerank,
+                    " ".join(self.engine.workers.computation),
                 )
             )
         if (
@@ -303,21 +306,43 @@ class Translator:
 
 
 def history_record(translation: Translation) -> TranslationRecord:
-    """Returns the record of a translation: the token ids of every sentence, without the translated text."""
+    """Returns the record of a translation: the token ids of every sentence and how it was decoded, without the translated
+    text."""
     legs = []
     for leg in translation.legs:
-        records = {
-            id(each): SentenceRecord(
-                each.read or each.source,
-                each.ids,
-                each.hypotheses[0].tokens if each.hypotheses else (),
-                each.source if _differs_in_case(each) else "",
-                each.originals,
-            )
-            for each in leg.distinct
-        }
-        legs.append(LegRecord(leg.key, leg.source, leg.target, tuple([records[id(each)] for each in leg.sentences])))
+        common = next((_search(each.options) for each in leg.distinct if each.options), None)
+        exact = leg.computation.endswith(EXACT_ENGINE)
+        records = {id(each): _sentence_record(each, common, exact) for each in leg.distinct}
+        sentences = tuple([records[id(each)] for each in leg.sentences])
+        legs.append(LegRecord(leg.key, leg.source, leg.target, sentences, leg.computation, common))
     return TranslationRecord(translation.id, time.time(), tuple(legs))
+
+
+def _sentence_record(sentence: Sentence, common: DecodingOptions | None, exact: bool) -> SentenceRecord:
+    """Returns the record of a sentence of a leg with `common` options. Its scores are left out where a forced pass has them,
+    `exact` to the bit."""
+    record = SentenceRecord(
+        sentence.read or sentence.source,
+        sentence.ids,
+        typed=sentence.source if _differs_in_case(sentence) else "",
+        originals=sentence.originals,
+    )
+    if sentence.hypotheses:
+        best = sentence.hypotheses[0]
+        record.target = best.tokens
+        record.ended = best.finish_reason == "length" and len(best.token_scores) > len(best.tokens)
+        record.scores = () if exact else best.token_scores
+    if (options := sentence.options) is not None:
+        record.forced = len(options.prefix if options.target is None else options.target)
+        own = _search(options)
+        record.options = None if own == common else own
+    return record
+
+
+@lru_cache(maxsize=256)
+def _search(options: DecodingOptions) -> DecodingOptions:
+    """Returns the options without the forced tokens, of which a record has the number."""
+    return dataclasses.replace(options, prefix=(), target=None)
 
 
 def _differs_in_case(sentence: Sentence) -> bool:

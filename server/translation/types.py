@@ -96,6 +96,8 @@ class Sentence:
     to_target: tuple[Run, ...] = ()
     flags: frozenset[Flag] = frozenset()
     confidence: float | None = None
+    options: DecodingOptions | None = None
+    """How the hypotheses were decoded."""
 
     @property
     def copied(self) -> bool:
@@ -131,7 +133,7 @@ class ProgressListener:
 class TranslatedLeg:
     """A whole text translated by one model, with its sentences in order: one at several places is one object. `key`
     identifies the model's weights (`ServedModel.key`); `beam_size` is the width of the search, `reranked` says whether its
-    hypotheses were reranked."""
+    hypotheses were reranked. `computation` is that of the workers (`WorkerReady.computation`)."""
 
     model: str
     key: str
@@ -141,6 +143,7 @@ class TranslatedLeg:
     sentences: tuple[Sentence, ...]
     beam_size: int
     reranked: bool = False
+    computation: str = ""
 
     @property
     def distinct(self) -> Collection[Sentence]:

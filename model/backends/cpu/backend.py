@@ -22,7 +22,7 @@ from model.backends.cpu.weights import Tensors, linears, unsupported, vectors
 from model.config import ModelConfig
 from model.int8_calibration import for_int8, row_ranges
 from model.model_folder import FolderError, ModelFolder
-from model.search.backend_interface import StepOutput, with_forced
+from model.search.backend_interface import Restriction, StepOutput, with_forced
 from model.shortlist import Shortlist, ShortlistUse, read_shortlist
 from model.weight_arrays import SafetensorFiles, position_table
 from model.weight_files import weight_files
@@ -42,7 +42,8 @@ def open_backend(
     precision: Precision,
     shortlist: ShortlistUse = "off",
 ) -> CpuBackend:
-    """Opens a model folder. `shortlist` says whether sentences are limited to the folder's shortlist.
+    """Opens a model folder. `shortlist` says whether sentences are limited to the folder's shortlist where they do not say
+    so themselves.
 
     Raises CpuBackendUnavailable for an unsupported shape, FolderError for invalid weights.
     """
@@ -50,7 +51,8 @@ def open_backend(
         raise CpuBackendUnavailable(reason)
     tensors = SafetensorFiles(weight_files(folder.path))
     positions = position_table(folder.model, tensors)
-    listed = read_shortlist(folder, shortlist)
+    listed = read_shortlist(folder)
+    limits = shortlist == "on" or (shortlist == "auto" and listed is not None and listed.by_default)
     try:
         return CpuBackend(
             library,
@@ -61,6 +63,7 @@ def open_backend(
             threads=threads,
             precision=precision,
             shortlist=listed,
+            limits=limits,
         )
     except ValueError as error:
         raise FolderError(str(error)) from None
@@ -72,8 +75,8 @@ class CpuBackend:
     """One model in one precision with its own threads and slots. Calls are serialised and release the interpreter lock.
 
     `tensors` are the Transformer's parameters by name, float32; `positions` is the table (max_length, d_model) that is
-    added to embeddings. With a `shortlist`, each row writes only tokens that its source allows; forced tokens are scored
-    among all.
+    added to embeddings. With a `shortlist` that `limits`, each row writes only tokens that its source allows, and its
+    forced ones, unless its Restriction says otherwise.
     """
 
     def __init__(
@@ -87,6 +90,7 @@ class CpuBackend:
         threads: int,
         precision: Precision,
         shortlist: Shortlist | None = None,
+        limits: bool = True,
     ) -> None:
         if slots < 1 or not 1 <= threads <= MAX_THREADS:
             raise ValueError(f"slots must be at least 1 and threads between 1 and {MAX_THREADS}.")
@@ -95,6 +99,8 @@ class CpuBackend:
         self._commons = 0
         self._outputs: list[Float32] = []
         """The output projection of each layer's cross-attention, (H, D, d_model)."""
+        self._key_shifts: list[Float32] = []
+        """What the int8 keys of each layer's cross-attention lack, (H, D): the same for every key, so no weight changes."""
         self._library = library.load(path)
         scale = math.sqrt(config.d_model) if config.scale_embeddings else 1.0
         integers = [
@@ -110,16 +116,24 @@ class CpuBackend:
         if not self._handle:
             raise CpuBackendError(self._library.attentive_error().decode())
         self._load(tensors, positions)
-        self._shortlist = shortlist
-        lists = [] if shortlist is None else shortlist.common()
-        self._common = [self.add_common(tokens) if len(tokens) else -1 for tokens in lists]
-        """Numbers of the common lists in the C++ code, -1 for an empty one."""
+        self._shortlist, self._limits = shortlist, limits and shortlist is not None
+        self._common: list[int] | None = None
+        """Numbers of the common lists in the C++ code, -1 for an empty one; None until they are needed."""
 
     @property
     def isa(self) -> Isa:
         """The instruction set of the library."""
         name: Isa = self._library.attentive_isa().decode()
         return name
+
+    @property
+    def shortlist(self) -> str:
+        """The digest of the shortlist that limits targets where nothing is asked for; "" if none does."""
+        return self._shortlist.digest if self._shortlist is not None and self._limits else ""
+
+    def has_shortlist(self, digest: str) -> bool:
+        """Whether it is the shortlist of this model."""
+        return self._shortlist is not None and self._shortlist.digest == digest
 
     @property
     def details(self) -> Mapping[str, str]:
@@ -136,10 +150,14 @@ class CpuBackend:
             self._library.attentive_destroy(handle)
 
     def prefill(
-        self, sources: Sequence[Sequence[int]], slots: Sequence[int], masked_heads: Sequence[HeadMask] = ()
+        self,
+        sources: Sequence[Sequence[int]],
+        slots: Sequence[int],
+        masked_heads: Sequence[HeadMask] = (),
+        restrictions: Sequence[Restriction] = (),
     ) -> None:
         """Encodes each source (1 to max_length ids) and starts a row in its slot. `masked_heads` has the masked heads
-        of each row."""
+        of each row, `restrictions` the tokens that it may have."""
         if len(sources) != len(slots):
             raise ValueError(f"{len(sources)} sources for {len(slots)} slots.")
         if not sources:
@@ -153,11 +171,25 @@ class CpuBackend:
             raise ValueError("Slots of one prefill must be distinct.")
         masked = self._masked(masked_heads, len(sources))
         self._call("prefill", len(sources), address(where), address(lengths), address(tokens), address(masked))
-        if self._shortlist is not None:
-            for source, slot in zip(sources, slots, strict=True):
-                split = self._shortlist.split(source, self.end)
-                if split is not None:
-                    self.restrict(slot, split[1], self._common[split[0]])
+        each = restrictions or [Restriction()] * len(sources)
+        for source, slot, restriction in zip(sources, slots, each, strict=True):
+            common, own = self._allowed_by(restriction, source)
+            if common >= 0 or len(own):
+                self.restrict(slot, own, common)
+
+    def _allowed_by(self, restriction: Restriction, source: Sequence[int]) -> tuple[int, Int32]:
+        """Returns the common list (-1 for none) and the own tokens of a target for `source`; neither where all tokens are
+        allowed. Raises ValueError for a shortlist that is not the model's."""
+        digest, listed = restriction.shortlist, self._shortlist
+        if digest and not self.has_shortlist(digest):
+            raise ValueError(f"The model has no shortlist {digest}.")
+        limited = self._limits if digest is None else bool(digest)
+        split = listed.split(source, self.end, restriction.forced) if limited and listed is not None else None
+        if split is None or listed is None:
+            return -1, _int32(())
+        if self._common is None:
+            self._common = [self.add_common(tokens) if len(tokens) else -1 for tokens in listed.common()]
+        return self._common[split[0]], split[1]
 
     def add_common(self, tokens: Int32) -> int:
         """Keeps a list of `tokens`, ascending, that many sentences may write. Returns its number for `restrict`."""
@@ -168,8 +200,7 @@ class CpuBackend:
 
     def restrict(self, slot: int, own: Int32, common: int = -1) -> None:
         """Restricts the sentence in `slot` to its `own` tokens, ascending, and to those of a common list that has none
-        of them. They have the whole probability; further candidates have the score -inf. Steps of a row with a forced
-        token are not restricted."""
+        of them. They have the whole probability; further candidates and forced tokens have the score -inf."""
         ids = self._allowed(own)
         self._check_slots([slot])
         self._call("restrict", slot, common, address(ids), len(ids))
@@ -230,10 +261,16 @@ class CpuBackend:
         return np.split(found, np.cumsum(lengths)[:-1])
 
     def attention_maps(
-        self, source: Sequence[int], target: Sequence[int], masked_heads: HeadMask = (), vectors_of: Head | None = None
+        self,
+        source: Sequence[int],
+        target: Sequence[int],
+        masked_heads: HeadMask = (),
+        vectors_of: Head | None = None,
+        shortlist: str | None = None,
     ) -> AttentionMaps:
-        """Returns the attention weights of a pair, computed in one pass over the target (teacher forcing), bit for
-        bit as step by step. No slot changes. Raises ValueError for invalid ids, lengths and heads."""
+        """Returns the attention weights and scores of a pair, computed in one pass over the target
+        (teacher forcing), bit for bit as step by step with this `shortlist` (see Restriction). No slot
+        changes. Raises ValueError for invalid ids, lengths and heads, and for another list."""
         config = self.config
         check_pair(config, source, target)
         inputs, written = [config.decoder_start_id, *target], [*target, config.eos_id]
@@ -242,10 +279,15 @@ class CpuBackend:
         ids, scores, forced_scores = self._candidates(len(inputs), columns)
         read, given, scored = _int32(source), _int32(inputs), _int32(written)
         masked = self._masked([masked_heads], 1)
+        common, own = self._allowed_by(Restriction(shortlist, tuple(target)), source)
+        added = set(own.tolist()).difference(self._allowed_by(Restriction(shortlist), source)[1].tolist())
+        outside = tuple(place for place, token in enumerate(target) if token in added)
         self._call(
-            "forced_decode", address(read), address(given), address(masked), columns, address(scored), address(ids),
-            address(scores), address(forced_scores), capture.address,
+            "forced_decode", address(read), address(given), address(masked), common, address(own), len(own), columns,
+            address(scored), address(ids), address(scores), address(forced_scores), capture.address,
         )  # fmt: skip
+        if capture.vectors is not None and vectors_of is not None and vectors_of[0] == "cross" and self._key_shifts:
+            capture.vectors.key[:] += self._key_shifts[vectors_of[1]][vectors_of[2]]
         return AttentionMaps(
             capture.cross,
             capture.encoder,
@@ -256,6 +298,7 @@ class CpuBackend:
             value_products(capture.cross_values, self._outputs, masked_heads),
             capture.vectors,
             capture.forget_gates,
+            outside,
         )
 
     def read_words(self, sentence: WordedSentence, wanted: Sequence[int]) -> WordReading:
@@ -322,7 +365,8 @@ class CpuBackend:
     def _load(self, tensors: Tensors, positions: Float32) -> None:
         int8 = self.precision == "int8"
         if int8:
-            tensors = for_int8(self.config, tensors, positions)
+            tensors, shifts = for_int8(self.config, tensors, positions)
+            self._key_shifts = [each.reshape(self.config.heads, self.config.head_dim) for each in shifts]
         for name, parts, bias in linears(self.config, tensors):
             weight = np.ascontiguousarray(parts[0] if len(parts) == 1 else np.concatenate(parts), dtype=np.float32)
             offset = None if bias is None else np.ascontiguousarray(bias, dtype=np.float32)

@@ -26,7 +26,10 @@ _SIGNATURES = {
     "attentive_forced_steps": (c_int, [c_void_p, c_int, _INT32, _INT32, _INT32, _INT32, _FLOAT32]),
     "attentive_forced_decode": (
         c_int,
-        [c_void_p, _INT32, _INT32, c_void_p, c_int, _INT32, _INT32, _FLOAT32, _FLOAT32, c_void_p],
+        [
+            *(c_void_p, _INT32, _INT32, c_void_p, c_int, _INT32, c_int),
+            *(c_int, _INT32, _INT32, _FLOAT32, _FLOAT32, c_void_p),
+        ],
     ),
     "attentive_read_words": (
         c_int,

@@ -30,7 +30,7 @@ from model.backends.cuda.torch_kernels import KERNELS
 from model.backends.torch.backend import TorchBackend
 from model.backends.torch.inputs import pad_ids
 from model.kv_cache import to_device
-from model.search.backend_interface import MaskedHeads, StepOutput, with_forced
+from model.search.backend_interface import MaskedHeads, Restriction, StepOutput, with_forced
 from model.transformer import HeadGates, Transformer
 
 log = logging.getLogger(__name__)
@@ -85,7 +85,11 @@ class GraphedBackend(TorchBackend):
 
     @torch.inference_mode()
     def prefill(
-        self, sources: Sequence[Sequence[int]], slots: Sequence[int], masked_heads: Sequence[MaskedHeads] = ()
+        self,
+        sources: Sequence[Sequence[int]],
+        slots: Sequence[int],
+        masked_heads: Sequence[MaskedHeads] = (),
+        restrictions: Sequence[Restriction] = (),
     ) -> None:
         """Encodes the sources as one batch and writes their cross-attention keys and values."""
         width = max(len(source) for source in sources)

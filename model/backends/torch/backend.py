@@ -13,7 +13,7 @@ from model.backends.torch.attention_maps import attention_maps
 from model.backends.torch.inputs import head_gates, pad_ids
 from model.backends.torch.word_reading import read_words
 from model.kv_cache import KVCache
-from model.search.backend_interface import MaskedHeads, StepOutput, with_forced
+from model.search.backend_interface import MaskedHeads, Restriction, StepOutput, with_forced
 from model.transformer import HeadGates, Transformer
 
 
@@ -30,7 +30,11 @@ class TorchBackend:
 
     @torch.inference_mode()
     def prefill(
-        self, sources: Sequence[Sequence[int]], slots: Sequence[int], masked_heads: Sequence[MaskedHeads] = ()
+        self,
+        sources: Sequence[Sequence[int]],
+        slots: Sequence[int],
+        masked_heads: Sequence[MaskedHeads] = (),
+        restrictions: Sequence[Restriction] = (),
     ) -> None:
         """Encodes the sources as one batch and writes their cross-attention keys and values."""
         ids, mask = pad_ids(sources, self.transformer.config.pad_id, self.device)
@@ -60,6 +64,12 @@ class TorchBackend:
         for slot in slots:
             self._masked.pop(slot, None)
 
+    shortlist = ""
+
+    def has_shortlist(self, digest: str) -> bool:
+        """True: it ignores them."""
+        return True
+
     @property
     def details(self) -> Mapping[str, str]:
         """Whose kernels compute on a GPU; device and dtype are reported by the caller."""
@@ -72,7 +82,12 @@ class TorchBackend:
         return sum(tensor.nbytes for tensor in tensors if tensor.device.type != "cpu")
 
     def attention_maps(
-        self, source: Sequence[int], target: Sequence[int], masked_heads: HeadMask = (), vectors_of: Head | None = None
+        self,
+        source: Sequence[int],
+        target: Sequence[int],
+        masked_heads: HeadMask = (),
+        vectors_of: Head | None = None,
+        shortlist: str | None = None,
     ) -> AttentionMaps:
         """Returns the attention weights of a pair (model/backends/torch/attention_maps.py)."""
         return attention_maps(self.transformer, source, target, masked_heads, vectors_of)

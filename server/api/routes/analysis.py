@@ -121,6 +121,7 @@ def scored(result: InspectionResult) -> dict[str, Any]:
         "average": total / len(scores),
         "perplexity": math.exp(min(700.0, -total / len(scores))),
         "candidates": result.candidates,
+        "outside": result.attention.maps.outside,
     }
 
 

@@ -64,13 +64,12 @@ async def inspected(
         subject,
         deadline,
         caller=caller,
-        masked_heads=parameters.masked_heads or (),
+        masked_heads=parameters.masked_heads,
         vectors_of=next(iter(parameters.vectors or ()), None),
         align=needs_evidence(parameters),
     )
     if parameters.measure == "effect" and parameters.format != "html":
-        heads = parameters.masked_heads or ()
-        result = await with_effects(services.inspector, result, deadline, caller=caller, masked_heads=heads)
+        result = await with_effects(services.inspector, result, deadline, caller=caller)
     return await formatted(parameters, result)
 
 

@@ -100,6 +100,10 @@ class ScoredPieces(TextPieces):
     candidates: list[list[Candidate]] = Field(
         description="The most probable pieces at each position with their natural log-probabilities, best first."
     )
+    outside: list[int] = Field(
+        description="Positions of pieces that are not on the shortlist of the sentence: they were forced. Probabilities are "
+        "those among the pieces of the shortlist and of the translation itself."
+    )
 
 
 class TargetAnswer(ScoredPieces):
@@ -119,6 +123,12 @@ class AlignmentAnswer(Answer):
 
 class AttentionAnswer(Answer):
     """Maps have the axes layer, head, query and key, also if one layer or head is chosen."""
+
+    exact: bool = Field(
+        description="Whether `target.scores` are those of the decode that wrote the translation, to the bit. False for a given "
+        "translation, for other masked heads, for records of older versions, and where the server computes otherwise than "
+        "when it translated."
+    )
 
     id: str | None = Field(description="Id of the translation; null for one that is given or not stored.")
     model: str

@@ -110,6 +110,7 @@ class EngineClient(ModelPool):
         """Translates one sentence of token ids; an identical one that is in flight is shared. The caller holds the model.
         `priority` is 0 for interactive requests and 1 for documents. `weight` is the factor of the client's share.
         `on_progress` receives the tokens so far, and such a sentence is not shared."""
+        options = self._limited(model, options)
         job = TranslateJob(
             0, model.key, tuple(source), options, priority, client, weight, stream=on_progress is not None
         )
@@ -121,6 +122,7 @@ class EngineClient(ModelPool):
 
         private = object() if on_progress else None
         answer = await _answer(self.in_flight.run((job.model, job.source, options, priority, private), start))
+        answer.options = options
         if priority:
             async with self._turns:
                 await asyncio.sleep(0)
@@ -131,8 +133,11 @@ class EngineClient(ModelPool):
     ) -> TranslationResult:
         """Translates one sentence for inspection: it is neither shared nor reported to the observer."""
         async with self.holding(model):
+            options = self._limited(model, options)
             job = TranslateJob(0, model.key, tuple(source), options, client=client)
-            return await _answer(self.workers.submit(job))
+            answer: TranslationResult = await _answer(self.workers.submit(job))
+            answer.options = options
+            return answer
 
     async def attend(
         self,
@@ -145,8 +150,10 @@ class EngineClient(ModelPool):
         words: tuple[WordedSentence, WordedSentence] | None = None,
         first_token: int | None = None,
         cross_only: bool = False,
+        shortlist: str | None = None,
     ) -> AttentionResult:
-        """Runs one teacher-forced pass over a pair. `vectors_of` also requests the queries, keys and values of a head;
+        """Runs one teacher-forced pass over a pair, among the tokens of the target and of the `shortlist`, by default that
+        of the model. `vectors_of` also requests the queries, keys and values of a head;
         `words` also requests evidence which words of source and target belong together; with `cross_only` the maps of
         self-attention are empty."""
         async with self.holding(model):
@@ -160,8 +167,14 @@ class EngineClient(ModelPool):
                 words=words,
                 first_token=first_token,
                 cross_only=cross_only,
+                shortlist=shortlist,
             )
             return await _answer(self.workers.submit(job))
+
+    def _limited(self, model: EngineModel, options: DecodingOptions) -> DecodingOptions:
+        """Returns the options with the shortlist that the model uses, so that the decode can be repeated."""
+        shortlist = self.shortlist(model)
+        return options.limited_to(shortlist) if shortlist else options
 
     def _report(self, job: TranslateJob, started: float, done: asyncio.Future[TranslationResult]) -> None:
         error = None if done.cancelled() else done.exception()  # reading it also marks it as retrieved

@@ -94,6 +94,10 @@ class ModelPool:
             state.users -= 1
             state.used = time.monotonic()
 
+    def shortlist(self, model: EngineModel) -> str:
+        """Returns the digest of the shortlist that limits the targets of a loaded model; "" if none does."""
+        return self._states[model.key].loading.result().shortlist
+
     async def load(self, model: EngineModel) -> ModelLoaded:
         """Loads a model that is not loaded; `error` of the answer is set where it cannot be loaded."""
         self._errors.pop(model.key, None)

@@ -24,10 +24,10 @@ class RegisteredModel:
     """How often workers ended while they loaded it; once for those of several GPUs that made the same attempt."""
     unloading: bool = False
 
-    def resolve(self, error: str | None = None, seconds: float = 0.0, bytes: int = 0) -> None:
+    def resolve(self, error: str | None = None, seconds: float = 0.0, bytes: int = 0, shortlist: str = "") -> None:
         """Answers the callers of `load`, if they wait. After an error a worker that starts later loads it nevertheless."""
         if not self.outcome.done():
-            self.outcome.set_result(ModelLoaded(self.name, seconds, error, bytes))
+            self.outcome.set_result(ModelLoaded(self.name, seconds, error, bytes, shortlist))
 
     def fail(self, error: str) -> None:
         """Ends the load with an error: no worker tries it again."""

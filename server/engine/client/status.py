@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from server.engine.ipc.messages import FailureKind, StepStats
-from server.errors import AttentiveError, InvalidRequest, TranslationFailed, Unavailable
+from server.errors import AttentiveError, ExpiredTranslation, InvalidRequest, TranslationFailed, Unavailable
 
 
 class WorkerFailure(Exception):
@@ -22,6 +22,8 @@ def server_error(failure: WorkerFailure) -> AttentiveError:
     match failure.kind:
         case "invalid":
             return InvalidRequest(failure.message)
+        case "gone":
+            return ExpiredTranslation(failure.message)
         case "cancelled" | "unknown_model" | "unavailable" | "out_of_memory":
             return Unavailable(failure.message)
         case _:

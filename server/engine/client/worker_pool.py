@@ -230,7 +230,7 @@ class WorkerPool:
             self._fail(model, loaded.error)
         elif all(model.name in other.loaded for other in self._workers if other.ready is not None):
             model.ends = 0
-            model.resolve(seconds=loaded.seconds, bytes=loaded.bytes)
+            model.resolve(seconds=loaded.seconds, bytes=loaded.bytes, shortlist=loaded.shortlist)
         self._load_next(worker)
         self._jobs.dispatch_backlog()
 

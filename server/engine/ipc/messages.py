@@ -16,7 +16,9 @@ from model.analysis.pair_alignment import WordedSentence, WordEvidence
 from model.analysis.types import AttentionMaps, Head, HeadMask
 from model.search.options import DecodingOptions, Hypothesis, TraceStep
 
-FailureKind = Literal["invalid", "cancelled", "unknown_model", "unavailable", "out_of_memory", "poison", "internal"]
+FailureKind = Literal[
+    "invalid", "gone", "cancelled", "unknown_model", "unavailable", "out_of_memory", "poison", "internal"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,8 @@ class AttentionJob:
     """Token between the start and the target (DecodingOptions.first_token); the maps do not show it."""
     cross_only: bool = False
     """Whether the maps of self-attention are not needed, which are most of an answer."""
+    shortlist: str | None = None
+    """The shortlist that limited the target (DecodingOptions.shortlist)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +115,8 @@ class ModelLoaded:
     """One sentence where the folder could not be loaded; an old model of this name is still served."""
     bytes: int = 0
     """Memory of a GPU that it takes, weights and cache; 0 on a CPU."""
+    shortlist: str = ""
+    """The digest of the shortlist that limits its targets; "" if none does."""
 
 
 @dataclass(slots=True, unsafe_hash=True)
@@ -148,6 +154,8 @@ class TranslationResult:
     timings: Timings
     steps: int
     trace: tuple[TraceStep, ...] = ()
+    options: DecodingOptions | None = None
+    """How it was decoded. The worker leaves it out, and the client adds it."""
 
 
 @dataclass(frozen=True, slots=True)

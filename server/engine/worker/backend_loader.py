@@ -67,7 +67,9 @@ def try_to_open(
         traceback.print_exc()
         error = f"The model could not be loaded: {type(reason).__name__}."
     else:
-        return ModelLoaded(model, loaded.seconds, bytes=getattr(loaded.backend, "gpu_bytes", 0)), loaded
+        backend = loaded.backend
+        gpu_bytes = getattr(backend, "gpu_bytes", 0)
+        return ModelLoaded(model, loaded.seconds, bytes=gpu_bytes, shortlist=backend.shortlist), loaded
     return ModelLoaded(model, error=error), None
 
 

@@ -93,6 +93,9 @@ class WorkerLoop:
             self._outbox.append(_unknown_model(job.id, job.model))
         elif (refusal := self._runner.refusal(job)) is not None:
             self._outbox.append(Failed(job.id, "invalid", refusal))
+        elif not self._runner.has_shortlist(job):
+            sentence = "The shortlist with which this was translated is no longer there."
+            self._outbox.append(Failed(job.id, "gone", sentence))
         elif isinstance(job, TranslateJob):
             if job.options.beam_size > queue.slots:
                 sentence = (

@@ -109,6 +109,11 @@ class ModelRunner:
             return str(error)
         return None
 
+    def has_shortlist(self, job: TranslateJob | AttentionJob) -> bool:
+        """Returns whether the model can limit its target as the job says."""
+        digest = job.shortlist if isinstance(job, AttentionJob) else job.options.shortlist
+        return not digest or self._models[job.model].backend.has_shortlist(digest)
+
     def prefill(self, model: str, sequences: list[Sequence]) -> None:
         """Encodes the sources of sequences that were admitted."""
         config, generation = self._models[model].folder.model, self._models[model].folder.generation
@@ -123,7 +128,14 @@ class ModelRunner:
                 max_length=config.max_length,
                 generation=generation,
             )
-            running = RunningSearch(search, job.source, sequence.slots, job.options.masked_heads, owner=sequence)
+            running = RunningSearch(
+                search,
+                job.source,
+                sequence.slots,
+                job.options.masked_heads,
+                job.options.restriction,
+                owner=sequence,
+            )
             self._searches[sequence.id] = running
             started.append(running)
         self._drivers[model].start(started)
@@ -157,7 +169,9 @@ class ModelRunner:
         run between them."""
         backend = self._models[job.model].backend
         hidden = () if job.first_token is None else (job.first_token,)
-        maps = backend.attention_maps(job.source, (*hidden, *job.target), job.masked_heads, job.vectors_of)
+        maps = backend.attention_maps(
+            job.source, (*hidden, *job.target), job.masked_heads, job.vectors_of, job.shortlist
+        )
         if hidden:
             maps = maps.without_first_token(job.vectors_of)
         if job.cross_only:

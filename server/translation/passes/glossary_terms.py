@@ -111,7 +111,8 @@ async def _with_edits(context: SentenceContext, draft: Draft, edits: Sequence[Ed
         return draft
     scored = await context.decode(draft.segment, target=tokens)
     hypotheses = (*scored.answer.hypotheses[:1], *draft.answer.hypotheses[1:])
-    return replace(draft, answer=replace(draft.answer, hypotheses=hypotheses), text=scored.text)
+    answer = replace(draft.answer, hypotheses=hypotheses, options=scored.answer.options)
+    return replace(draft, answer=answer, text=scored.text)
 
 
 def _edited(tokens: Sequence[int], leg: Leg, edits: Sequence[Edit]) -> tuple[int, ...]:

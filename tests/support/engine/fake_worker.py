@@ -95,6 +95,9 @@ class FakeRunner:
             os.kill(os.getpid(), signal.SIGSEGV)
         return "There is a token outside the vocabulary." if REFUSED in job.source else None
 
+    def has_shortlist(self, job: TranslateJob | AttentionJob) -> bool:
+        return True
+
     def prefill(self, model: str, sequences: list[Sequence]) -> None:
         for sequence in sequences:
             assert sequence.id not in self._made

@@ -104,7 +104,7 @@ def rounded(transformer: Transformer) -> Transformer:
     """Returns a copy with the integers and the corrected biases of the CPU backend; keys and values stay float32."""
     config = transformer.config
     tensors = {name: tensor.numpy() for name, tensor in transformer.state_dict().items()}
-    corrected = for_int8(config, tensors, position_table(config, tensors))
+    corrected, _ = for_int8(config, tensors, position_table(config, tensors))
     copy = _Rounded(config)
     copy.load_state_dict({name: torch.tensor(corrected[name]) for name in tensors})
     for name, module in copy.named_modules():

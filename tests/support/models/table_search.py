@@ -27,7 +27,9 @@ class Table:
         logits = np.random.default_rng([self.seed, *prefix]).normal(size=self.size) * 1.5
         return logits - np.log(np.exp(logits).sum())
 
-    def prefill(self, sources: Sequence[Sequence[int]], slots: Sequence[int], masked_heads: Any = ()) -> None:
+    def prefill(
+        self, sources: Sequence[Sequence[int]], slots: Sequence[int], masked_heads: Any = (), restrictions: Any = ()
+    ) -> None:
         for source, slot in zip(sources, slots, strict=True):
             self.rows[slot] = tuple(source)
 

@@ -14,7 +14,7 @@ from safetensors.numpy import save_file
 
 from model.backends.cpu.bindings import CpuBackendError
 from model.model_folder import ModelFolder
-from model.search.backend_interface import Backend
+from model.search.backend_interface import Backend, Restriction
 from model.search.driver import translate
 from model.search.options import DecodingOptions
 from model.shortlist import SHORTLIST, Shortlist, read_shortlist
@@ -167,25 +167,32 @@ def test_scores_are_those_of_the_allowed_tokens_alone(variant: str) -> None:
         lists = random_lists(config.source_vocab_size or config.vocab_size, config.vocab_size, 3)
         listed = shortlist(lists, 8, config.vocab_size)
     sources = [(tag, *source) for tag, source in zip((5, 7, 6, 5), sentences(config, [3, 4, 1, 6]), strict=True)]
-    slots, forced = [4, 2, 0, 1], [-1, -1, -1, 5]
+    slots, forced = [4, 2, 0, 1], [-1, -1, -1, 199]
     limited, free = backend(transformer, listed), backend(transformer, None)
+    given = [Restriction(forced=tuple(token for token in [token] if token >= 0)) for token in forced]
     for each in (limited, free):
-        each.prefill(sources, slots)
+        each.prefill(sources, slots, (), given)
     found = limited.step(slots, [1] * 4, 60, forced)
-    every = free.step(slots, [1] * 4, config.vocab_size, forced)
+    every = free.step(slots, [1] * 4, config.vocab_size, [-1] * 4)
     for row, source in enumerate(sources):
         allowed = allowed_tokens(listed, source, config.eos_id)
         assert (allowed is None) == (variant == "tags" and source[0] == 7)  # 7 is no tag
         scores = every.scores[row]
-        if allowed is None or forced[row] >= 0:  # a row with a forced token is not limited
+        if allowed is not None:  # a forced token is scored in the same set
+            allowed = [*allowed, *given[row].forced]
+        if allowed is None:
             keep = np.full(config.vocab_size, True)
         else:
             keep = np.isin(every.ids[row], allowed)
             scores = scores[keep] - np.log(np.exp(scores[keep]).sum())
-        finite = np.isfinite(found.scores[row])
-        assert finite.sum() == min(60, keep.sum())
-        assert found.ids[row][finite].tolist() == every.ids[row][keep][: finite.sum()].tolist()
-        np.testing.assert_allclose(found.scores[row][finite], scores[: finite.sum()], atol=1e-4)
+        ids, own = found.ids[row], found.scores[row]
+        if forced[row] >= 0:  # before the candidates
+            assert ids[0] == forced[row] and own[0] in own[1:][ids[1:] == forced[row]]
+            ids, own = ids[1:], own[1:]
+        finite = np.isfinite(own)
+        assert finite.sum() == min(len(ids), keep.sum())
+        assert ids[finite].tolist() == every.ids[row][keep][: finite.sum()].tolist()
+        np.testing.assert_allclose(own[finite], scores[: finite.sum()], atol=1e-4)
 
 
 @needs_cpu_backend

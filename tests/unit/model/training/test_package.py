@@ -84,8 +84,8 @@ def test_the_shortlist_has_the_translations_of_each_word(
         recipe, processor := sentencepiece.SentencePieceProcessor(model_file=str(run / "tokenizer.model"))
     )
     folder = new_folder(tmp_path, config)
-    found = read_shortlist(folder, "auto")
-    assert found is not None
+    found = read_shortlist(folder)
+    assert found is not None and found.by_default
     assert found.tags == tuple(processor.piece_to_id([">>en<<", ">>de<<"]))
     assert line.startswith(f"{len(found.targets)} targets; ")
     for tag, words, translations in (">>de<<", ENGLISH, GERMAN), (">>en<<", GERMAN, ENGLISH):

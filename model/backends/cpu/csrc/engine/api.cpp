@@ -118,12 +118,12 @@ int attentive_forced_steps(Engine* engine, int count, const int32_t* slots, cons
 }
 
 int attentive_forced_decode(Engine* engine, const int32_t* source, const int32_t* inputs,
-                            const uint8_t* masked, int candidates, const int32_t* forced,
-                            int32_t* ids, float* scores, float* forced_scores,
-                            const AttentionCapture* capture) {
+                            const uint8_t* masked, int common, const int32_t* own, int count,
+                            int candidates, const int32_t* forced, int32_t* ids, float* scores,
+                            float* forced_scores, const AttentionCapture* capture) {
     return locked(engine, [&] {
-        engine->forced_decode(source, inputs, masked, candidates, forced, ids, scores,
-                              forced_scores, *capture);
+        engine->forced_decode(source, inputs, masked, common, own, count, candidates, forced, ids,
+                              scores, forced_scores, *capture);
     });
 }
 

@@ -49,10 +49,8 @@ void Engine::run_step(int count, int candidates, const int32_t* forced, int32_t*
     for (Buffer& scratch : scratch_) scratch.reserve(needed * sizeof(float));
     top_k_.begin(count, config_.vocabulary, candidates, forced, pool_.size());
     for (int row = 0; row < count; ++row) {
-        StepRow& current = step_rows_[row];
-        if (forced[row] >= 0) current.restrictions = {};
         int first_panel = 0;
-        for (const Restriction* part : current.restrictions) {
+        for (const Restriction* part : step_rows_[row].restrictions) {
             if (!part) continue;
             top_k_.restrict(row, first_panel, part->allowed.data(), part->projection.out());
             first_panel += part->projection.panels();
@@ -108,9 +106,13 @@ void Engine::add_common(const int32_t* tokens, int count) {
 }
 
 void Engine::restrict(int index, int common, const int32_t* own, int count) {
-    Slot& held = slot(index);
+    const Slot& held = slot(index);
     if (held.source < 0)
         throw std::invalid_argument("slot " + std::to_string(index) + " holds no sentence");
+    restrict(sources_[held.source], common, own, count);
+}
+
+void Engine::restrict(Source& source, int common, const int32_t* own, int count) {
     if (common >= static_cast<int>(common_.size()))
         throw std::invalid_argument("there is no common list " + std::to_string(common));
     if (common < 0 && count < 1)
@@ -120,7 +122,6 @@ void Engine::restrict(int index, int common, const int32_t* own, int count) {
         if (std::binary_search(shared->allowed.begin(), shared->allowed.end(), own[i]))
             throw std::invalid_argument("a token is allowed twice");
     }
-    Source& source = sources_[held.source];
     source.own = count ? std::make_shared<const Restriction>(restriction(own, count)) : nullptr;
     source.common = shared;
 }

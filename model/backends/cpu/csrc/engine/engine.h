@@ -85,8 +85,8 @@ class Engine {
     void add_common(const int32_t* tokens, int count);
     // Restricts the sentence of a slot to `own` (count) tokens, ascending, and to the common list
     // `common` (-1 for none), which has none of them. They have the whole probability, and further
-    // candidates have the id of the first one and the score -inf. A row with a forced token in a
-    // step is not restricted there.
+    // candidates have the id of the first one and the score -inf. A forced token is scored among
+    // them, with -inf where it is not one of them.
     void restrict(int slot, int common, const int32_t* own, int count);
     // Advances each slot by its token: ids and scores (rows, candidates), forced_scores (rows).
     // `capture`, allowed for one row, receives the attention weights of its position.
@@ -99,9 +99,10 @@ class Engine {
     void forced_steps(int count, const int32_t* slots, const int32_t* lengths,
                       const int32_t* tokens, const int32_t* forced, float* forced_scores);
     // Teacher forcing: decodes `inputs` (queries) after `source` in one pass. Row t has the outputs
-    // of step t, bit for bit, and `capture` receives the attention. No slot changes.
+    // of step t, bit for bit, and `capture` receives the attention. `common` and `own` (count)
+    // restrict the target as in `restrict`; -1 and 0 allow all tokens. No slot changes.
     void forced_decode(const int32_t* source, const int32_t* inputs, const uint8_t* masked,
-                       int candidates, const int32_t* forced, int32_t* ids, float* scores,
+                       int common, const int32_t* own, int count, int candidates, const int32_t* forced, int32_t* ids, float* scores,
                        float* forced_scores, const AttentionCapture& capture);
     // Writes `states` (length, d_model), the output of the last encoder layer, and `scores` (words,
     // wanted), the log-probability of each wanted token as the first target token when
@@ -194,6 +195,7 @@ class Engine {
     void clear_step_rows();
     void run_step(int rows, int candidates, const int32_t* forced, int32_t* ids, float* scores,
                   float* forced_scores, const AttentionCapture* capture);
+    void restrict(Source& source, int common, const int32_t* own, int count);
     Restriction restriction(const int32_t* tokens, int count, Arena* arena = nullptr);
     void group_rows(int rows);
     void decode(PoolThread& thread, int rows, const AttentionCapture* capture);

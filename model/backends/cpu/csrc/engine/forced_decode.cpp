@@ -9,7 +9,8 @@
 namespace attentive {
 
 void Engine::forced_decode(const int32_t* source, const int32_t* inputs, const uint8_t* masked,
-                           int candidates, const int32_t* forced, int32_t* ids, float* scores,
+                           int common, const int32_t* own, int count, int candidates,
+                           const int32_t* forced, int32_t* ids, float* scores,
                            float* forced_scores, const AttentionCapture& capture) {
     check_source(capture.source, source);
     if (capture.queries < 1 || capture.queries > config_.max_length)
@@ -24,6 +25,8 @@ void Engine::forced_decode(const int32_t* source, const int32_t* inputs, const u
     const ClearOnExit clear_on_exit{*this, slots_[reserved]};
     const Sentence sentence{reserved, capture.source, source, masked};
     prefill_chunk(&sentence, 1, &capture);
+    if (common >= 0 || count > 0)
+        restrict(sources_[slots_[reserved].source], common, own, count);
     clear_step_rows();
     add_step_rows(slots_[reserved], capture.queries, inputs);
     run_step(capture.queries, candidates, forced, ids, scores, forced_scores, &capture);

@@ -26,12 +26,18 @@ void TopK::begin(int rows, int vocabulary, int candidates, const int32_t* forced
     tops_.assign(static_cast<size_t>(rows) * padded_, kNever);
     sums_.assign(static_cast<size_t>(rows) * padded_, 0.0f);
     best_.assign(static_cast<size_t>(threads) * rows * candidates, Candidate{kNever, vocabulary});
-    forced_logits_.assign(rows, 0.0f);
+    forced_places_.assign(forced, forced + rows);
+    forced_logits_.assign(rows, kNever);
     parts_.assign(rows, {Part{0, nullptr, vocabulary}, Part{padded_, nullptr, 0}});
 }
 
 void TopK::restrict(int row, int first_panel, const int32_t* allowed, int count) {
     parts_[row][first_panel > 0] = {first_panel, allowed, count};
+    if (forced_[row] < 0) return;
+    if (first_panel == 0) forced_places_[row] = -1;
+    const int32_t* found = std::lower_bound(allowed, allowed + count, forced_[row]);
+    if (found < allowed + count && *found == forced_[row])
+        forced_places_[row] = first_panel * kPanel + static_cast<int>(found - allowed);
 }
 
 void TopK::add_panel(int thread, int row, int panel, float* logits) {
@@ -47,8 +53,8 @@ void TopK::add_panel(int thread, int row, int panel, float* logits) {
     const size_t cell = static_cast<size_t>(row) * padded_ + panel;
     tops_[cell] = top;
     sums_[cell] = sum((power[0] + power[1]) + (power[2] + power[3]));
-    if (forced_[row] / kPanel == panel && forced_[row] >= 0)
-        forced_logits_[row] = logits[forced_[row] - first];
+    const int forced = forced_places_[row];
+    if (forced >= 0 && forced / kPanel == panel) forced_logits_[row] = logits[forced % kPanel];
 
     Candidate* best = best_.data() + (static_cast<size_t>(thread) * rows_ + row) * candidates_;
     if (!(top >= best[candidates_ - 1].logit)) return;

@@ -18,7 +18,8 @@ class TopK {
     void begin(int rows, int vocabulary, int candidates, const int32_t* forced, int threads);
 
     // Panels [first_panel, ...) of a row have only the logits of these `count` tokens, ascending. A
-    // row has at most two such parts, the first one from panel 0, and no token is in both.
+    // row has at most two such parts, the first one from panel 0, and no token is in both. A forced
+    // token is scored among them.
     void restrict(int row, int first_panel, const int32_t* allowed, int count);
 
     // Adds the logits of the 64 tokens of a panel of one row; `thread` is the calling thread.
@@ -28,7 +29,7 @@ class TopK {
     int candidates() const { return candidates_; }
     // Best tokens of a row with log-probabilities, best first, ties by lower id; where a restricted
     // row has fewer tokens, the first of them with -inf; and the log-probability of the forced
-    // token, or 0.
+    // token (-inf for one that a restricted row does not have), or 0.
     void finish(int row, int32_t* ids, float* scores, float* forced_score) const;
     // log(sum(exp(logits))) of a row: log-probability = logit - log_normalizer.
     float log_normalizer(int row) const;
@@ -52,6 +53,7 @@ class TopK {
     std::vector<std::array<Part, 2>> parts_;  // (rows)
     std::vector<float> tops_, sums_;          // (rows, panels rounded up to 16)
     std::vector<Candidate> best_;             // (threads, rows, candidates), sorted
+    std::vector<int> forced_places_;          // (rows), panel * 64 + place of the forced token, or -1
     std::vector<float> forced_logits_;        // (rows)
 };
 

@@ -29,6 +29,18 @@ const chips = (result, kept) =>
       return chip;
     }),
   );
+/** Returns which pieces of a translation are not on the shortlist, as a note; null if all are. */
+const added = ({ pieces, outside }) =>
+  outside.length
+    ? el(
+        "p",
+        { class: "note" },
+        say(
+          "Not on the model's shortlist for this sentence, and added to be scored: {0}. Probabilities here are those among the shortlist and these pieces.",
+          outside.map((place) => pieces[place]).join(", "),
+        ),
+      )
+    : null;
 /** Shows two translations of one sentence side by side: that of the model and that of the user. */
 export function compare(host, own, asked) {
   const difference = total(asked) - total(own);
@@ -67,6 +79,7 @@ export function compare(host, own, asked) {
   host.replaceChildren(
     el("p", { class: "big " + (at < 0 ? "" : difference > 0 ? "up" : "down") }, verdict),
     turn || "",
+    added(asked.target) || "",
     el(
       "div",
       { class: "split even" },

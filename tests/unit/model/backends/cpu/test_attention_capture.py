@@ -85,8 +85,11 @@ def test_maps_agree_with_torch(variant: str, precision: Precision, tolerance: fl
             assert np.array_equal(ours.candidate_ids[:, 0], theirs.candidate_ids[:, 0])
         if head is not None:
             assert ours.vectors is not None and theirs.vectors is not None
+            exact = attention_maps(transformer, source, target, (), head).vectors
             for part in ("query", "key", "value"):
-                our, their = getattr(ours.vectors, part), getattr(theirs.vectors, part)
+                # Keys are shown with their bias, which int8 leaves out of the computation.
+                keys = part == "key" and head[0] == "cross"
+                our, their = getattr(ours.vectors, part), getattr(exact if keys else theirs.vectors, part)
                 np.testing.assert_allclose(our, their, atol=1e-4 if precision == "float32" else 0.1)
 
 

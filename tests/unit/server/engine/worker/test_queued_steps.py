@@ -39,7 +39,7 @@ class Logged(GraphedBackend):
         self.log: list[str] = []
         self._failing, self._steps = failing, 0
 
-    def prefill(self, sources: Any, slots: Any, masked_heads: Any = ()) -> None:
+    def prefill(self, sources: Any, slots: Any, masked_heads: Any = (), restrictions: Any = ()) -> None:
         self.log.append(f"encode {len(slots)}")
         for source, slot, masked in zip(sources, slots, masked_heads or [()] * len(slots), strict=True):
             super().prefill([source], [slot], [masked])  # of equal bits in every batch
