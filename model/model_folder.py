@@ -17,7 +17,7 @@ SHORTLIST = "shortlist.safetensors"
 MAX_BEAM = 32
 MAX_LENGTH_PENALTY = 5
 """Largest values of a model and of a request."""
-MAX_FORBIDDEN = 16
+MAX_FORBIDDEN = 256
 _MAX_CONFIG_BYTES = 1_000_000
 LengthNormalization = Literal["gnmt", "average"]
 

@@ -134,6 +134,7 @@ class Services:
         await self.engine.workers.stop(self.settings.grace_seconds)
         await self.documents.readers.close()
         await self.inspector.encoders.close()
+        await self.inspector.heads.close()
         await self.documents.store.close()
         await self.store.stop()
 

@@ -1,5 +1,6 @@
 """Measures a model's heads on sentences of this package: their roles and what they are worth (roles.json), and the layer
-that aligns words (alignment.json, where there is none). An import does so, in less time.
+that aligns words (alignment.json, where there is none). An import measures roles and layer; a server measures what heads are
+worth when somebody looks (`server.inspection.head_worth`).
 
 python -m model.convert.head_roles weights/NAME
 """
@@ -38,8 +39,6 @@ _DIRECTIONS = 3
 """Number of directions that are measured."""
 _SENTENCES = 100
 """Number of sentences that are measured, over all directions."""
-_IMPORT_SECONDS = 10.0
-"""Time that an import has for losses. Each sentence is scored once without each head."""
 _LEAST, _SLOTS = 5, 24
 """Fewest sentences on which losses are measured, and slots of the backend."""
 _LONGEST = 128
@@ -76,18 +75,14 @@ class _Pair:
         )
 
 
-def measure(folder: ModelFolder, backend: InspectableBackend, seconds: float = _IMPORT_SECONDS) -> bool:
+def measure(folder: ModelFolder, backend: InspectableBackend, seconds: float = 0.0) -> bool:
     """Writes the roles of the heads over the sentences, the losses without them, and the layer of cross-attention whose
     alignments agree most. Losses are measured on as many of the sentences as fit into `seconds`. Returns False where no
     direction of the model has sentences that it can read."""
-    directions = list(islice((pair for pair in folder.pairs if pair[0] in SENTENCES), _DIRECTIONS))
     tokenizer, counter = folder.load_tokenizer(), RoleCounter()
     layers = range(folder.model.decoder_layers)
     agreed = {AlignmentLayer(layer, shift): 0 for layer in layers for shift in (False, True)}
-    each = [
-        _pairs(backend, tokenizer, folder, direction, -(-_SENTENCES // len(directions))) for direction in directions
-    ]
-    pairs = [pair for number in zip_longest(*each) for pair in number if pair is not None]
+    directions, pairs = _sample(folder, backend, tokenizer)
     for pair in pairs:
         maps = pair.maps(backend)
         _count(counter, maps, tokenizer, pair.source, pair.target)
@@ -99,11 +94,32 @@ def measure(folder: ModelFolder, backend: InspectableBackend, seconds: float = _
     if not pairs:
         return False
     names = tuple(f"{source}-{target}" for source, target in directions)
-    losses = _losses(backend, folder.model, pairs, seconds)
+    losses = _losses(backend, folder.model, pairs, seconds) if seconds else None
     HeadRoles(weights_hash(folder.path), counter.sentences, names, counter.roles(), losses).write(folder.path)
     if not (folder.path / FILE).exists():
         (folder.path / FILE).write_text(max(agreed, key=agreed.__getitem__).to_json(), encoding="utf-8")
     return True
+
+
+def losses(folder: ModelFolder, seconds: float) -> HeadLosses | None:
+    """Returns what the heads are worth, on as many of the sentences as fit into `seconds`; None if these are too few."""
+    backend = open_exact(folder)
+    try:
+        _, pairs = _sample(folder, backend, folder.load_tokenizer())
+        return _losses(backend, folder.model, pairs, seconds) if pairs else None
+    finally:
+        backend.close()
+
+
+def _sample(
+    folder: ModelFolder, backend: InspectableBackend, tokenizer: Tokenizer
+) -> tuple[list[tuple[str, str]], list[_Pair]]:
+    """Returns the directions that are measured, and their sentences in turns."""
+    directions = list(islice((pair for pair in folder.pairs if pair[0] in SENTENCES), _DIRECTIONS))
+    each = [
+        _pairs(backend, tokenizer, folder, direction, -(-_SENTENCES // len(directions))) for direction in directions
+    ]
+    return directions, [pair for number in zip_longest(*each) for pair in number if pair is not None]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -13,6 +13,7 @@ from model.symbols import FORMAL, INFORMAL
 from server.access.admission import Admission, Permit
 from server.access.authentication import Caller
 from server.errors import ExpiredTranslation, InvalidRequest, NotFound, TextTooLong
+from server.inspection.head_worth import HeadWorth
 from server.inspection.types import InspectedSentence, InspectionResult, Tokens, out_of_range, tokens
 from server.store.history_records import SentenceRecord, TranslationRecord
 from server.task_process import TaskProcess
@@ -37,6 +38,7 @@ class Inspector:
         self.admission = admission
         self.token_limit = token_limit
         self.encoders = TaskProcess("model.analysis.encoder_study")
+        self.heads = HeadWorth()
 
     async def find(self, id: str, *, sentence: int = 0, leg: int = 0) -> InspectedSentence:
         """Returns a sentence of a served translation. Raises ExpiredTranslation, NotFound,

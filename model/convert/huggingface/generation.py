@@ -38,9 +38,11 @@ def read_generation(path: Path, settings: dict[str, Any], end: Any) -> tuple[Gen
         raise ImportRefused(path, [f"forced_eos_token_id is {forced_end!r}, which is not the end of sentence"])
     unused = _WITHOUT_EFFECT | {"eos_token_id": (end, [end])}
     ignored = [name for name, values in unused.items() if settings.get(name) not in (None, False, *values)]
-    if ignored:
-        shown = ", ".join(f"{name} {settings[name]!r:.40}" for name in ignored)
-        log.warning("%s is imported without these settings of its generation: %s.", path.name, shown)
+    shown = [f"{name} {settings[name]!r:.40}" for name in ignored]
+    if sequences := [word for word in settings.get("bad_words_ids") or [] if len(word) > 1]:
+        shown.append(f"bad_words_ids with {len(sequences)} sequences of several tokens")
+    if shown:
+        log.warning("%s is imported without these settings of its generation: %s.", path.name, ", ".join(shown))
     kept, suppressed = ([], forbidden) if settings.get("renormalize_logits") else (forbidden, [])
     try:
         generation = Generation(
@@ -58,11 +60,9 @@ def read_generation(path: Path, settings: dict[str, Any], end: Any) -> tuple[Gen
 
 
 def _forbidden(path: Path, settings: dict[str, Any]) -> list[int]:
-    """Returns the single tokens that the settings forbid."""
+    """Returns the single tokens that the settings forbid; sequences of several tokens are not applied."""
     words, tokens = settings.get("bad_words_ids") or [], settings.get("suppress_tokens") or []
     listed = [*words, tokens] if isinstance(words, list) else [None]
     if not all(isinstance(ids, list) and all(type(i) is int for i in ids) for ids in listed):
         raise ImportRefused(path, ["bad_words_ids is not a list of lists of ids, or suppress_tokens not a list of ids"])
-    if any(len(word) != 1 for word in words):
-        raise ImportRefused(path, ["bad_words_ids forbids a sequence of several tokens"])
-    return list(dict.fromkeys([*(word[0] for word in words), *tokens]))
+    return list(dict.fromkeys([*(word[0] for word in words if len(word) == 1), *tokens]))

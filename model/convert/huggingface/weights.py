@@ -79,15 +79,18 @@ def convert_weights(
 
 def _embeddings(path: Path, config: ModelConfig, fields: dict[str, Any], stored: Tensors) -> Tensors:
     """Returns source embedding, target embedding and output projection. Tied ones may have any of several names."""
-    tied_head = fields.get("tie_word_embeddings", True)
-    if fields.get("share_encoder_decoder_embeddings", True):
-        source = target = _one_of(path, stored, [_SHARED, _SOURCE, _TARGET, *([_HEAD] if tied_head else [])])
+    tied = fields.get("tie_word_embeddings", True)
+    if not tied:  # nothing is tied: each side reads its own matrix, which old checkpoints store only as the shared one
+        source, target, head = (
+            _one_of(path, stored, [name if name in stored else _SHARED]) for name in (_SOURCE, _TARGET, _HEAD)
+        )
+    elif fields.get("share_encoder_decoder_embeddings", True):
+        source = target = head = _one_of(path, stored, [_SHARED, _SOURCE, _TARGET, _HEAD])
     else:
         source = _one_of(path, stored, [_SOURCE])
-        target = _one_of(path, stored, [_TARGET, *([_HEAD] if tied_head else [])])
+        target = head = _one_of(path, stored, [_TARGET, _HEAD])
     if config.tied_embeddings:
         return {"embedding.weight": target}
-    head = target if tied_head else _one_of(path, stored, [_HEAD])
     return {"embedding.weight": target, "source_embedding.weight": source, "projection.weight": head}
 
 

@@ -94,7 +94,8 @@ async def model(request: Request, parameters: Annotated[ModelParameters, Query()
         folders = [await asyncio.to_thread(read_folder, leg.model.folder) for leg in route]
     except FolderError:
         raise Unavailable("The model's folder cannot be read.") from None
-    roles = [await asyncio.to_thread(HeadRoles.read, folder.path) for folder in folders]
+    heads = services_of(request).inspector.heads
+    roles = [heads.with_losses(leg.model, await asyncio.to_thread(HeadRoles.read, leg.model.folder)) for leg in route]
     models = [described(*parts) for parts in zip(folders, route, roles, strict=True)]
     return json_response({"legs": models})
 

@@ -94,7 +94,7 @@ class ModelLeg(Answer):
         description="Roles of the heads over `sentences` in `directions`, on which the import measured them: `heads` has, by "
         "kind of attention, layer and head, the `role` and the `share` of the queries that look there. Roles: `previous`, "
         "`before_previous`, `next`, `same`, `diagonal`, `start`, `delimiter` (punctuation and the end of sentence), `rare` (the "
-        "rarest token of the sentence), `mixed`. `losses`, null where they were not measured: nats per target token with all "
+        "rarest token of the sentence), `mixed`. `losses`, null where they were not measured yet: nats per target token with all "
         "heads (`loss`), and the rise when one of the `heads` is off, all of one of the `layers`, or all `others` but the "
         "layer that is worth most. Null for a model without measured roles."
     )

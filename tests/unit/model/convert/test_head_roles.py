@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from pathlib import Path
 
 import pytest
@@ -53,9 +54,9 @@ def test_heads_are_worth_what_the_loss_rises_without_them(tmp_path: Path) -> Non
         assert len(losses.layers[kind]) == len(costs) and kind in losses.others
 
 
-def test_an_import_without_time_measures_no_losses(tmp_path: Path) -> None:
+def test_an_import_measures_no_losses(tmp_path: Path) -> None:
     folder = read_folder(tiny_model(tmp_path / "tiny"))
-    assert measure(folder, open_exact(folder), seconds=0)
+    assert measure(folder, open_exact(folder))
     roles = HeadRoles.read(folder.path)
     assert roles is not None and roles.heads["cross"] and roles.losses is None
 
@@ -75,3 +76,10 @@ def test_the_layer_is_the_one_that_aligns_the_sentences(tmp_path: Path, monkeypa
     assert measure(folder, open_exact(folder)) and AlignmentLayer.load(folder.path, last.layer + 1) == last
     (folder.path / FILE).write_text('{"layer": 0}')
     assert measure(folder, open_exact(folder)) and (folder.path / FILE).read_text() == '{"layer": 0}'
+
+
+def test_losses_measured_for_a_server_are_those_of_the_command(tmp_path: Path) -> None:
+    path = tiny_model(tmp_path / "tiny")
+    head_roles.main([str(path)])
+    roles = HeadRoles.read(path)
+    assert roles is not None and head_roles.losses(read_folder(path), math.inf) == roles.losses is not None

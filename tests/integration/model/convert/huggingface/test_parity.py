@@ -33,6 +33,12 @@ SHAPES: dict[str, dict[str, Any]] = {
         "decoder_attention_heads": 8,
         "activation_function": "relu",
     },
+    "nothing tied": {"tie_word_embeddings": False},
+    "nothing tied, two vocabularies": {
+        "tie_word_embeddings": False,
+        "untied": True,
+        "special": {"</s>": 3, "<unk>": 11, "<pad>": 30},
+    },
     "untied vocabularies": {"untied": True, "special": {"</s>": 3, "<unk>": 11, "<pad>": 30}},
     "likely padding, forced end": {"pad_bias": 3.0, "generation": {"forced_eos_token_id": 0}},
     "likely padding, renormalized": {"pad_bias": 3.0, "generation": {"renormalize_logits": True}},
