@@ -11,6 +11,8 @@ from typing import Any
 import sentencepiece
 
 _SPACE = "\u2581"
+_KEPT_WORDS, _KEPT_LENGTH = 20_000, 32
+"""Words whose first tokens are kept, and the characters of the longest one."""
 _CONTROL = frozenset(("<pad>", "<s>", "</s>"))
 
 
@@ -77,6 +79,8 @@ class Tokenizer:
         self._prepend = tuple(prepend)
         self._append = (self._eos_id,) if append_end else ()
         self._spelling = self._source_ids.spelling()
+        self._beginnings: dict[str, int] = {}
+        """The first target id of words, written alone."""
         for language, tag in (*self._tags.items(), *self._source_tags.items()):
             if not self._source_ids.has(tag):
                 raise ValueError(f"The vocabulary lacks {tag}, the tag for {language}.")
@@ -149,9 +153,16 @@ class Tokenizer:
 
     def beginnings(self, words: Sequence[str]) -> tuple[int, ...]:
         """Returns the first target id of each word, written alone. A separate space is not counted."""
-        spelled = self._target.encode(list(words), out_type=str, num_threads=1)
-        first = (next((piece for piece in pieces if piece != _SPACE), _SPACE) for pieces in spelled)
-        return tuple(self._target_ids.id(piece) for piece in first)
+        if len(self._beginnings) > _KEPT_WORDS:
+            self._beginnings = {}
+        kept = self._beginnings
+        if new := [word for word in words if word not in kept]:
+            spelled = self._target.encode(new, out_type=str, num_threads=1)
+            first = [next((piece for piece in pieces if piece != _SPACE), _SPACE) for pieces in spelled]
+            found = {word: self._target_ids.id(piece) for word, piece in zip(new, first, strict=True)}
+            kept.update((word, token) for word, token in found.items() if len(word) <= _KEPT_LENGTH)
+            return tuple([kept[word] if word in kept else found[word] for word in words])
+        return tuple([kept[word] for word in words])
 
     def encode_target(self, text: str) -> tuple[int, ...]:
         """Encodes a target, without start and end of sentence."""

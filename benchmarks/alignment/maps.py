@@ -10,7 +10,9 @@ import numpy as np
 from benchmarks.alignment.gold import Links, Written
 from model.analysis.attention_alignment import AlignmentLayer, Weights, Word, alignment_map, between_words, words
 from model.analysis.types import AttentionMaps
+from model.search.options import DecodingOptions
 from server.engine.client.engine_client import EngineClient
+from server.engine.ipc.messages import Look
 from server.translation.catalog import Leg
 
 
@@ -18,7 +20,7 @@ async def largest_links(engine: EngineClient, leg: Leg, source: Written, target:
     """Returns the links by the contributions to each layer and by the weights of each head, in the row of a word and in the
     next one, by name."""
     read, written = leg.encode(source.text), leg.model.tokenizer.encode_target_pieces(target.text)
-    maps = (await engine.attend(leg.model, read.ids, written.ids)).maps
+    maps = (await engine.attend(leg.model, read.ids, DecodingOptions(target=written.ids), Look())).maps
     sources = words(source.text, read.pieces, read.offsets, source.spans)
     targets = words(target.text, written.pieces, written.offsets, target.spans)
     return {name: _largest(soft, sources, targets, source, target) for name, soft in _maps(maps)}

@@ -10,14 +10,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from model.analysis.contributions import layer_contributions
-from model.analysis.types import AttentionMaps
+from model.analysis.types import AttentionMaps, MapChoice
 
 Weights = NDArray[np.float32]
 Link = tuple[int, int]
@@ -69,6 +69,10 @@ class AlignmentLayer:
 
     def to_json(self) -> str:
         return json.dumps(asdict(self)) + "\n"
+
+    def chosen(self, choice: MapChoice, reading: bool = False) -> MapChoice:
+        """Returns the choice with the soft alignment of this layer."""
+        return replace(choice, soft=self.layer, shift=self.shift, reading=reading)
 
     @classmethod
     def load(cls, folder: Path, layers: int) -> AlignmentLayer:
@@ -130,6 +134,8 @@ def to_words(maps: Weights, queries: Sequence[Word], keys: Sequence[Word]) -> We
 def alignment_map(maps: AttentionMaps, chosen: AlignmentLayer) -> Weights:
     """Returns the soft alignment (T, S) of target tokens (end of sentence last) to source tokens: the contributions of a
     layer, divided by their sum over the source."""
+    if maps.soft is not None:
+        return maps.soft
     layer = slice(chosen.layer, chosen.layer + 1)
     [found] = layer_contributions(maps.cross[layer], maps.value_products[layer])
     return _shifted(found / np.maximum(found.sum(axis=-1, keepdims=True), _LEAST), chosen)
@@ -138,8 +144,23 @@ def alignment_map(maps: AttentionMaps, chosen: AlignmentLayer) -> Weights:
 def reading_map(maps: AttentionMaps, chosen: AlignmentLayer) -> Weights:
     """Returns how much each target token read of the source tokens (T, S): the mean weights of the heads of the layer that
     aligns, and of the last. A row without a counterpart in the source reads its tags, to which it owes no contribution."""
+    if maps.reading is not None:
+        return maps.reading
     layer, last = maps.cross[chosen.layer].mean(axis=0), maps.cross[-1].mean(axis=0)
     return np.asarray((_shifted(layer, chosen) + last) / 2, dtype=np.float32)
+
+
+def chosen_alignment(maps: AttentionMaps, choice: MapChoice) -> AttentionMaps:
+    """Returns the maps with the choice, and the soft alignment and the reading that it asks for."""
+    if choice.soft is None:
+        return replace(maps, choice=choice)
+    layer = AlignmentLayer(choice.soft, choice.shift)
+    return replace(
+        maps,
+        soft=alignment_map(maps, layer),
+        reading=reading_map(maps, layer) if choice.reading else None,
+        choice=choice,
+    )
 
 
 def _shifted(rows: Weights, chosen: AlignmentLayer) -> Weights:

@@ -17,15 +17,18 @@ from model.analysis.types import Head
 Array = NDArray[np.float32]
 
 
-def value_products(values: Array, outputs: Sequence[Array], masked_heads: Sequence[Head]) -> Array:
-    """Returns the inner products (L, S, H, H) of the heads' vectors u, 0 for masked heads: values (L, H, S, D), and the
-    output projection of each layer (H, D, d_model)."""
-    values = values.copy()
-    for kind, layer, head in masked_heads:
-        if kind == "cross":
-            values[layer, head] = 0
-    added = [(value @ output).transpose(1, 0, 2) for value, output in zip(values, outputs, strict=True)]  # (S, H, d)
-    return np.stack([each @ each.transpose(0, 2, 1) for each in added])
+def value_products(
+    values: Array, outputs: Sequence[Array], masked_heads: Sequence[Head], layers: Sequence[int] | None = None
+) -> Array:
+    """Returns the inner products (L, S, H, H) of the heads' vectors u, 0 for masked heads and for other layers than
+    `layers`: values (L, H, S, D), and the output projection of each layer (H, D, d_model)."""
+    count, heads, length, _ = values.shape
+    products = np.zeros((count, length, heads, heads), dtype=np.float32)
+    for layer in range(count) if layers is None else set(layers):
+        kept = np.array([("cross", layer, head) not in masked_heads for head in range(heads)], dtype=np.float32)
+        added = ((values[layer] * kept[:, None, None]) @ outputs[layer]).transpose(1, 0, 2)  # (S, H, d)
+        products[layer] = added @ added.transpose(0, 2, 1)
+    return products
 
 
 def head_contributions(cross: Array, products: Array) -> Array:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, fields
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +19,70 @@ Head = tuple[str, int, int]
 HeadMask = tuple[Head, ...]
 """Heads whose output is set to 0."""
 
+KINDS: tuple[Kind, ...] = ("cross", "encoder", "decoder")
+
 CANDIDATES = 8
 """Number of best tokens reported for each target position."""
+
+
+Layers = tuple[int, ...] | None
+"""Numbers of layers; None for all."""
+
+
+@dataclass(frozen=True, slots=True)
+class MapChoice:
+    """What a forced pass computes and returns. By kind, the layers whose maps are wanted, and of these the `heads` (None for
+    all). `soft` is the layer of cross-attention whose contributions are wanted, divided by their sum over the source, with
+    `shift` in the row after that of the token, and with `reading` the weights of this layer and of the last, averaged over
+    the heads (`attention_alignment`). `products` asks for the value products
+    of the layers of `cross`, `scores` for scores and candidates."""
+
+    encoder: Layers = None
+    decoder: Layers = None
+    cross: Layers = None
+    heads: tuple[int, ...] | None = None
+    soft: int | None = None
+    shift: bool = False
+    reading: bool = False
+    products: bool = True
+    scores: bool = True
+
+    @property
+    def value_layers(self) -> Layers:
+        """The layers whose values of cross-attention are needed."""
+        if self.products and self.cross is None:
+            return None
+        return ((*(self.cross or ()),) if self.products else ()) + (() if self.soft is None else (self.soft,))
+
+    def cross_layers(self, layers: int) -> Layers:
+        """The layers whose weights of cross-attention are needed, of a decoder with so many `layers`."""
+        if self.cross is None:
+            return None
+        further = () if self.soft is None else (self.soft, layers - 1) if self.reading else (self.soft,)
+        return self.cross + further
+
+    def depth(self, layers: int, vectors_of: Head | None) -> int:
+        """Returns how many of the `layers` of the decoder run."""
+        needed = (self.decoder, self.cross_layers(layers), self.value_layers)
+        if self.scores or None in needed:
+            return layers
+        own = () if vectors_of is None or vectors_of[0] == "encoder" else (vectors_of[1],)
+        deepest: int = max((-1, *own, *[layer for each in needed for layer in each or ()]))
+        return deepest + 1
+
+    def numbers(self, kind: Kind, layers: int, heads: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Returns the layers and heads of a kind that are wanted, of so many."""
+        chosen: Layers = getattr(self, kind)
+        return tuple(range(layers)) if chosen is None else chosen, tuple(
+            range(heads)
+        ) if self.heads is None else self.heads
+
+
+EVERYTHING = MapChoice()
+ALIGNMENT = MapChoice((), (), (), products=False, scores=False)
+"""No maps; `soft` is set to a layer."""
+SCORES = MapChoice((), (), (), products=False)
+"""No maps, only scores and candidates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +106,9 @@ class AttentionMaps:
     cross-attention add for a source token with the weight 1 (`model.analysis.contributions`), 0 for masked heads.
     Scores are those among the tokens that the target may have: those of its shortlist, and its own. `outside` are the
     positions of its tokens that are not on the list.
+
+    Maps that are not in the `choice` are zeros, which are not sent to another process. `soft` and `reading` are set where
+    they were asked for.
     """
 
     cross: NDArray[np.float32]  # (L, H, T, S)
@@ -56,6 +121,23 @@ class AttentionMaps:
     vectors: HeadVectors | None = None
     forget_gates: NDArray[np.float32] | None = None  # (L, T)
     outside: tuple[int, ...] = ()
+    soft: NDArray[np.float32] | None = None  # (T, S)
+    reading: NDArray[np.float32] | None = None  # (T, S)
+    choice: MapChoice = EVERYTHING
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles only the maps that are chosen."""
+        shapes, parts = {}, {}
+        for kind in KINDS:
+            maps: NDArray[np.float32] = getattr(self, kind)
+            shapes[kind] = maps.shape
+            layers, heads = self.choice.numbers(kind, *maps.shape[:2])
+            heads = tuple([head for head in heads if head < maps.shape[1]])  # a recurrence has none
+            parts[kind] = (layers, heads, np.ascontiguousarray(maps[np.ix_(layers, heads)]))
+        others = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in KINDS}
+        if not self.choice.products:
+            others["value_products"] = np.zeros((0, 0, 0, 0), dtype=np.float32)
+        return _unpickled, (shapes, parts, others)
 
     def without_first_token(self, vectors_of: Head | None) -> AttentionMaps:
         """Returns the maps of a target without its first token: its query is removed, and what the other queries
@@ -78,7 +160,22 @@ class AttentionMaps:
             vectors=vectors,
             forget_gates=None if self.forget_gates is None else self.forget_gates[:, 1:],
             outside=tuple(place - 1 for place in self.outside if place),
+            soft=None if self.soft is None else self.soft[1:],
+            reading=None if self.reading is None else self.reading[1:],
+            choice=self.choice,
         )
+
+
+def _unpickled(
+    shapes: dict[Kind, tuple[int, ...]],
+    parts: dict[Kind, tuple[tuple[int, ...], tuple[int, ...], NDArray[np.float32]]],
+    others: dict[str, Any],
+) -> AttentionMaps:
+    """Returns maps; the memory of those that were not chosen is not touched."""
+    whole = {kind: np.zeros(shape, dtype=np.float32) for kind, shape in shapes.items()}
+    for kind, (layers, heads, weights) in parts.items():
+        whole[kind][np.ix_(layers, heads)] = weights
+    return AttentionMaps(cross=whole["cross"], encoder=whole["encoder"], decoder=whole["decoder"], **others)
 
 
 def check_pair(config: ModelConfig, source: Sequence[int], target: Sequence[int]) -> None:
@@ -86,6 +183,20 @@ def check_pair(config: ModelConfig, source: Sequence[int], target: Sequence[int]
     end."""
     _check("source", source, config.source_vocab_size or config.vocab_size, config.max_length, least=1)
     _check("target", target, config.vocab_size, config.max_length - 1, least=0)
+
+
+def check_choice(config: ModelConfig, choice: MapChoice) -> None:
+    """Raises ValueError for layers and heads that do not exist."""
+    soft = () if choice.soft is None else (choice.soft,)
+    counts = (
+        (choice.encoder, config.encoder_layers),
+        (choice.decoder, config.decoder_layers),
+        (choice.cross, config.decoder_layers),
+        (soft, config.decoder_layers),
+        (choice.heads, config.heads),
+    )
+    if any(not 0 <= number < count for numbers, count in counts for number in numbers or ()):
+        raise ValueError("The model does not have all chosen layers and heads.")
 
 
 def check_head(config: ModelConfig, head: Head) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from model.analysis.pair_alignment import WordedSentence, WordReading
-from model.analysis.types import AttentionMaps, Head, HeadMask
+from model.analysis.types import EVERYTHING, AttentionMaps, Head, HeadMask, MapChoice
 from model.search.backend_interface import Backend
 
 
@@ -31,12 +31,14 @@ class InspectableBackend(Backend, Protocol):
         masked_heads: HeadMask = (),
         vectors_of: Head | None = None,
         shortlist: str | None = None,
+        choice: MapChoice = EVERYTHING,
     ) -> AttentionMaps:
         """Returns the attention weights and the scores that decoding computes for a pair: `source` ids
         as the encoder reads them, `target` ids without start and end of sentence. `vectors_of` adds the
         queries, keys and values of one head. Scores are those among the tokens of the `shortlist` (as in
-        Restriction) and of the target. Raises ValueError for lengths the model cannot read, unknown ids,
-        unknown heads, and a shortlist that the backend does not have."""
+        Restriction) and of the target. What is not in the `choice` may be missing. Raises ValueError for
+        lengths the model cannot read, unknown ids, layers and heads, and a shortlist that the backend
+        does not have."""
 
     def read_words(self, sentence: WordedSentence, wanted: Sequence[int]) -> WordReading:
         """Returns the states of a sentence after the last encoder layer, and for each word the log-probabilities of the

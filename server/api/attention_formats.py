@@ -16,15 +16,20 @@ from model.analysis.head_statistics import head_figures
 from server.api.attention_query import MEDIA, PICTURES
 from server.api.dependencies import json_response
 from server.api.schemas.attention import AttentionParameters, Numbers
-from server.errors import InvalidRequest
-from server.inspection.attention_view import MapView, absent_kinds, select_maps
+from server.inspection.attention_view import (
+    WEIGHTS_LIMIT,
+    MapView,
+    absent_kinds,
+    select_maps,
+    too_many_weights,
+)
 from server.inspection.pictures.picture import picture
 from server.inspection.types import InspectionResult, Tokens
 from server.inspection.word_alignment import align_words
 from server.web import html_report
 
-WEIGHTS_LIMIT = 8_000_000
-"""Largest number of weights in one answer: about 100 MB of JSON."""
+LOOP_WEIGHTS = 20_000
+"""Weights that are written as JSON in the event loop, in about a millisecond; more are written in a thread."""
 
 PICTURE_POLICY = "default-src 'none'; img-src data:; frame-ancestors 'none'"
 """An SVG contains a large map as an image."""
@@ -41,7 +46,9 @@ async def formatted(parameters: AttentionParameters, result: InspectionResult) -
     format = parameters.format or "json"
     match format:
         case "json":
-            return json_response(attention_body(parameters, result), headers=headers)
+            if sum(view.weights.size for view in chosen_maps(parameters, result)) <= LOOP_WEIGHTS:
+                return json_response(attention_body(parameters, result), headers=headers)
+            return await asyncio.to_thread(lambda: json_response(attention_body(parameters, result), headers=headers))
         case "npz":
             body = await asyncio.to_thread(archive, result, chosen_maps(parameters, result))
         case "html":
@@ -59,7 +66,7 @@ def chosen_maps(parameters: AttentionParameters, result: InspectionResult) -> li
     """Returns the chosen maps. Raises InvalidRequest if they exceed the limit on weights."""
     maps = select_maps(result, parameters)
     if (size := sum(view.weights.size for view in maps)) > WEIGHTS_LIMIT:
-        raise InvalidRequest(f"{size:,} weights are over the limit of {WEIGHTS_LIMIT:,}; choose a kind, layer or head.")
+        raise too_many_weights(size)
     return maps
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -12,17 +13,18 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from model.analysis.attention_alignment import Weights, to_words
 from model.analysis.contributions import head_contributions, layer_contributions
 from model.analysis.rollout import Rollout, rollout
-from model.analysis.types import Kind
+from model.analysis.types import KINDS, SCORES, Kind, MapChoice
 from server.errors import InvalidRequest, NotFound
 from server.inspection.pictures.themes import ThemeName
 from server.inspection.types import InspectionResult, out_of_range
 
 Scale = Literal["none", "row", "max"]
 View = Literal["map", "grid", "lines", "alignment", "card"]
+WEIGHTS_LIMIT = 8_000_000
+"""Largest number of weights in one answer: about 100 MB of JSON."""
 WIDTHS = (100, 4_000)
 DPIS = (36, 600)
 TITLE_LIMIT = 300
-KINDS: tuple[Kind, ...] = ("cross", "encoder", "decoder")
 RECURRENT = (
     "This model has no decoder maps: its decoder has a recurrence (SSRU) in place of self-attention, which keeps one state "
     "instead of attending to earlier words."
@@ -111,6 +113,35 @@ class MapView:
     heads: tuple[int | str, ...]
     queries: tuple[str, ...]
     keys: tuple[str, ...]
+
+
+def map_choice(options: ViewOptions, shape: tuple[int, int, int] | None, sizes: tuple[int, int]) -> MapChoice:
+    """Returns what a view needs of a forced pass over a source and a target with so many tokens, or words. `shape` are the layers
+    of the encoder and of the decoder, and the heads; None if they are not known. Raises InvalidRequest for a layer or head that
+    the model does not have, and where the view has more weights than WEIGHTS_LIMIT."""
+    if options.measure == "effect":
+        return SCORES
+    products = options.measure == "contributions"
+    if options.rollout or shape is None:
+        return MapChoice(products=products)
+    encoder, decoder, count = shape
+    named = options.head in ("mean", "max", "sum")
+    heads = tuple(range(count)) if named else _indices("head", options.head, count)
+    rows = {"cross": sizes, "encoder": (sizes[0],) * 2, "decoder": (sizes[1],) * 2}
+    chosen: dict[Kind, tuple[int, ...]] = {}
+    size = 0
+    for kind in KINDS:
+        of_kind = options.kind in (kind, "all")
+        chosen[kind] = _indices("layer", options.layer, encoder if kind == "encoder" else decoder) if of_kind else ()
+        size += len(chosen[kind]) * (1 if named else len(heads)) * math.prod(rows[kind])
+    if size > WEIGHTS_LIMIT:
+        raise too_many_weights(size)
+    return MapChoice(chosen["encoder"], chosen["decoder"], chosen["cross"], heads, products=products)
+
+
+def too_many_weights(size: int) -> InvalidRequest:
+    """Returns the error for a view with so many weights."""
+    return InvalidRequest(f"{size:,} weights are over the limit of {WEIGHTS_LIMIT:,}; choose a kind, layer or head.")
 
 
 def select_maps(result: InspectionResult, options: ViewOptions) -> list[MapView]:

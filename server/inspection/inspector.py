@@ -7,11 +7,12 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
-from model.analysis.types import Head
+from model.analysis.types import EVERYTHING, Head, MapChoice
 from model.search.options import DecodingOptions
 from model.symbols import FORMAL, INFORMAL
 from server.access.admission import Admission, Permit
 from server.access.authentication import Caller
+from server.engine.ipc.messages import Look
 from server.errors import ExpiredTranslation, InvalidRequest, NotFound, TextTooLong
 from server.inspection.head_worth import HeadWorth
 from server.inspection.types import InspectedSentence, InspectionResult, Tokens, out_of_range, tokens
@@ -135,11 +136,13 @@ class Inspector:
         masked_heads: tuple[Head, ...] | None = None,
         vectors_of: Head | None = None,
         align: bool = False,
+        choice: MapChoice = EVERYTHING,
+        alignment: bool = True,
     ) -> InspectionResult:
-        """Runs the teacher-forced pass and returns the attention maps, without the heads `masked_heads`; None stands for
-        those that were off when the target was written. `vectors_of` is a
-        head whose query, key and value vectors are returned; `align` collects evidence for the word alignment. `deadline`
-        is on the monotonic clock.
+        """Runs the teacher-forced pass and returns the attention maps, without the heads `masked_heads`; None stands for those
+        that were off when the target was written. Maps that are not in the `choice` are zeros; without `alignment` words are
+        not linked. `vectors_of` is a head whose query, key and value vectors are returned; `align` collects evidence for the
+        word alignment. `deadline` is on the monotonic clock.
 
         Raises TextTooLong, Overloaded, TimeoutError, and the errors of a failed job.
         """
@@ -149,18 +152,20 @@ class Inspector:
         words = sentence_pair(subject.leg, source.text, target.text) if align else None
         options = subject.options or DecodingOptions()
         heads = options.masked_heads if masked_heads is None else masked_heads
+        decode = DecodingOptions(
+            target=pair.target,
+            masked_heads=heads,
+            first_token=subject.leg.first_token,
+            shortlist=subject.shortlist,
+        )
+        if alignment:
+            choice = model.alignment.chosen(choice, reading=True)
+        look = Look(choice, vectors_of, None if words is None else words.worded)
         as_written = subject.options is not None and set(heads) == set(options.masked_heads)
         async with asyncio.timeout_at(deadline):
             with self.admit(caller, deadline):
                 attention = await self.translator.engine.attend(
-                    model,
-                    pair.source,
-                    pair.target,
-                    masked_heads=heads,
-                    vectors_of=vectors_of,
-                    words=None if words is None else words.worded,
-                    first_token=subject.leg.first_token,
-                    shortlist=subject.shortlist,
+                    model, pair.source, decode, look, client=caller.name, weight=caller.weight
                 )
         maps = attention.maps
         return InspectionResult(

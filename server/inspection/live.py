@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from model.analysis.attention_alignment import Word, alignment_map, to_words
+from model.analysis.types import ALIGNMENT
 from model.search.options import DecodingOptions
 from server.access.authentication import Caller
 from server.errors import InvalidRequest
@@ -63,7 +64,7 @@ async def translate_live(
     sentence, start, complete = segmented.segments[0], segmented.starts[0], final or len(segmented.order) > 1
     subject = InspectedSentence(leg, SentenceRecord(sentence.text, leg.encode_ids(sentence.text), ()))
     subject = await inspector.decoded(subject, GREEDY, 0, prefix, caller=caller, deadline=deadline)
-    result = await inspector.attend(subject, deadline, caller=caller)
+    result = await inspector.attend(subject, deadline, caller=caller, choice=ALIGNMENT)
     aligned = _aligned(result)
     stable = stable_pieces(result.source.words, result.target.words, aligned, wait)
     kept = len(subject.pair.target) if complete else max(len(prefix), stable)

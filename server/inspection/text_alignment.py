@@ -8,7 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from model.analysis.attention_alignment import word_spans, words
+from model.analysis.types import ALIGNMENT
+from model.search.options import DecodingOptions
 from model.tokenizer import Encoding
+from server.engine.ipc.messages import Look
 from server.inspection.inspector import Inspector
 from server.inspection.word_alignment import AlignmentMethod, numbered
 from server.text.segmentation import Span
@@ -91,10 +94,9 @@ class TextAligner:
     async def _links(self, texts: tuple[str, str], spans: _Spans, read: _Read) -> list[tuple[int, int, float]]:
         leg, engine = self.leg, self.inspector.translator.engine
         encodings, pair = read
-        compared, first = None if pair is None else pair.worded, leg.first_token
-        answer = await engine.attend(
-            leg.model, encodings[0].ids, encodings[1].ids, words=compared, first_token=first, cross_only=True
-        )
+        look = Look(leg.model.alignment.chosen(ALIGNMENT), words=None if pair is None else pair.worded)
+        options = DecodingOptions(target=encodings[1].ids, first_token=leg.first_token)
+        answer = await engine.attend(leg.model, encodings[0].ids, options, look, client=self._caller)
         sides = [
             words(text, encoding.pieces, encoding.offsets, side)
             for text, encoding, side in zip(texts, encodings, spans, strict=True)

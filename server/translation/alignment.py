@@ -12,8 +12,10 @@ import numpy as np
 
 from model.analysis.attention_alignment import Word, alignment_map, between_words, word_spans, words
 from model.analysis.pair_alignment import WordedSentence, alignment_probabilities, links, spellings
+from model.analysis.types import ALIGNMENT
+from model.search.options import DecodingOptions
 from server.engine.client.engine_client import EngineClient
-from server.engine.ipc.messages import AttentionResult
+from server.engine.ipc.messages import AttentionResult, Look
 from server.errors import AttentiveError
 from server.text.markup.passages import Passage
 from server.text.markup.projection import WORD, Link
@@ -142,14 +144,22 @@ def _contents(
 
 
 async def sentence_links(
-    engine: EngineClient, leg: Leg, read: str, ids: tuple[int, ...], tokens: tuple[int, ...]
+    engine: EngineClient,
+    leg: Leg,
+    read: str,
+    ids: tuple[int, ...],
+    tokens: tuple[int, ...],
+    client: str = "",
+    weight: float = 1.0,
+    priority: int = 0,
 ) -> list[Link]:
     """Returns links between the text `read` that the model read as `ids` and the text of the `tokens` it wrote: by the
-    attention of the model, or by position if that is not available."""
+    attention of the model, or by position if that is not available. The work is charged to the `client`."""
     decoding = leg.model.tokenizer.decode_pieces(tokens)
     pair = sentence_pair(leg, read, decoding.text)
     linked: list[Link] = []
-    if attention := await sentence_attention(engine, leg, ids, tokens, pair):
+    look = Look(leg.model.alignment.chosen(ALIGNMENT), words=pair.worded if pair else None)
+    if attention := await sentence_attention(engine, leg, ids, tokens, look, client, weight, priority):
         encoding = leg.encode(read)
         sides = [words(text, side.pieces, side.offsets) for text, side in ((read, encoding), (decoding.text, decoding))]
         linked = sorted(await asyncio.to_thread(word_links, leg, attention, pair, *sides))
@@ -157,27 +167,34 @@ async def sentence_links(
 
 
 async def sentence_attention(
-    engine: EngineClient, leg: Leg, ids: tuple[int, ...], tokens: tuple[int, ...], pair: SentencePair | None = None
+    engine: EngineClient,
+    leg: Leg,
+    ids: tuple[int, ...],
+    tokens: tuple[int, ...],
+    look: Look,
+    client: str = "",
+    weight: float = 1.0,
+    priority: int = 0,
 ) -> AttentionResult | None:
-    """Returns the attention between the tokens of a translation and of its source, and for a `pair` the evidence which
-    words belong together. Returns None if the worker cannot compute it."""
+    """Returns what the `look` asks for of the pass over the tokens of a translation and of its source. Returns None if the
+    worker cannot compute it."""
+    options = DecodingOptions(target=tokens, first_token=leg.first_token)
     try:
-        async with engine.alignments:
-            words = pair.worded if pair else None
-            return await engine.attend(
-                leg.model, ids, tokens, words=words, first_token=leg.first_token, cross_only=True
-            )
+        return await engine.attend(leg.model, ids, options, look, client=client, weight=weight, priority=priority)
     except AttentiveError as error:
         log.warning("a sentence is neither aligned nor checked by attention because that failed: %s", error.message)
         return None
 
 
-async def links_within(engine: EngineClient, leg: Leg, sentence: Sentence) -> list[Link]:
+async def links_within(
+    engine: EngineClient, leg: Leg, sentence: Sentence, client: str, weight: float, priority: int
+) -> list[Link]:
     """Returns links between the texts of a sentence and of its translation."""
     source, target = sentence.source, sentence.targets[0]
     if sentence.copied or bool(sentence.to_read) != bool(sentence.to_target):  # the model's text was repaired
         return links_by_position(source, target)
-    linked = await sentence_links(engine, leg, sentence.read, sentence.ids, sentence.hypotheses[0].tokens)
+    read, tokens = sentence.read, sentence.hypotheses[0].tokens
+    linked = await sentence_links(engine, leg, read, sentence.ids, tokens, client, weight, priority)
     if not sentence.to_read:
         return linked
     sources, goals = OffsetMap(reverse(sentence.to_read)), OffsetMap(sentence.to_target)

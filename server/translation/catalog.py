@@ -63,6 +63,8 @@ class ServedModel:
     segment_length: int = 0
     preference: int = 0
     """Of several models with a pair, one with a larger number comes first, after those that the operator prefers."""
+    shape: tuple[int, int, int] | None = None
+    """Layers of the encoder and of the decoder, and heads; None if they are not known."""
     scores: Mapping[str, float] = field(default_factory=dict)
     """BLEU ("bleu") and COMET ("comet") on FLORES, as its publisher states them."""
 

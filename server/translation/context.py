@@ -15,7 +15,9 @@ from server.engine.client.engine_client import EngineClient
 from server.engine.ipc.messages import TranslationResult
 from server.observability.metrics import Metrics
 from server.text.language_id import LanguageDetector
+from server.text.markup.projection import Link
 from server.text.offsets import Run
+from server.translation.alignment import sentence_links
 from server.translation.catalog import Leg
 from server.translation.preparation import Segment
 from server.translation.types import NO_TIMINGS, Flag, Sentence, TranslationRequest
@@ -126,6 +128,13 @@ class SentenceContext:
             place = tokens.index(first.tokens) if first.tokens in tokens else len(tokens) - 1
             answer = replace(answer, hypotheses=(first, *wider.hypotheses[:place], *wider.hypotheses[place + 1 :]))
         return Draft(segment, answer, self.leg.model.tokenizer.decode(answer.hypotheses[0].tokens))
+
+    async def links(self, read: str, ids: tuple[int, ...], tokens: tuple[int, ...]) -> list[Link]:
+        """Returns links between a text that the model read as `ids` and that of the `tokens` it wrote."""
+        request = self.request
+        return await sentence_links(
+            self.engine, self.leg, read, ids, tokens, request.client, request.weight, self.priority
+        )
 
     async def answer(
         self,

@@ -94,6 +94,7 @@ def read_model(folder: Path, slots: int = 0) -> ServedModel:
         segment_length=read.segment_length,
         preference=read.preference,
         scores=read.scores,
+        shape=(read.model.encoder_layers, read.model.decoder_layers, read.model.heads),
     )
 
 

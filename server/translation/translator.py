@@ -235,7 +235,13 @@ class Translator:
                     segmented, leg_request, options, priority, prepared.number, listener if last else None
                 )
                 unlinked = await self.work(request.client, size, sentences_to_align, passages, segmented, sentences)
-                links = {content: await links_within(self.engine, leg, each) for content, each in unlinked.items()}
+                linked = await gather_or_cancel(
+                    [
+                        links_within(self.engine, leg, each, request.client, request.weight, priority)
+                        for each in unlinked.values()
+                    ]
+                )
+                links = dict(zip(unlinked, linked, strict=True))
             hypotheses, texts, whole = await self.work(
                 request.client, size, _translated_passages, passages, segmented, sentences, links,
                 leg_request.options.hypotheses,

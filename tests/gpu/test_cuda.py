@@ -27,7 +27,7 @@ from model.training.loop.optimizers import build_optimizers
 from model.training.recipe import TrainRecipe
 from model.transformer import Transformer
 from server.engine.client.worker_pool import WorkerPool
-from server.engine.ipc.messages import TranslateJob
+from server.engine.ipc.messages import Job
 from server.engine.ipc.options import WorkerOptions
 
 if not torch.cuda.is_available():
@@ -179,7 +179,7 @@ def test_gpu_worker_translations_equal_torch(tmp_path: Path) -> None:
         try:
             assert (await workers.load("tiny", folder.path)).error is None
             assert workers.status().engine == "cuda-graphs", workers.status().details
-            jobs = [TranslateJob(0, "tiny", tuple(source), options) for source in inputs]
+            jobs = [Job(0, "tiny", tuple(source), options) for source in inputs]
             answers = await asyncio.gather(*map(workers.submit, jobs))
             assert [a.hypotheses[0].tokens for a in answers] == [found[0].tokens for found in expected]
         finally:

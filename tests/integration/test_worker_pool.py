@@ -20,7 +20,7 @@ from model.search.options import DecodingOptions
 from server.engine.client import worker_pool, worker_supervisor
 from server.engine.client.status import WorkerFailure
 from server.engine.client.worker_pool import WorkerPool
-from server.engine.ipc.messages import AttentionJob, AttentionResult, StepStats, TranslateJob, TranslationResult
+from server.engine.ipc.messages import AttentionResult, Job, Look, StepStats, TranslationResult
 from server.engine.ipc.options import WorkerOptions
 from tests.support.engine.fake_worker import COMMAND, CRASH, HANG, KILL, RAISE, REFUSED, expected
 
@@ -43,11 +43,11 @@ class Crew:
         on_progress: Callable[[tuple[int, ...]], None] | None = None,
         **fields: Any,
     ) -> asyncio.Future[TranslationResult]:
-        job = TranslateJob(0, model, source, options, stream=on_progress is not None, **fields)
+        job = Job(0, model, source, options, stream=on_progress is not None, **fields)
         return self.workers.submit(job, on_progress)
 
     def attend(self, source: tuple[int, ...], target: tuple[int, ...]) -> asyncio.Future[AttentionResult]:
-        return self.workers.submit(AttentionJob(0, "m", source, target))
+        return self.workers.submit(Job(0, "m", source, DecodingOptions(target=target), look=Look()))
 
 
 @asynccontextmanager
@@ -238,7 +238,7 @@ async def test_exceptions_of_a_progress_callback_do_not_affect_answers() -> None
     await workers.start()
     assert (await workers.load("m", Path("1-20"))).error is None
     text = tuple(range(30))
-    answer = await workers.submit(TranslateJob(0, "m", text, GREEDY, stream=True), refuse)
+    answer = await workers.submit(Job(0, "m", text, GREEDY, stream=True), refuse)
     assert answer.hypotheses[0].tokens == expected(text)
     await workers.stop(0)
 
@@ -395,7 +395,7 @@ async def test_a_worker_that_never_starts_leaves_no_caller_waiting(
     await workers.start()
     loading = asyncio.ensure_future(workers.load("m", FAST))
     await asyncio.sleep(0)
-    future = workers.submit(TranslateJob(0, "m", (1,), GREEDY))
+    future = workers.submit(Job(0, "m", (1,), GREEDY))
     assert (await loading).error is not None
     assert await kind_of(future) == "unavailable"
     assert not workers.status().ready
@@ -419,7 +419,7 @@ async def test_every_future_resolves_in_random_failures() -> None:
             if bad:
                 text = (*text, rng.choice((CRASH, RAISE)), 5)
             options = DecodingOptions(beam_size=rng.choice((1, 1, 4)))
-            future = workers.submit(TranslateJob(0, "m", text, options, number % 2, str(number)))
+            future = workers.submit(Job(0, "m", text, options, number % 2, str(number)))
             if rng.random() < 0.05:
                 await asyncio.sleep(0.02)
                 future.cancel()

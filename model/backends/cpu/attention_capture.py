@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-from ctypes import c_int32, c_void_p
+from collections.abc import Sequence
+from ctypes import c_int32, c_uint64, c_void_p
 
 import numpy as np
 
-from model.analysis.types import Head, HeadVectors, check_head
+from model.analysis.types import EVERYTHING, Head, HeadVectors, MapChoice, check_head
 from model.backends.cpu.bindings import Float32, address
 from model.config import ModelConfig
 
@@ -17,7 +18,8 @@ _NO_HEAD = -1
 
 class _Struct(ctypes.Structure):
     _fields_ = (
-        *((name, c_int32) for name in ("source", "queries", "kind", "layer", "head")),
+        *((name, c_int32) for name in ("source", "queries", "kind", "layer", "head", "depth", "scored")),
+        *((name, c_uint64) for name in ("encoder_layers", "decoder_layers", "cross_layers", "value_layers")),
         *((name, c_void_p) for name in ("encoder", "decoder", "cross", "query", "key", "value", "values", "gates")),
     )
 
@@ -28,10 +30,17 @@ class AttentionCapture:
     `encoder` (L, H, S, S), `decoder` (L, H, T, T), `cross` (L, H, T, S); the values `cross_values` (L, H, S, D) of
     cross-attention, which only a forced decode writes; `vectors` of the head `vectors_of`, else None;
     `forget_gates` (L, T) of a decoder with a recurrence, else None.
-    Raises ValueError for an unknown head.
+    Layers that are not chosen stay zeros, whose memory is not touched. Raises ValueError for an unknown head.
     """
 
-    def __init__(self, config: ModelConfig, source: int, queries: int, vectors_of: Head | None = None) -> None:
+    def __init__(
+        self,
+        config: ModelConfig,
+        source: int,
+        queries: int,
+        vectors_of: Head | None = None,
+        choice: MapChoice = EVERYTHING,
+    ) -> None:
         self.encoder = _zeros(config.encoder_layers, config.heads, source, source)
         self.decoder = _zeros(config.decoder_layers, config.decoder_heads, queries, queries)
         self.cross = _zeros(config.decoder_layers, config.heads, queries, source)
@@ -47,14 +56,22 @@ class AttentionCapture:
             self.vectors = HeadVectors(*(_zeros(count, config.head_dim) for count in (rows, keys, keys)))
         arrays = (self.encoder, self.decoder, self.cross)
         vectors = (None,) * 3 if (found := self.vectors) is None else (found.query, found.key, found.value)
-        self._struct = _Struct(
-            source, queries, kind, layer, head, *map(address, (*arrays, *vectors, self.cross_values, self.forget_gates))
+        depth = choice.depth(config.decoder_layers, vectors_of)
+        masks = map(
+            _mask, (choice.encoder, choice.decoder, choice.cross_layers(config.decoder_layers), choice.value_layers)
         )
+        written = map(address, (*arrays, *vectors, self.cross_values, self.forget_gates))
+        self._struct = _Struct(source, queries, kind, layer, head, depth, int(choice.scores), *masks, *written)
 
     @property
     def address(self) -> int:
         """Address of the C struct. The caller keeps this object alive."""
         return ctypes.addressof(self._struct)
+
+
+def _mask(layers: Sequence[int] | None) -> int:
+    """Returns layers as bits, all for None; all of those from 64 on are written anyway."""
+    return 2**64 - 1 if layers is None else sum(1 << layer for layer in {*layers} if layer < 64)
 
 
 def _zeros(*shape: int) -> Float32:

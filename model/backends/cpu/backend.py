@@ -13,7 +13,17 @@ import numpy as np
 
 from model.analysis.contributions import value_products
 from model.analysis.pair_alignment import WordedSentence, WordReading, check_words
-from model.analysis.types import CANDIDATES, AttentionMaps, Head, HeadMask, check_head, check_pair
+from model.analysis.types import (
+    CANDIDATES,
+    EVERYTHING,
+    AttentionMaps,
+    Head,
+    HeadMask,
+    MapChoice,
+    check_choice,
+    check_head,
+    check_pair,
+)
 from model.backends.cpu import bindings as library
 from model.backends.cpu.attention_capture import AttentionCapture
 from model.backends.cpu.bindings import CpuBackendError, Float32, Int32, UInt8, address
@@ -267,18 +277,22 @@ class CpuBackend:
         masked_heads: HeadMask = (),
         vectors_of: Head | None = None,
         shortlist: str | None = None,
+        choice: MapChoice = EVERYTHING,
     ) -> AttentionMaps:
         """Returns the attention weights and scores of a pair, computed in one pass over the target
-        (teacher forcing), bit for bit as step by step with this `shortlist` (see Restriction). No slot
-        changes. Raises ValueError for invalid ids, lengths and heads, and for another list."""
+        (teacher forcing), bit for bit as step by step with this `shortlist` (see Restriction), as far
+        as they are chosen. No slot changes. Raises ValueError for invalid ids, lengths and heads, and for another list."""
         config = self.config
         check_pair(config, source, target)
+        check_choice(config, choice)
         inputs, written = [config.decoder_start_id, *target], [*target, config.eos_id]
-        capture = AttentionCapture(config, len(source), len(inputs), vectors_of)
+        capture = AttentionCapture(config, len(source), len(inputs), vectors_of, choice)
         columns = min(CANDIDATES, config.vocab_size)
         ids, scores, forced_scores = self._candidates(len(inputs), columns)
         read, given, scored = _int32(source), _int32(inputs), _int32(written)
         masked = self._masked([masked_heads], 1)
+        if not choice.scores:
+            shortlist = ""
         common, own = self._allowed_by(Restriction(shortlist, tuple(target)), source)
         added = set(own.tolist()).difference(self._allowed_by(Restriction(shortlist), source)[1].tolist())
         outside = tuple(place for place, token in enumerate(target) if token in added)
@@ -286,6 +300,8 @@ class CpuBackend:
             "forced_decode", address(read), address(given), address(masked), common, address(own), len(own), columns,
             address(scored), address(ids), address(scores), address(forced_scores), capture.address,
         )  # fmt: skip
+        if not choice.scores:
+            forced_scores, ids, scores = forced_scores[:0], ids[:0], scores[:0]
         if capture.vectors is not None and vectors_of is not None and vectors_of[0] == "cross" and self._key_shifts:
             capture.vectors.key[:] += self._key_shifts[vectors_of[1]][vectors_of[2]]
         return AttentionMaps(
@@ -295,10 +311,11 @@ class CpuBackend:
             forced_scores,
             ids.astype(np.int64),
             scores,
-            value_products(capture.cross_values, self._outputs, masked_heads),
+            value_products(capture.cross_values, self._outputs, masked_heads, choice.value_layers),
             capture.vectors,
             capture.forget_gates,
             outside,
+            choice=choice,
         )
 
     def read_words(self, sentence: WordedSentence, wanted: Sequence[int]) -> WordReading:

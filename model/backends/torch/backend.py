@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from model.analysis.pair_alignment import WordedSentence, WordReading
-from model.analysis.types import AttentionMaps, Head, HeadMask
+from model.analysis.types import EVERYTHING, AttentionMaps, Head, HeadMask, MapChoice
 from model.backends.torch.attention_maps import attention_maps
 from model.backends.torch.inputs import head_gates, pad_ids
 from model.backends.torch.word_reading import read_words
@@ -88,6 +88,7 @@ class TorchBackend:
         masked_heads: HeadMask = (),
         vectors_of: Head | None = None,
         shortlist: str | None = None,
+        choice: MapChoice = EVERYTHING,
     ) -> AttentionMaps:
         """Returns the attention weights of a pair (model/backends/torch/attention_maps.py)."""
         return attention_maps(self.transformer, source, target, masked_heads, vectors_of)

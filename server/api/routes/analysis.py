@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from model.analysis.head_roles import HeadRoles
+from model.analysis.types import SCORES
 from model.model_folder import FolderError, ModelFolder, read_folder
 from model.search.options import DecodingOptions, Hypothesis, TraceStep
 from model.tokenizer import Tokenizer
@@ -53,7 +54,10 @@ async def score(request: Request, parameters: ScoreParameters) -> Response:
     inspector = services.inspector
     pairs = [inspector.given(parameters.q, text, parameters.source, parameters.target) for text in given]
     heads = parameters.masked_heads or ()
-    results = [await inspector.attend(pair, limit, caller=caller, masked_heads=heads) for pair in pairs]
+    results = [
+        await inspector.attend(pair, limit, caller=caller, masked_heads=heads, choice=SCORES, alignment=False)
+        for pair in pairs
+    ]
     first, scores = results[0], [scored(result) for result in results]
     body = {"model": first.subject.leg.model.name, "source": text_pieces(first.source)}
     return json_response(body | {"scores": scores if isinstance(parameters.translation, list) else scores[0]})

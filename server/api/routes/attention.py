@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from model.analysis.types import EVERYTHING
 from model.search.options import DecodingOptions
 from server.access.authentication import Caller
 from server.api.attention_formats import formatted
@@ -19,7 +20,9 @@ from server.api.parameters import ParameterRoute, prefers_html
 from server.api.routes.pages import html_page
 from server.api.schemas.attention import AttentionAnswer, AttentionParameters
 from server.errors import InvalidRequest
+from server.inspection.attention_view import map_choice
 from server.inspection.effects import with_effects
+from server.inspection.inspector import both_sides
 from server.inspection.types import InspectedSentence
 from server.services import Services
 from server.translation.types import Storage, TranslationRequest
@@ -60,9 +63,16 @@ async def inspected(
 ) -> Response:
     """Returns the answer to the parameters, which have a format. Raises AttentiveError."""
     subject = await inspected_sentence(parameters, services, caller, storage, deadline)
+    everything = parameters.format == "html" or parameters.figures
+    sizes = len(subject.pair.source), len(subject.pair.target) + 1
+    if parameters.level == "word":
+        source, target = both_sides(subject)
+        sizes = len(source.words), len(target.words)
     result = await services.inspector.attend(
         subject,
         deadline,
+        choice=EVERYTHING if everything else map_choice(parameters, subject.leg.model.shape, sizes),
+        alignment=parameters.format in ("json", "html") or parameters.view in ("alignment", "card"),
         caller=caller,
         masked_heads=parameters.masked_heads,
         vectors_of=next(iter(parameters.vectors or ()), None),

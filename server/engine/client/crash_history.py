@@ -6,12 +6,10 @@ ended is rejected.
 
 from __future__ import annotations
 
-from server.engine.ipc.messages import AttentionJob, TranslateJob
+from server.engine.ipc.messages import Job
 
 MAX_ENDS_ALONE = 2
 _MAX_RECORDS = 1000
-
-Job = TranslateJob | AttentionJob
 
 
 class CrashHistory:
@@ -45,6 +43,4 @@ class CrashHistory:
 
 def _fingerprint(job: Job) -> int:
     """Equal for jobs with the same computation."""
-    if isinstance(job, TranslateJob):
-        return hash((job.model, job.source, job.options))
-    return hash((job.model, job.source, job.target, job.masked_heads))
+    return hash((job.model, job.source, job.options, job.look))

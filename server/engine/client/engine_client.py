@@ -10,16 +10,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Generic, Protocol, TypeVar
 
-from model.analysis.pair_alignment import WordedSentence
-from model.analysis.types import Head
 from model.search.options import DecodingOptions
 from server.engine.client.model_pool import EngineModel, ModelPool
 from server.engine.client.status import WorkerFailure, server_error
 from server.engine.client.worker_pool import WorkerPool
-from server.engine.ipc.messages import AttentionJob, AttentionResult, TranslateJob, TranslationResult
-
-ALIGNMENTS_AT_ONCE = 4
-"""Alignment requests that may wait in the workers at the same time, in addition to callers' attention requests."""
+from server.engine.ipc.messages import AttentionResult, Job, Look, TranslationResult
 
 Result = TypeVar("Result")
 
@@ -91,8 +86,6 @@ class EngineClient(ModelPool):
         super().__init__(workers, model_bytes, idle_seconds)
         self._observer = observer
         self.in_flight: SingleFlight[TranslationResult] = SingleFlight()
-        self.alignments = asyncio.Semaphore(ALIGNMENTS_AT_ONCE)
-        """Held by the translator while it attends: further passes wait, so that they do not delay those of callers."""
         self._turns = asyncio.Lock()
         """Sentences of documents go on one after the other: what is done with an answer must not delay other requests."""
 
@@ -111,9 +104,7 @@ class EngineClient(ModelPool):
         `priority` is 0 for interactive requests and 1 for documents. `weight` is the factor of the client's share.
         `on_progress` receives the tokens so far, and such a sentence is not shared."""
         options = self._limited(model, options)
-        job = TranslateJob(
-            0, model.key, tuple(source), options, priority, client, weight, stream=on_progress is not None
-        )
+        job = Job(0, model.key, tuple(source), options, priority, client, weight, stream=on_progress is not None)
 
         def start() -> asyncio.Future[TranslationResult]:
             future = self.workers.submit(job, on_progress)
@@ -134,7 +125,7 @@ class EngineClient(ModelPool):
         """Translates one sentence for inspection: it is neither shared nor reported to the observer."""
         async with self.holding(model):
             options = self._limited(model, options)
-            job = TranslateJob(0, model.key, tuple(source), options, client=client)
+            job = Job(0, model.key, tuple(source), options, client=client)
             answer: TranslationResult = await _answer(self.workers.submit(job))
             answer.options = options
             return answer
@@ -143,40 +134,27 @@ class EngineClient(ModelPool):
         self,
         model: EngineModel,
         source: Sequence[int],
-        target: Sequence[int],
+        options: DecodingOptions,
+        look: Look,
         *,
-        masked_heads: tuple[Head, ...] = (),
-        vectors_of: Head | None = None,
-        words: tuple[WordedSentence, WordedSentence] | None = None,
-        first_token: int | None = None,
-        cross_only: bool = False,
-        shortlist: str | None = None,
+        priority: int = 0,
+        client: str = "",
+        weight: float = 1.0,
     ) -> AttentionResult:
-        """Runs one teacher-forced pass over a pair, among the tokens of the target and of the `shortlist`, by default that
-        of the model. `vectors_of` also requests the queries, keys and values of a head;
-        `words` also requests evidence which words of source and target belong together; with `cross_only` the maps of
-        self-attention are empty."""
+        """Runs one teacher-forced pass over a source and the target of the options, among the tokens that they allow, by default
+        those of the model's shortlist. Returns what the look asks for."""
         async with self.holding(model):
-            job = AttentionJob(
-                0,
-                model.key,
-                tuple(source),
-                tuple(target),
-                masked_heads,
-                vectors_of=vectors_of,
-                words=words,
-                first_token=first_token,
-                cross_only=cross_only,
-                shortlist=shortlist,
-            )
-            return await _answer(self.workers.submit(job))
+            options = self._limited(model, options)
+            job = Job(0, model.key, tuple(source), options, priority, client, weight, look=look)
+            answer: AttentionResult = await _answer(self.workers.submit(job))
+            return answer
 
     def _limited(self, model: EngineModel, options: DecodingOptions) -> DecodingOptions:
         """Returns the options with the shortlist that the model uses, so that the decode can be repeated."""
         shortlist = self.shortlist(model)
         return options.limited_to(shortlist) if shortlist else options
 
-    def _report(self, job: TranslateJob, started: float, done: asyncio.Future[TranslationResult]) -> None:
+    def _report(self, job: Job, started: float, done: asyncio.Future[TranslationResult]) -> None:
         error = None if done.cancelled() else done.exception()  # reading it also marks it as retrieved
         if error is not None:
             self._observer.failed(error.kind if isinstance(error, WorkerFailure) else "internal")

@@ -16,11 +16,11 @@ from functools import partial
 from itertools import count
 from typing import Any, TypeVar
 
-from server.engine.client.crash_history import MAX_ENDS_ALONE, CrashHistory, Job
+from server.engine.client.crash_history import MAX_ENDS_ALONE, CrashHistory
 from server.engine.client.registered_model import RegisteredModel
 from server.engine.client.status import WorkerFailure
 from server.engine.client.worker_supervisor import WorkerExit, WorkerSupervisor
-from server.engine.ipc.messages import Answer, Cancel, Failed, FailureKind, Progress
+from server.engine.ipc.messages import Answer, Cancel, Failed, FailureKind, Job, Progress
 
 MAX_FAILURES = 5
 """A worker with this many failures in a row counts as broken: jobs do not wait for it."""

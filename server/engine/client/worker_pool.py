@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from server.engine.client.crash_history import Job
 from server.engine.client.job_dispatcher import NO_WORKER, SHUTDOWN, JobDispatcher, notify
 from server.engine.client.registered_model import RegisteredModel
 from server.engine.client.status import DeviceStatus, WorkerStatus
@@ -19,6 +18,7 @@ from server.engine.client.worker_supervisor import COMMAND, WorkerEvent, WorkerE
 from server.engine.ipc.messages import (
     AttentionResult,
     Failed,
+    Job,
     LoadModel,
     ModelLoaded,
     Progress,

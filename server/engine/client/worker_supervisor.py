@@ -11,19 +11,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from server.engine.client.crash_history import Job
 from server.engine.client.worker_subprocess import WorkerSubprocess
 from server.engine.ipc.messages import (
-    AttentionJob,
     AttentionResult,
     Failed,
     FromWorker,
+    Job,
     LoadModel,
     ModelLoaded,
     Started,
     StepStats,
     ToWorker,
-    TranslateJob,
     TranslationResult,
     UnloadModel,
     WorkerReady,
@@ -119,7 +117,7 @@ class WorkerSupervisor:
         """Sends a message soon; does nothing while no process runs."""
         if self._process is None:
             return
-        if isinstance(message, TranslateJob | AttentionJob):
+        if isinstance(message, Job):
             if not self.pending:
                 self._silent = 0.0
             self.pending[message.id] = message

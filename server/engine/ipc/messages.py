@@ -1,6 +1,6 @@
 """Messages between the API process and a worker: plain dataclasses that are pickled, with token ids, no text. No torch.
 
-    API -> worker: LoadModel, UnloadModel, TranslateJob, AttentionJob, Cancel
+    API -> worker: LoadModel, UnloadModel, Job, Cancel
     worker -> API: WorkerReady, ModelLoaded, Started, Progress, TranslationResult, AttentionResult, Failed, StepStats
 
 Every job is answered by exactly one of TranslationResult, AttentionResult, Failed. Times are in seconds; every interval
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from model.analysis.pair_alignment import WordedSentence, WordEvidence
-from model.analysis.types import AttentionMaps, Head, HeadMask
+from model.analysis.types import EVERYTHING, AttentionMaps, Head, MapChoice
 from model.search.options import DecodingOptions, Hypothesis, TraceStep
 
 FailureKind = Literal[
@@ -38,16 +38,29 @@ class UnloadModel:
     model: str
 
 
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a job wants to see of the forced pass over its target (`DecodingOptions.target`, without start and end of
+    sentence)."""
+
+    choice: MapChoice = EVERYTHING
+    vectors_of: Head | None = None
+    """The head whose queries, keys and values are also returned."""
+    words: tuple[WordedSentence, WordedSentence] | None = None
+    """Source and target, each as the encoder reads it, for which evidence of fitting words is also returned."""
+
+
 @dataclass(slots=True)
-class TranslateJob:
-    """One sentence. `source` holds the ids as the encoder reads them (language tag and end of sentence included)."""
+class Job:
+    """One question to a model about one sentence: to translate it, to score a target, or to look at the pass over one. `source`
+    holds the ids as the encoder reads them (language tag and end of sentence included)."""
 
     id: int
     model: str
     source: tuple[int, ...]
     options: DecodingOptions
     priority: int = 0
-    """0 interactive, 1 document: documents run when no interactive job waits."""
+    """0 interactive, 1 document: documents run when no interactive job waits. A look has the one of its text."""
     client: str = ""
     """Opaque key of the client, for fairness between clients."""
     weight: float = 1.0
@@ -56,28 +69,13 @@ class TranslateJob:
     """Send Progress messages as tokens are generated."""
     alone: bool = False
     """Run alone: the job was running when a worker ended and may be the cause."""
+    look: Look | None = None
+    """The job is a look; it is answered by an AttentionResult."""
 
-
-@dataclass(slots=True)
-class AttentionJob:
-    """One teacher-forced pass. `target` is without start and end of sentence."""
-
-    id: int
-    model: str
-    source: tuple[int, ...]
-    target: tuple[int, ...]
-    masked_heads: HeadMask = ()
-    alone: bool = False
-    vectors_of: Head | None = None
-    """The head whose queries, keys and values are also returned."""
-    words: tuple[WordedSentence, WordedSentence] | None = None
-    """Source and target, each as the encoder reads it, for which evidence of fitting words is also returned."""
-    first_token: int | None = None
-    """Token between the start and the target (DecodingOptions.first_token); the maps do not show it."""
-    cross_only: bool = False
-    """Whether the maps of self-attention are not needed, which are most of an answer."""
-    shortlist: str | None = None
-    """The shortlist that limited the target (DecodingOptions.shortlist)."""
+    @property
+    def target(self) -> tuple[int, ...]:
+        """The target of a look or of a job that only scores."""
+        return self.options.target or ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +144,7 @@ class Progress:
 
 @dataclass(slots=True)
 class TranslationResult:
-    """The answer to a TranslateJob."""
+    """The answer to a job without a look."""
 
     id: int
     hypotheses: tuple[Hypothesis, ...]
@@ -160,7 +158,7 @@ class TranslationResult:
 
 @dataclass(frozen=True, slots=True)
 class AttentionResult:
-    """The answer to an AttentionJob. Arrays are sent as NumPy arrays. `evidence` is set where the job has `words`."""
+    """The answer to a look. Arrays are sent as NumPy arrays. `evidence` is set where the look has `words`."""
 
     id: int
     maps: AttentionMaps
@@ -195,6 +193,6 @@ class StepStats:
     steps: list[tuple[int, float]] = field(default_factory=list)
 
 
-ToWorker = LoadModel | UnloadModel | TranslateJob | AttentionJob | Cancel
+ToWorker = LoadModel | UnloadModel | Job | Cancel
 Answer = TranslationResult | AttentionResult | Failed
 FromWorker = WorkerReady | ModelLoaded | Started | Progress | Answer | StepStats

@@ -17,22 +17,39 @@ from operator import attrgetter
 from typing import Any
 
 from model.search.options import DecodingOptions, Hypothesis
-from server.engine.ipc.messages import StepStats, Timings, TranslateJob, TranslationResult
+from server.engine.ipc.messages import Job, StepStats, Timings, TranslationResult
 
 _HEADER = 8
 _READ = 1 << 20
 
 
 @lru_cache(maxsize=256)
-def _options(*values: Any) -> DecodingOptions:
-    return DecodingOptions(**dict(zip(DecodingOptions.__slots__, values, strict=True)))
+def _options(*changed: Any) -> DecodingOptions:
+    """Returns options with these (number of the field, value) after each other, the others as by default."""
+    return DecodingOptions(**{DecodingOptions.__slots__[number]: value for number, value in _pairs(changed)})
+
+
+def _pairs(values: tuple[Any, ...]) -> Iterable[tuple[Any, Any]]:
+    return zip(values[::2], values[1::2], strict=True)
+
+
+_DEFAULTS = [(number, field.name, field.default) for number, field in enumerate(dataclasses.fields(DecodingOptions))]
+
+
+@lru_cache(maxsize=256)
+def _changed(options: DecodingOptions) -> tuple[Any, ...]:
+    changed: list[Any] = []
+    for number, name, default in _DEFAULTS:
+        if (value := getattr(options, name)) != default:
+            changed += (number, value)
+    return tuple(changed)
 
 
 # The messages of every sentence are pickled as calls with their fields, in a third of the time of dataclasses with slots.
-for _kind in (DecodingOptions, TranslateJob, TranslationResult, Timings, Hypothesis, StepStats):
+copyreg.pickle(DecodingOptions, lambda options: (_options, _changed(options)))
+for _kind in (Job, TranslationResult, Timings, Hypothesis, StepStats):
     _values = attrgetter(*(field.name for field in dataclasses.fields(_kind)))
-    _make: Any = _options if _kind is DecodingOptions else _kind
-    copyreg.pickle(_kind, partial(lambda make, values, message: (make, values(message)), _make, _values))
+    copyreg.pickle(_kind, partial(lambda make, values, message: (make, values(message)), _kind, _values))
 
 
 def pack(messages: Iterable[Any]) -> bytes:

@@ -6,13 +6,15 @@ import heapq
 from collections import Counter, deque
 from collections.abc import Iterator
 
-from server.engine.worker.sequence import Sequence
+from server.engine.worker.sequence import AttentionRequest, Sequence
 
 _CLIENT_SLOTS = 1 / 16
 """While there are other clients, a client may use this part of the slots for interactive sequences, or as many as all
 others need together. So a client with many sequences doubles the time of a step at most."""
 _DOCUMENT_SLOTS, _DOCUMENT_SLOTS_BESIDE = 3 / 4, 1 / 4
 """Documents take this part of the slots, or while interactive sequences wait the smaller one."""
+_DOCUMENT_FACTOR = 3.0
+"""By how much the looks of documents cost more than those of short requests."""
 _MAX_CLIENTS = 4096
 """The service of this many clients is remembered while they have nothing waiting."""
 
@@ -152,3 +154,51 @@ def _holder(sequence: Sequence) -> _Flow:
 def _cost(sequence: Sequence) -> float:
     """Returns what a client is charged: tokens divided by its weight."""
     return sequence.length * sequence.width / sequence.job.weight
+
+
+class LookQueue:
+    """The looks that wait, of all models. The client whose looks took the fewest seconds, divided by its weight, is next."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[_Flow, deque[AttentionRequest]] = {}
+        self._served: dict[_Flow, float] = {}
+        self._virtual_time = 0.0
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    def push(self, request: AttentionRequest) -> None:
+        """Adds a look as the last of its client."""
+        flow = _look_flow(request)
+        if flow not in self._waiting:
+            self._waiting[flow] = deque()
+            if len(self._served) > _MAX_CLIENTS:
+                self._served = {f: s for f, s in self._served.items() if s > self._virtual_time or f in self._waiting}
+            self._served[flow] = max(self._served.get(flow, 0.0), self._virtual_time)
+        self._waiting[flow].append(request)
+
+    def first(self) -> AttentionRequest:
+        """Returns the look that is next. It stays in the queue until it is dropped; one of several passes may be next again
+        after those of others."""
+        flow = min(self._waiting, key=lambda flow: (self._served[flow], self._waiting[flow][0].id))
+        self._virtual_time = max(self._virtual_time, self._served[flow])
+        return self._waiting[flow][0]
+
+    def charge(self, request: AttentionRequest, seconds: float) -> None:
+        """Charges the client of a look for a pass. Looks of documents cost _DOCUMENT_FACTOR times as much, so that they have
+        a smaller share beside others."""
+        flow = _look_flow(request)
+        if flow in self._served:
+            factor = _DOCUMENT_FACTOR if request.job.priority else 1.0
+            self._served[flow] += factor * seconds / request.job.weight
+
+    def drop(self, request: AttentionRequest) -> None:
+        """Removes a look; cheap, as it is nearly always the first of its client."""
+        flow = _look_flow(request)
+        self._waiting[flow].remove(request)
+        if not self._waiting[flow]:
+            del self._waiting[flow]
+
+
+def _look_flow(request: AttentionRequest) -> _Flow:
+    return request.job.priority > 0, request.job.client

@@ -12,17 +12,16 @@ from functools import partial
 
 from server.engine.ipc.messages import (
     Answer,
-    AttentionJob,
     Cancel,
     Failed,
     FromWorker,
+    Job,
     LoadModel,
     Progress,
     Started,
     StepStats,
     Timings,
     ToWorker,
-    TranslateJob,
     TranslationResult,
     UnloadModel,
     WorkerReady,
@@ -75,7 +74,7 @@ class WorkerLoop:
 
     def _handle(self, message: ToWorker) -> None:
         match message:
-            case TranslateJob() | AttentionJob():
+            case Job():
                 self._accept(message)
             case Cancel(id=id):
                 self._answer(Failed(id, "cancelled", "The request was cancelled."))
@@ -87,7 +86,7 @@ class WorkerLoop:
                 self._scheduler.close(model)
                 self._runner.unload(model)
 
-    def _accept(self, job: TranslateJob | AttentionJob) -> None:
+    def _accept(self, job: Job) -> None:
         queue = self._scheduler.queue(job.model)
         if queue is None:
             self._outbox.append(_unknown_model(job.id, job.model))
@@ -96,7 +95,7 @@ class WorkerLoop:
         elif not self._runner.has_shortlist(job):
             sentence = "The shortlist with which this was translated is no longer there."
             self._outbox.append(Failed(job.id, "gone", sentence))
-        elif isinstance(job, TranslateJob):
+        elif job.look is None:
             if job.options.beam_size > queue.slots:
                 sentence = (
                     f"A beam of {job.options.beam_size} hypotheses is too wide: this server has slots for {queue.slots}; "
@@ -106,7 +105,7 @@ class WorkerLoop:
             else:
                 self._scheduler.add(job, time.monotonic())
         else:
-            self._scheduler.add_attention(job)
+            self._scheduler.add_look(job)
 
     def _update_models(self) -> None:
         """Opens queues for models that finished loading."""
@@ -206,7 +205,7 @@ class WorkerLoop:
         while (answer := next(request.passes)) is None and request.alone:
             pass
         ended = time.monotonic()
-        self._scheduler.record_attention(ended, ended - started)
+        self._scheduler.record_look(request, ended, ended - started)
         if answer is not None:
             self._answer(answer)
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
 
+from model.analysis.attention_alignment import chosen_alignment
 from model.analysis.pair_alignment import WordedSentence, WordEvidence, word_evidence
-from model.analysis.types import check_head, check_pair
+from model.analysis.types import check_choice, check_head, check_pair
 from model.backends.interface import InspectableBackend
 from model.search.driver import RunningSearch, SearchDriver, search_kind
 from server.engine.ipc.messages import (
-    AttentionJob,
     AttentionResult,
     FailureKind,
+    Job,
+    Look,
     ModelLoaded,
-    TranslateJob,
     WorkerReady,
 )
 from server.engine.ipc.options import WorkerOptions
@@ -91,27 +91,30 @@ class ModelRunner:
 
     # -- jobs ----------------------------------------------------------------------------------------------------------
 
-    def refusal(self, job: TranslateJob | AttentionJob) -> str | None:
+    def refusal(self, job: Job) -> str | None:
         """Returns one sentence why the model cannot run this job, None if it can. An id outside the vocabulary would break a
         device."""
-        if isinstance(job, AttentionJob):
-            first, target = job.first_token, job.target
-            heads = job.masked_heads if job.vectors_of is None else (*job.masked_heads, job.vectors_of)
-        else:
-            first, target = job.options.first_token, (*job.options.prefix, *(job.options.target or ()))
-            heads = job.options.masked_heads
+        options, look = job.options, job.look
+        first, target = options.first_token, (*options.prefix, *(options.target or ()))
+        heads = (
+            options.masked_heads
+            if look is None or look.vectors_of is None
+            else (*options.masked_heads, look.vectors_of)
+        )
         config = self._models[job.model].folder.model
         try:
             check_pair(config, job.source, target if first is None else (first, *target))
+            if look is not None:
+                check_choice(config, look.choice)
             for head in heads:
                 check_head(config, head)
         except ValueError as error:
             return str(error)
         return None
 
-    def has_shortlist(self, job: TranslateJob | AttentionJob) -> bool:
+    def has_shortlist(self, job: Job) -> bool:
         """Returns whether the model can limit its target as the job says."""
-        digest = job.shortlist if isinstance(job, AttentionJob) else job.options.shortlist
+        digest = job.options.shortlist
         return not digest or self._models[job.model].backend.has_shortlist(digest)
 
     def prefill(self, model: str, sequences: list[Sequence]) -> None:
@@ -164,23 +167,23 @@ class ModelRunner:
         if item is not None:
             self._drivers[sequence.job.model].stop(item)
 
-    def attend(self, job: AttentionJob) -> Iterator[AttentionResult | None]:
+    def attend(self, job: Job) -> Iterator[AttentionResult | None]:
         """Runs one pass of the model at each step, and yields the result after the last one, None before: what waits can
         run between them."""
-        backend = self._models[job.model].backend
-        hidden = () if job.first_token is None else (job.first_token,)
+        backend, options, look = self._models[job.model].backend, job.options, job.look or Look()
+        hidden = () if options.first_token is None else (options.first_token,)
+        target, choice = (*hidden, *job.target), look.choice
         maps = backend.attention_maps(
-            job.source, (*hidden, *job.target), job.masked_heads, job.vectors_of, job.shortlist
+            job.source, target, options.masked_heads, look.vectors_of, options.shortlist, choice
         )
+        maps = chosen_alignment(maps, choice)
         if hidden:
-            maps = maps.without_first_token(job.vectors_of)
-        if job.cross_only:
-            maps = replace(maps, encoder=maps.encoder[:, :0], decoder=maps.decoder[:, :0])
-        if job.words is None:
+            maps = maps.without_first_token(look.vectors_of)
+        if look.words is None:
             yield AttentionResult(job.id, maps, None)
             return
         yield None
-        for evidence in pair_evidence(backend, *job.words):
+        for evidence in pair_evidence(backend, *look.words):
             yield None if evidence is None else AttentionResult(job.id, maps, evidence)
 
     def failure_kind(self, error: Exception) -> FailureKind | None:

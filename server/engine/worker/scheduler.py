@@ -10,9 +10,9 @@ from collections import deque
 from collections.abc import Sequence as Items
 from dataclasses import dataclass, field
 
-from server.engine.ipc.messages import AttentionJob, TranslateJob
+from server.engine.ipc.messages import Job
 from server.engine.worker.device_time import DeviceTime
-from server.engine.worker.fair_queue import FairQueue
+from server.engine.worker.fair_queue import FairQueue, LookQueue
 from server.engine.worker.sequence import AttentionRequest, Sequence
 
 _TRANSLATION_SHARE = 3.0
@@ -35,11 +35,11 @@ class Scheduler:
     def __init__(self, max_batch_tokens: int) -> None:
         self._queues: dict[str, FairQueue] = {}
         self._jobs: dict[int, Sequence | AttentionRequest] = {}
-        self._attention: deque[AttentionRequest] = deque()
+        self._looks = LookQueue()
         self._alone: deque[Sequence | AttentionRequest] = deque()
         self._isolated: Sequence | AttentionRequest | None = None
         """The job that runs alone now."""
-        self._next_attention = 0.0
+        self._next_look = 0.0
         self.time = DeviceTime(max_batch_tokens)
 
     # -- models --------------------------------------------------------------------------------------------------------
@@ -82,7 +82,7 @@ class Scheduler:
         """Whether interactive sequences run or wait."""
         return any(queue.interactive_needed for queue in self._queues.values())
 
-    def add(self, job: TranslateJob, now: float) -> None:
+    def add(self, job: Job, now: float) -> None:
         """Accepts a job for an open model with enough slots for its beams. A target that is only scored is the next of its
         client, because a sentence waits for it that was already translated."""
         self._jobs[job.id] = sequence = Sequence(job, now, job.alone)
@@ -91,10 +91,13 @@ class Scheduler:
         else:
             self._queues[job.model].push(sequence, first=job.options.target is not None)
 
-    def add_attention(self, job: AttentionJob) -> None:
-        """Accepts an attention job for an open model."""
+    def add_look(self, job: Job) -> None:
+        """Accepts a look for an open model."""
         self._jobs[job.id] = request = AttentionRequest(job, job.alone)
-        (self._alone if request.alone else self._attention).append(request)
+        if request.alone:
+            self._alone.append(request)
+        else:
+            self._looks.push(request)
 
     def finish(self, id: int) -> Sequence | AttentionRequest | None:
         """Removes a job that is answered or cancelled, and frees its slots. Returns None where it is unknown."""
@@ -125,9 +128,10 @@ class Scheduler:
         if self._interactive or not sequence.document:
             self.time.charge(seconds, sequence.document)
 
-    def record_attention(self, now: float, seconds: float) -> None:
-        """An attention pass that ended now took `seconds`."""
-        self._next_attention = now + _TRANSLATION_SHARE * seconds
+    def record_look(self, request: AttentionRequest, now: float, seconds: float) -> None:
+        """A pass of a look, which ended now, took `seconds`."""
+        self._looks.charge(request, seconds)
+        self._next_look = now + _TRANSLATION_SHARE * seconds
 
     # -- decisions -----------------------------------------------------------------------------------------------------
 
@@ -139,7 +143,7 @@ class Scheduler:
                 self._isolate(output)
         elif self._isolated is None:
             self._admit(output)
-            self._schedule_attention(output, now)
+            self._schedule_look(output, now)
         due = self.time.documents_due or not any(queue.interactive_slots for queue in self._queues.values())
         for queue in self._queues.values():
             if batch := queue.next_batch(due):
@@ -186,10 +190,10 @@ class Scheduler:
             queue.occupy(job)
             output.prefill.append((queue, [job]))
 
-    def _schedule_attention(self, output: SchedulerOutput, now: float) -> None:
+    def _schedule_look(self, output: SchedulerOutput, now: float) -> None:
         translations = any(queue.running or queue.waiting for queue in self._queues.values())
-        if self._attention and (not translations or now >= self._next_attention):
-            output.attention = self._attention[0]  # it stays the first until it is answered
+        if self._looks and (not translations or now >= self._next_look):
+            output.attention = self._looks.first()
 
     def _remove(self, job: Sequence | AttentionRequest) -> None:
         """Removes `job` from the place where it waits or runs."""
@@ -203,6 +207,6 @@ class Scheduler:
         elif job.alone:
             self._alone.remove(job)
         elif isinstance(job, AttentionRequest):
-            self._attention.remove(job)
+            self._looks.drop(job)
         else:
             queue.drop(job)

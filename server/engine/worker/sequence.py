@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from model.search.options import Hypothesis, TraceStep
-from server.engine.ipc.messages import AttentionJob, AttentionResult, TranslateJob
+from server.engine.ipc.messages import AttentionResult, Job
 
 
 @dataclass(slots=True, eq=False)
@@ -17,7 +17,7 @@ class Sequence:
     `answered` is set when its answer was sent.
     """
 
-    job: TranslateJob
+    job: Job
     arrived: float
     alone: bool
     slots: tuple[int, ...] = ()
@@ -59,7 +59,7 @@ class AttentionRequest:
     """One attention job from its arrival to its answer; the fields mean the same as those of Sequence. `passes` is set when
     it has begun."""
 
-    job: AttentionJob
+    job: Job
     alone: bool
     running: bool = False
     answered: bool = False

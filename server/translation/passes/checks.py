@@ -10,9 +10,11 @@ import asyncio
 
 from model.analysis.attention_alignment import largest_gap, reading_map, received_attention, words
 from model.analysis.confidence import LOW, length_ratio
+from model.analysis.types import ALIGNMENT
 from model.search.options import DecodingOptions
 from model.search.repetition import has_loop
 from server.engine.client.engine_client import EngineClient
+from server.engine.ipc.messages import Look
 from server.text.frequent_words import evident_language, is_evidently_in
 from server.text.languages import LATIN, scripts_of
 from server.text.lexicon import strange_words
@@ -61,7 +63,8 @@ async def apply(context: SentenceContext, draft: Draft) -> Draft:
     if not segment.messages and lost_numbers(source, target, leg.source, leg.target):
         flags.add("number")
     if limits and context.request.thorough:
-        gap = await attention_gap(context.engine, leg, segment.read, segment.ids, best.tokens)
+        charged = (context.request.client, context.request.weight, context.priority)
+        gap = await attention_gap(context.engine, leg, segment.read, segment.ids, best.tokens, *charged)
         if gap is not None and gap > limits.gap:
             flags.add("omission")
     if limits:
@@ -122,13 +125,21 @@ def _wrong_language(context: SentenceContext, source: str, target: str) -> Flag 
 
 
 async def attention_gap(
-    engine: EngineClient, leg: Leg, read: str, ids: tuple[int, ...], tokens: tuple[int, ...]
+    engine: EngineClient,
+    leg: Leg,
+    read: str,
+    ids: tuple[int, ...],
+    tokens: tuple[int, ...],
+    client: str = "",
+    weight: float = 1.0,
+    priority: int = 0,
 ) -> float | None:
     """Returns the largest gap in the attention that the words of the text `read`, which the model read as `ids`, received
     from the translation (`model.analysis.attention_alignment`). Returns None if it cannot be measured."""
     if len(ids) < LEAST_COVERED_TOKENS or scripts_of(leg.source) & UNSPACED or len(ids) * len(tokens) > MOST_CELLS:
         return None
-    attention = await sentence_attention(engine, leg, ids, tokens)
+    look = Look(leg.model.alignment.chosen(ALIGNMENT, reading=True))
+    attention = await sentence_attention(engine, leg, ids, tokens, look, client, weight, priority)
     if attention is None:
         return None
     encoding = leg.encode(read)

@@ -24,7 +24,6 @@ from server.text.protection.terms import (
     lacking,
 )
 from server.text.segmentation import Span
-from server.translation.alignment import sentence_links
 from server.translation.catalog import Leg
 from server.translation.context import Draft, SentenceContext
 from server.translation.passes import reranking
@@ -87,7 +86,7 @@ async def _places(context: SentenceContext, draft: Draft, terms: Sequence[TermMa
     """Returns the words of the translation that terms are aligned to, by the position of the term."""
     segment = draft.segment
     masked = segment.masked
-    links = await sentence_links(context.engine, context.leg, masked.read, segment.ids, draft.tokens)
+    links = await context.links(masked.read, segment.ids, draft.tokens)
     projection = SpanProjection(masked.read, draft.text, links)
     read = OffsetMap(masked.runs or ((0, 0, len(segment.text)),))
     return {term.start: projection.project(read.span((term.start, term.end))) for term in terms}

@@ -11,7 +11,7 @@ from server.text.protection.restore import repaired, restore
 from server.text.protection.stand_ins import stand_ins_of
 from server.text.protection.terms import with_translated_terms
 from server.text.translation_checks import ordinary_words
-from server.translation.alignment import links_by_position, sentence_links
+from server.translation.alignment import links_by_position
 from server.translation.context import COPIED, Draft, SentenceContext, gather_or_cancel
 from server.translation.passes import glossary_terms, reranking
 from server.translation.preparation import Segment
@@ -40,7 +40,7 @@ async def apply(context: SentenceContext, draft: Draft) -> Draft:
     if complete and not _needs_links(masked):
         links = links_by_position(masked.read, best) if masked.marks else ()
     else:
-        links = await sentence_links(context.engine, context.leg, masked.read, segment.ids, draft.tokens)
+        links = await context.links(masked.read, segment.ids, draft.tokens)
     write = str.upper if masked.capitals else str
     if not complete:
         best, links = repaired(masked, best, links)

@@ -17,11 +17,10 @@ from model.symbols import FORMAL, INFORMAL
 from model.tokenizer import Decoding, Encoding
 from server.engine.client.status import WorkerFailure, WorkerStatus
 from server.engine.ipc.messages import (
-    AttentionJob,
     AttentionResult,
+    Job,
     ModelLoaded,
     Timings,
-    TranslateJob,
     TranslationResult,
 )
 from server.translation.catalog import ModelCatalog, ServedModel
@@ -129,12 +128,10 @@ class FakeEngine:
     async def unload(self, model: str) -> None:
         del self.loaded[model]
 
-    def submit(
-        self, job: TranslateJob | AttentionJob, on_progress: Callable[[tuple[int, ...]], None] | None = None
-    ) -> asyncio.Future:
-        if isinstance(job, AttentionJob):
-            self.attended.append((job.source, job.target, job.masked_heads))
-            return self._future(self._attend(job.source, job.target, job.words))
+    def submit(self, job: Job, on_progress: Callable[[tuple[int, ...]], None] | None = None) -> asyncio.Future:
+        if job.look is not None:
+            self.attended.append((job.source, job.target, job.options.masked_heads))
+            return self._future(self._attend(job.source, job.target, job.look.words))
         self.submitted.append((job.model, job.source, job.options, job.priority, job.client))
         self.weights.append(job.weight)
         return self._future(self._translate(job.source, job.options, on_progress))

@@ -17,11 +17,10 @@ import numpy as np
 from model.analysis.types import AttentionMaps
 from model.search.options import Hypothesis
 from server.engine.ipc.messages import (
-    AttentionJob,
     AttentionResult,
     FailureKind,
+    Job,
     ModelLoaded,
-    TranslateJob,
     WorkerReady,
 )
 from server.engine.ipc.options import WorkerOptions
@@ -90,12 +89,12 @@ class FakeRunner:
     def unload(self, model: str) -> None:
         del self._models[model]
 
-    def refusal(self, job: TranslateJob | AttentionJob) -> str | None:
+    def refusal(self, job: Job) -> str | None:
         if self._dying:
             os.kill(os.getpid(), signal.SIGSEGV)
         return "There is a token outside the vocabulary." if REFUSED in job.source else None
 
-    def has_shortlist(self, job: TranslateJob | AttentionJob) -> bool:
+    def has_shortlist(self, job: Job) -> bool:
         return True
 
     def prefill(self, model: str, sequences: list[Sequence]) -> None:
@@ -125,7 +124,7 @@ class FakeRunner:
     def release(self, sequence: Sequence) -> None:
         self._made.pop(sequence.id, None)
 
-    def attend(self, job: AttentionJob) -> Iterator[AttentionResult | None]:
+    def attend(self, job: Job) -> Iterator[AttentionResult | None]:
         yield None
         self._fail_on(job.source[-1])
         yield AttentionResult(job.id, AttentionMaps(*[np.zeros((1, 1))] * 7))

@@ -6,7 +6,7 @@ import math
 from itertools import count
 
 from model.search.options import DecodingOptions
-from server.engine.ipc.messages import TranslateJob
+from server.engine.ipc.messages import Job
 from server.engine.worker.scheduler import Scheduler, SchedulerOutput
 from server.engine.worker.sequence import Sequence
 
@@ -58,7 +58,7 @@ class SimulatedWorker:
     def _add(self, beam: int, client: str, priority: int = 0) -> None:
         id = next(self._ids)
         source = (4,) * (_SHORTEST + 5 * id % _VARIETY)
-        self._scheduler.add(TranslateJob(id, "m", source, DecodingOptions(beam_size=beam), priority, client), self.now)
+        self._scheduler.add(Job(id, "m", source, DecodingOptions(beam_size=beam), priority, client), self.now)
         if not priority and client != HOG:
             self._waiting_clients.add(client)
 

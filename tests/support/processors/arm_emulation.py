@@ -125,7 +125,7 @@ class EmulatedLibrary:
                 buffers.append((ctypes.addressof(names[i]), len(names[i])))
             elif i in sizes and argument is not None:
                 buffers.append((argument, sizes[i]))
-                if name in ("step", "forced_decode") and i == 9:
+                if i == {"step": 9, "forced_decode": 12}.get(name):
                     whole = len(buffers) - 1
                     for offset, address, size in _captured(argument, shape):
                         pointers += (whole, offset, len(buffers))
@@ -189,10 +189,10 @@ def _sizes(name: str, a: tuple[Any, ...], shape: list[int]) -> Iterator[tuple[in
                 9: ctypes.sizeof(_Struct) // 4,
             }
         case "forced_decode":
-            struct = _Struct.from_address(a[9])
+            struct = _Struct.from_address(a[12])
             rows, masked = struct.queries, {3: heads}
-            values = {1: struct.source, 2: rows, 5: rows, 6: rows * a[4], 7: rows * a[4], 8: rows}
-            values[9] = ctypes.sizeof(_Struct) // 4
+            values = {1: struct.source, 2: rows, 5: a[6], 8: rows, 9: rows * a[7], 10: rows * a[7], 11: rows}
+            values[12] = ctypes.sizeof(_Struct) // 4
         case "read_words":
             values = {1: a[2], 3: 2 * a[4], 6: a[7], 8: a[2] * shape[3], 9: a[4] * a[7]}
         case "multi_step":
@@ -218,6 +218,7 @@ def _captured(address: int, shape: list[int]) -> Iterator[tuple[int, int, int]]:
         "query": rows * width,
         "key": keys * width,
         "value": keys * width,
+        "values": layers * shape[4] * source * width,
         "gates": layers * queries,
     }
     for name, count in counts.items():

@@ -31,7 +31,8 @@ namespace {
 void copy_isa(char* text) { std::strcpy(text, attentive_isa()); }
 void copy_error(char* text) { std::strncpy(text, attentive_error(), 255); }
 
-using Function = int64_t (*)(int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t);
+using Function = int64_t (*)(int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t,
+                             int64_t, int64_t);
 
 // Integers and pointers of any size take one register or eight bytes of the stack each.
 template <typename Typed>
@@ -61,7 +62,7 @@ void call() {
     std::vector<std::vector<char>> buffers(number());
     for (auto& buffer : buffers) buffer.resize(number() + 64);  // an array without elements has an address too
     const auto address = [&](int64_t index) { return reinterpret_cast<int64_t>(buffers[index].data()); };
-    int64_t arguments[10] = {};
+    int64_t arguments[13] = {};
     const int64_t count = number();
     for (int64_t i = 0; i < count; ++i) {
         const bool pointer = number() != 0;
@@ -76,7 +77,7 @@ void call() {
         std::memcpy(buffers[pointers[i]].data() + pointers[i + 1], &target, sizeof target);
     }
     const int64_t* a = arguments;
-    const int64_t result = function(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9]);
+    const int64_t result = function(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10], a[11], a[12]);
     std::fwrite(&result, sizeof result, 1, stdout);
     for (const auto& buffer : buffers) std::fwrite(buffer.data(), 1, buffer.size() - 64, stdout);
     std::fflush(stdout);

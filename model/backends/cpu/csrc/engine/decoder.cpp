@@ -57,9 +57,10 @@ void Engine::run_step(int count, int candidates, const int32_t* forced, int32_t*
         }
     }
     group_rows(count);
+    const bool scored = !capture || capture->scored;
     pool_.run([&](PoolThread& thread) {
         decode(thread, count, capture);
-        select_candidates(thread, count, ids, scores, forced_scores);
+        if (scored) select_candidates(thread, count, ids, scores, forced_scores);
     });
 }
 
@@ -247,7 +248,7 @@ void Engine::attend_self(int row, int layer, int thread, const AttentionCapture*
     float* context = context_.as<float>() + row * padded_width(d);
     attend_pages(shape_, layout_, &step_pages_[current.self_pages], layer * layout_.layer_bytes,
                  current.position + 1, query, scratch_[thread].as<float>(), context,
-                 capture ? capture->decoder_row(layer * config_.heads, current.position) : nullptr,
+                 capture ? capture->decoder_row(layer, config_.heads, current.position) : nullptr,
                  capture ? capture->decoder_map() : 0);
     if (current.masked) mask_heads(current.masked + layer * config_.heads, context);
     if (capture && capture->captures(AttentionCapture::Decoder, layer))
@@ -297,7 +298,7 @@ void Engine::attend_cross(int row, int layer, int thread, const AttentionCapture
     float* context = context_.as<float>() + row * padded_width(d);
     attend_pages(shape_, layout_, &step_pages_[current.cross_pages], layer * layout_.layer_bytes,
                  current.source_length, query, scratch_[thread].as<float>(), context,
-                 capture ? capture->cross_row(layer * config_.heads, current.position) : nullptr,
+                 capture ? capture->cross_row(layer, config_.heads, current.position) : nullptr,
                  capture ? capture->cross_map() : 0);
     if (current.masked)
         mask_heads(current.masked + (config_.decoder_layers + layer) * config_.heads, context);
@@ -311,7 +312,8 @@ void Engine::decode(PoolThread& thread, int count, const AttentionCapture* captu
     thread.parallel_for(count, [&](int row) {
         embed(row, *embedding_, step_rows_[row].token, step_rows_[row].position, decoder_norms_[0]);
     });
-    for (int index = 0; index < config_.decoder_layers; ++index) {
+    const int depth = capture ? capture->depth : config_.decoder_layers;
+    for (int index = 0; index < depth; ++index) {
         const DecoderLayer& layer = decoder_[index];
         const Norm* norms = &decoder_norms_[3 * index + config_.pre_norm];
         if (config_.recurrent) {
@@ -322,6 +324,7 @@ void Engine::decode(PoolThread& thread, int count, const AttentionCapture* captu
         apply(thread, *layer.cross_query, sublayer_input(), count, wide_.as<float>());
         thread.parallel_for(count,
                             [&](int row) { attend_cross(row, index, thread.index, capture); });
+        if (index + 1 == depth && capture && !capture->scored) return;
         apply(thread, *layer.cross_output, rows(context_.as<float>(), d), count, out_.as<float>());
         thread.parallel_for(count, [&](int row) { add_norm(row, norms[1]); });
         feed_forward(thread, layer.feed_forward, count, norms[2]);

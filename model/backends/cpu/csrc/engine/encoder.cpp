@@ -87,7 +87,7 @@ void Engine::encode(PoolThread& thread, const std::vector<Span>& spans, int tota
             float* context = context_.as<float>() + span.first * padded_width(d) + column;
             attend_sentence(shape_.dim, span.length, query, query + d, query + 2 * d, stride,
                             context, padded_width(d), scratch_[thread.index].as<float>(),
-                            capture ? capture->encoder_map(layer * config_.heads + head) : nullptr);
+                            capture ? capture->encoder_map(layer, config_.heads, head) : nullptr);
             if (span.masked && span.masked[layer * config_.heads + head]) {
                 for (int s = 0; s < span.length; ++s)
                     std::fill_n(context + s * padded_width(d), shape_.dim, 0.0f);

@@ -13,6 +13,9 @@ void Engine::forced_decode(const int32_t* source, const int32_t* inputs, const u
                            const int32_t* forced, int32_t* ids, float* scores,
                            float* forced_scores, const AttentionCapture& capture) {
     check_source(capture.source, source);
+    const int layers = config_.decoder_layers;
+    if (capture.depth < 0 || capture.depth > layers || (capture.scored && capture.depth < layers))
+        throw std::invalid_argument("a pass needs another number of decoder layers");
     if (capture.queries < 1 || capture.queries > config_.max_length)
         throw std::invalid_argument("a target has a length outside the model's");
     for (int row = 0; row < capture.queries; ++row) check_token(inputs[row]);
@@ -39,12 +42,17 @@ void Engine::copy_cross_values(const Slot& slot, const AttentionCapture& capture
     const std::vector<int>& pages = sources_[slot.source].pages;
     std::vector<float> key(shape_.dim);
     float* value = capture.cross_values;
-    for (int layer = 0; layer < config_.decoder_layers; ++layer)
+    for (int layer = 0; layer < config_.decoder_layers; ++layer) {
+        if (!AttentionCapture::has(capture.value_layers, layer)) {
+            value += static_cast<size_t>(shape_.heads) * capture.source * shape_.dim;
+            continue;
+        }
         for (int head = 0; head < shape_.heads; ++head)
             for (int position = 0; position < capture.source; ++position, value += shape_.dim)
                 read_position(shape_, layout_,
                               pages_.at(pages[position / kPage]) + layer * layout_.layer_bytes,
                               position % kPage, head, key.data(), value);
+    }
 }
 
 // Copies the keys and values of the captured decoder head from the pages.

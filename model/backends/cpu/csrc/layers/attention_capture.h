@@ -7,12 +7,15 @@
 namespace attentive {
 
 // model/backends/cpu/attention_capture.py declares the same layout. The caller owns the arrays. Row
-// t of `decoder` is written up to column t.
+// t of `decoder` is written up to column t. Layers that are not wanted are left as they are.
 struct AttentionCapture {
     enum Kind : int32_t { NoHead = -1, Encoder = 0, Decoder = 1, Cross = 2 };
 
     int32_t source, queries;    // S, T
     int32_t kind, layer, head;  // the head whose query, key and value are written, or NoHead
+    int32_t depth, scored;      // decoder layers that run, all of them where tokens are scored
+    uint64_t encoder_layers, decoder_layers, cross_layers;  // layers whose weights are written, a
+    uint64_t value_layers;  // bit each, and those whose values are; all from layer 64 on
     float* encoder;             // (layers, heads, S, S)
     float* decoder;             // (layers, heads, T, T)
     float* cross;               // (layers, heads, T, S)
@@ -24,16 +27,20 @@ struct AttentionCapture {
                           // with a recurrence
 
     bool captures(Kind which, int number) const { return kind == which && layer == number; }
-    // Start of the weights of a head, and of one of its queries; `number` counts heads through all
-    // layers.
-    float* encoder_map(int number) const {
-        return encoder + static_cast<size_t>(number) * source * source;
+    static bool has(uint64_t layers, int layer) { return layer >= 64 || layers >> layer & 1; }
+    // Start of the weights of a head, or of one query of the first head of a layer; null where the
+    // layer is not wanted.
+    float* encoder_map(int layer, int heads, int head) const {
+        if (!has(encoder_layers, layer)) return nullptr;
+        return encoder + (static_cast<size_t>(layer) * heads + head) * source * source;
     }
-    float* decoder_row(int number, int row) const {
-        return decoder + (static_cast<size_t>(number) * queries + row) * queries;
+    float* decoder_row(int layer, int heads, int row) const {
+        if (!has(decoder_layers, layer)) return nullptr;
+        return decoder + (static_cast<size_t>(layer) * heads * queries + row) * queries;
     }
-    float* cross_row(int number, int row) const {
-        return cross + (static_cast<size_t>(number) * queries + row) * source;
+    float* cross_row(int layer, int heads, int row) const {
+        if (!has(cross_layers, layer)) return nullptr;
+        return cross + (static_cast<size_t>(layer) * heads * queries + row) * source;
     }
     size_t decoder_map() const { return static_cast<size_t>(queries) * queries; }
     size_t cross_map() const { return static_cast<size_t>(queries) * source; }

@@ -6,16 +6,16 @@ import dataclasses
 
 from model.search.options import DecodingOptions
 from server.engine.client.crash_history import CrashHistory
-from server.engine.ipc.messages import AttentionJob, TranslateJob
+from server.engine.ipc.messages import Job, Look
 
-JOB = TranslateJob(1, "m", (1, 2, 3), DecodingOptions())
+JOB = Job(1, "m", (1, 2, 3), DecodingOptions())
 ALONE = dataclasses.replace(JOB, id=2, alone=True)
 """The same text, sent again."""
 
 
 def test_an_answer_deletes_the_record_and_clear_deletes_all() -> None:
     history = CrashHistory()
-    other = AttentionJob(3, "m", (1, 2, 3), (4,))
+    other = Job(3, "m", (1, 2, 3), DecodingOptions(target=(4,)), look=Look())
     for job in (JOB, other):
         history.record_exit(job)
     history.forget(ALONE)

@@ -11,17 +11,17 @@ from model.analysis.pair_alignment import WordEvidence
 from model.analysis.types import AttentionMaps, HeadVectors
 from model.search.options import DecodingOptions, Hypothesis, TraceStep
 from server.engine.ipc.messages import (
-    AttentionJob,
     AttentionResult,
     Cancel,
     Failed,
+    Job,
     LoadModel,
+    Look,
     ModelLoaded,
     Progress,
     Started,
     StepStats,
     Timings,
-    TranslateJob,
     TranslationResult,
     WorkerReady,
 )
@@ -32,9 +32,9 @@ BEST = Hypothesis((4, 5), (-0.25, -0.5, -1.0), -1.75, "stop")
 STEP = TraceStep((((4, -0.5), (5, -1.0)),), ((0, 4, -0.5),), ())
 MESSAGES = [
     LoadModel("m", "folder"),
-    TranslateJob(1, "m", (1, 2, 3), OPTIONS, 1, "somebody", 2.0, True, True),
-    TranslateJob(2, "m", (1,), DecodingOptions()),
-    AttentionJob(3, "m", (1, 2), (3,), (("encoder", 0, 0),)),
+    Job(1, "m", (1, 2, 3), OPTIONS, 1, "somebody", 2.0, True, True),
+    Job(2, "m", (1,), DecodingOptions()),
+    Job(3, "m", (1, 2), DecodingOptions(target=(3,), masked_heads=(("encoder", 0, 0),)), look=Look()),
     Cancel(1),
     WorkerReady("cpu", "int8", "native", {"threads": "1"}),
     ModelLoaded("m", 0.5),

@@ -7,7 +7,7 @@ import random
 from collections import Counter
 
 from model.search.options import DecodingOptions
-from server.engine.ipc.messages import TranslateJob
+from server.engine.ipc.messages import Job
 from server.engine.worker.fair_queue import FairQueue
 from server.engine.worker.sequence import Sequence
 
@@ -21,7 +21,7 @@ def waiting(slots: int, priority: int = 0, shortest: int = 1) -> FairQueue:
     for id in range(800):
         client = "light" if id < 400 else "heavy"
         source = (4,) * draw.randint(shortest, LONGEST)
-        job = TranslateJob(id, "m", source, DecodingOptions(), priority, client, WEIGHTS[client])
+        job = Job(id, "m", source, DecodingOptions(), priority, client, WEIGHTS[client])
         queue.push(Sequence(job, 0.0, alone=False))
     return queue
 

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 
+from model.analysis.types import MapChoice
 from model.backends.torch.attention_maps import attention_maps
 from model.backends.torch.backend import TorchBackend
 from model.checkpoint import load_model, save_model
@@ -24,7 +25,7 @@ from model.search.options import DecodingOptions, Hypothesis
 from model.transformer import Transformer
 from server.engine.client.status import WorkerFailure
 from server.engine.client.worker_pool import WorkerPool
-from server.engine.ipc.messages import AttentionJob, TranslateJob
+from server.engine.ipc.messages import Job, Look
 from server.engine.ipc.options import WorkerOptions
 from tests.support.models.folders import new_folder
 from tests.support.models.hypotheses import assert_same_up_to_ties
@@ -84,17 +85,23 @@ async def test_the_worker_translates_as_search_does_alone(tmp_path: Path) -> Non
         loaded = await workers.load("tiny", folder.path)
         assert loaded.error is None
         asked = [(text, choices[i % len(choices)]) for i, text in enumerate(texts)]
-        futures = [workers.submit(TranslateJob(0, "tiny", text, chosen)) for text, chosen in asked]
+        futures = [workers.submit(Job(0, "tiny", text, chosen)) for text, chosen in asked]
         for (text, chosen), answer in zip(asked, await asyncio.gather(*futures), strict=True):
             assert_same_up_to_ties(answer.hypotheses, alone(backend, text, chosen), TOLERANCE)
         head = ("decoder", 1, 0)
-        looked = await workers.submit(AttentionJob(0, "tiny", texts[0], (5, 6), (head,)))
+        looked = await workers.submit(
+            Job(0, "tiny", texts[0], DecodingOptions(target=(5, 6), masked_heads=(head,)), look=Look())
+        )
         maps = attention_maps(backend.transformer, texts[0], (5, 6), (head,))
         assert looked.maps.cross.shape == maps.cross.shape
         np.testing.assert_allclose(looked.maps.cross, maps.cross, atol=1e-5, rtol=0)
         np.testing.assert_allclose(looked.maps.token_scores, maps.token_scores, atol=1e-4, rtol=0)
-        cross = (await workers.submit(AttentionJob(0, "tiny", texts[0], (5, 6), (head,), cross_only=True))).maps
-        assert np.array_equal(cross.cross, looked.maps.cross) and not cross.encoder.size + cross.decoder.size
+        chosen = DecodingOptions(target=(5, 6), masked_heads=(head,))
+        few = Look(MapChoice((), (), (1,), heads=(0,)))
+        sent = (await workers.submit(Job(0, "tiny", texts[0], chosen, look=few))).maps
+        assert np.array_equal(sent.cross[1, 0], looked.maps.cross[1, 0])
+        assert not sent.cross[0].any() and not sent.encoder.any()  # what is not chosen is not sent
+        assert sent.encoder.shape == looked.maps.encoder.shape
         await refusals(workers)
         assert (workers.status().engine, workers.status().dtype) == ("eager", "float32")
         assert workers.status().details["reason"]
@@ -107,17 +114,17 @@ async def refusals(workers: WorkerPool) -> None:
     end = CONFIG.eos_id
     head = (("cross", 9, 0),)
     bad = [
-        workers.submit(TranslateJob(0, "tiny", (), DecodingOptions())),
-        workers.submit(TranslateJob(0, "tiny", (5,) * 48 + (end,), DecodingOptions())),
-        workers.submit(TranslateJob(0, "tiny", (64, end), DecodingOptions())),
-        workers.submit(TranslateJob(0, "tiny", (-1, end), DecodingOptions())),
-        workers.submit(TranslateJob(0, "tiny", (5, end), DecodingOptions(prefix=(64,)))),
-        workers.submit(TranslateJob(0, "tiny", (5, end), DecodingOptions(target=(5,) * 48))),
-        workers.submit(TranslateJob(0, "tiny", (5, end), DecodingOptions(beam_size=9))),
-        workers.submit(TranslateJob(0, "tiny", (5, end), DecodingOptions(masked_heads=head))),
-        workers.submit(AttentionJob(0, "tiny", (5, end), (64,))),
-        workers.submit(AttentionJob(0, "tiny", (5, end), (5,) * 48)),
-        workers.submit(AttentionJob(0, "tiny", (5, end), (5,), head)),
+        workers.submit(Job(0, "tiny", (), DecodingOptions())),
+        workers.submit(Job(0, "tiny", (5,) * 48 + (end,), DecodingOptions())),
+        workers.submit(Job(0, "tiny", (64, end), DecodingOptions())),
+        workers.submit(Job(0, "tiny", (-1, end), DecodingOptions())),
+        workers.submit(Job(0, "tiny", (5, end), DecodingOptions(prefix=(64,)))),
+        workers.submit(Job(0, "tiny", (5, end), DecodingOptions(target=(5,) * 48))),
+        workers.submit(Job(0, "tiny", (5, end), DecodingOptions(beam_size=9))),
+        workers.submit(Job(0, "tiny", (5, end), DecodingOptions(masked_heads=head))),
+        workers.submit(Job(0, "tiny", (5, end), DecodingOptions(target=(64,)), look=Look())),
+        workers.submit(Job(0, "tiny", (5, end), DecodingOptions(target=(5,) * 48), look=Look())),
+        workers.submit(Job(0, "tiny", (5, end), DecodingOptions(target=(5,), masked_heads=head), look=Look())),
     ]
     for outcome in await asyncio.gather(*bad, return_exceptions=True):
         assert isinstance(outcome, WorkerFailure) and outcome.kind == "invalid", outcome

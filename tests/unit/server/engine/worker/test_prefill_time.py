@@ -8,7 +8,7 @@ from unittest.mock import Mock
 import pytest
 
 from model.search.options import DecodingOptions
-from server.engine.ipc.messages import TranslateJob
+from server.engine.ipc.messages import Job
 from server.engine.ipc.options import WorkerOptions
 from server.engine.worker.loop import WorkerLoop
 from server.engine.worker.sequence import Sequence
@@ -20,7 +20,7 @@ def test_a_prefill_is_recorded_when_the_device_has_ended_it(monkeypatch: pytest.
     begin, end = Mock(elapsed_time=lambda other: 400.0), Mock(query=Mock(side_effect=[False, True]))
     events: Any = iter((begin, end))
     monkeypatch.setattr("torch.cuda.Event", lambda enable_timing: next(events))
-    sequence = Sequence(TranslateJob(1, "m", (5, 3), DecodingOptions()), 0.0, False)
+    sequence = Sequence(Job(1, "m", (5, 3), DecodingOptions()), 0.0, False)
     runner = Mock(cuda=True, step=Mock(return_value=([sequence], 2)))
     worker = WorkerLoop(Mock(), runner, WorkerOptions())
     worker._scheduler = Mock()

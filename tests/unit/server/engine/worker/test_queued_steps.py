@@ -15,7 +15,7 @@ from model.search import driver
 from model.search.backend_interface import StepOutput
 from model.search.driver import translate
 from model.search.options import DEFAULT_GENERATION, DecodingOptions
-from server.engine.ipc.messages import Cancel, Failed, TranslateJob
+from server.engine.ipc.messages import Cancel, Failed, Job
 from server.engine.ipc.options import WorkerOptions
 from server.engine.worker.loop import WorkerLoop
 from server.engine.worker.model_runner import ModelRunner
@@ -76,10 +76,10 @@ def serve(backend: Logged, turns: list[list[Any]]) -> dict[int, Any]:
     return found
 
 
-def job(id: int, options: dict[str, Any] = KINDS[0], priority: int = 0) -> TranslateJob:
+def job(id: int, options: dict[str, Any] = KINDS[0], priority: int = 0) -> Job:
     rng = random.Random(id)
     source = *rng.choices(range(4, 50), k=rng.randint(1, 12)), 3
-    return TranslateJob(id, "m", source, DecodingOptions(**options), priority)
+    return Job(id, "m", source, DecodingOptions(**options), priority)
 
 
 def test_the_next_steps_are_queued_before_the_last_are_read() -> None:

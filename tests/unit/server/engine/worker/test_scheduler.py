@@ -8,18 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model.search.options import DecodingOptions
-from server.engine.ipc.messages import AttentionJob, TranslateJob
+from server.engine.ipc.messages import Job, Look
 from server.engine.worker.scheduler import Scheduler, SchedulerOutput
 from server.engine.worker.sequence import AttentionRequest
 
 SLOTS, TOKENS = 8, 64
 
 
-def job(
-    id: int, length: int = 5, beam: int = 1, priority: int = 0, client: str = "", alone: bool = False
-) -> TranslateJob:
+def job(id: int, length: int = 5, beam: int = 1, priority: int = 0, client: str = "", alone: bool = False) -> Job:
     options = DecodingOptions(beam_size=beam)
-    return TranslateJob(id, "m", (4,) * length, options, priority, client, alone=alone)
+    return Job(id, "m", (4,) * length, options, priority, client, alone=alone)
 
 
 def scheduler(slots: int = SLOTS, tokens: int = TOKENS) -> Scheduler:
@@ -68,7 +66,7 @@ def test_every_job_is_answered_once_and_slots_are_never_shared(
     while pending or len(made):
         for id, event in pending[:5]:
             if event == "attend":
-                made.add_attention(AttentionJob(id, "m", (1,), (2,)))
+                made.add_look(Job(id, "m", (1,), DecodingOptions(target=(2,)), look=Look()))
                 accepted.add(id)
             elif event[0] == "cancel":
                 gone = made.finish(int(str(event[1])))
@@ -83,7 +81,7 @@ def test_every_job_is_answered_once_and_slots_are_never_shared(
         assert output.decode or output.attention or not len(made), "an output that advances no job"
         if output.attention is not None:
             assert made.finish(output.attention.id) is not None
-            made.record_attention(now, 0.5)
+            made.record_look(output.attention, now, 0.5)
             over.append(output.attention.id)
         for sequence in list(made.running):
             left.setdefault(sequence.id, sequence.length % 7 + 1)
@@ -118,13 +116,33 @@ def test_attention_requests_leave_time_for_translations() -> None:
     made = scheduler()
     made.add(job(1), 0)
     for id in range(2, 5):
-        made.add_attention(AttentionJob(id, "m", (1,), (2,)))
+        made.add_look(Job(id, "m", (1,), DecodingOptions(target=(2,)), look=Look()))
     first = made.schedule(10.0)
     assert isinstance(first.attention, AttentionRequest)
-    made.record_attention(11.0, 1.0)
+    made.record_look(first.attention, 11.0, 1.0)
     assert made.schedule(12.0).attention is None
     assert made.schedule(14.5).attention is first.attention, "its next pass comes before the next request"
     made.finish(first.attention.id)
-    made.record_attention(15.5, 1.0)
+    made.record_look(first.attention, 15.5, 1.0)
     assert made.schedule(16.0).attention is None
     assert made.schedule(19.0).attention is not None
+
+
+def test_the_looks_of_one_client_do_not_wait_behind_those_of_another() -> None:
+    """Whatever one client asks for, another one's look is among the next few, by its share of the seconds."""
+    made = scheduler()
+    for id in range(1, 1001):
+        made.add_look(Job(id, "m", (1,), DecodingOptions(target=(2,)), client="hog", look=Look()))
+    now = 0.0
+    for number in range(20):
+        polite = 2000 + number
+        made.add_look(Job(polite, "m", (1,), DecodingOptions(target=(2,)), client="polite", look=Look()))
+        order = []
+        while polite not in order:
+            request = made.schedule(now).attention
+            assert isinstance(request, AttentionRequest)
+            now += 0.01
+            made.finish(request.id)
+            made.record_look(request, now, 0.01)
+            order.append(request.id)
+        assert len(order) <= 2
