@@ -29,7 +29,7 @@ FETCHED = 2>$(VENV)/pip.log || { if grep -q "from versions: none\|ResolutionImpo
 	echo "The packages cannot be fetched: the network or the package index cannot be reached, or it lacks a pinned version for this Python; see PIP_ARGS." >&2; \
 	else cat $(VENV)/pip.log >&2; fi; exit 1; }
 
-.PHONY: serve wheel test test-unit numeric kernels sanitize conformance check audit lock coverage fuzz install install-dev clean
+.PHONY: serve wheel test test-unit numeric kernels sanitize conformance check audit lock coverage linear fuzz install install-dev clean
 .DEFAULT_GOAL := serve
 
 serve: install
@@ -108,9 +108,16 @@ coverage: install-dev
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 
-# Coverage-guided fuzzing, FUZZ_SECONDS for each target; a fault ends it. Linux only.
+# Processor time at n and at 8 n characters of each syntax. The tests count work; this measures it.
+linear: install-dev
+	$(BIN)/python -m tests.fuzz.linear_time
+
+# Texts that a hostile model translates, and coverage-guided fuzzing, FUZZ_SECONDS for each target; a fault ends it. Linux only.
 FUZZ_SECONDS ?= 60
-fuzz: install-dev
+HOSTILE_TEXTS ?= 200000
+HOSTILE_SEED ?= 1
+fuzz: install-dev linear
+	HOSTILE_TEXTS=$(HOSTILE_TEXTS) HOSTILE_SEED=$(HOSTILE_SEED) $(BIN)/python -m pytest -n 0 tests/unit/server/text/test_hostile_model.py
 	$(PIP) --editable ".[fuzz]"
 	for target in texts txt glossary srt vtt html md po json yaml xliff docx pptx xlsx pdf odt epub archive; do \
 		$(BIN)/python -m tests.fuzz $$target -max_total_time=$(FUZZ_SECONDS) || exit 1; done

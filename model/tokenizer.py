@@ -141,6 +141,13 @@ class Tokenizer:
         """Returns True if source ids may contain byte pieces, that is, characters outside the vocabulary."""
         return not self._spelling.isdisjoint(ids)
 
+    def spelled(self, text: str) -> str | None:
+        """Returns a source text as its pieces give it back, or None if the vocabulary lacks a character of it."""
+        pieces = self._source.encode(text, out_type=str)
+        if self.may_spell(self._source_ids.ids(pieces)):
+            return None
+        return "".join(pieces).replace(_SPACE, " ").strip(" ")
+
     def is_piece(self, text: str) -> bool:
         """Returns whether a word is one piece in the vocabularies of both sides."""
         return all(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from benchmarks.alignment.gold import GoldPair, Links, Written
-from server.text.markup.projection import SpanProjection
+from server.text.projection import SpanProjection
 from server.text.segmentation import Span
 
 LONGEST = 3

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import orjson
 
 from server.text.languages import script_of
-from server.text.markup.scan import scan_markup
+from server.text.syntax.html import markup_tokens
 
 if TYPE_CHECKING:  # its module imports numpy, which the process that reads documents does not need
     from server.translation.types import Format
@@ -88,7 +88,7 @@ def sample(document: Document) -> str:
     for whole in document.texts:
         text = whole[: 2 * SAMPLE_CHARACTERS]
         tokens = (
-            [text] if document.format == "text" else [token for token in scan_markup(text) if isinstance(token, str)]
+            [text] if document.format == "text" else [token for token in markup_tokens(text) if isinstance(token, str)]
         )
         words += " ".join(map(html.unescape, tokens)) + "\n"
         if len(words) > SAMPLE_CHARACTERS:

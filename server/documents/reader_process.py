@@ -21,8 +21,9 @@ from server.documents.document import Document, Workspace, add_lines, join_piece
 from server.documents.formats import format_of
 from server.errors import AttentiveError, PayloadTooLarge, TextTooLong, Unavailable
 from server.process import tune_garbage_collector
-from server.text.markup.passages import escape, parse_passages
 from server.text.segmentation import cut_text
+from server.text.syntax.html import parse
+from server.text.tagged import Tagged
 
 DATA_BYTES = 256_000_000
 """Limit on the memory of the process."""
@@ -93,12 +94,14 @@ def cut_pieces(document: Document, text: str) -> list[str]:
     if document.format == "text":
         return cut_text(text, PIECE_CHARACTERS)
     pieces: list[str] = []
-    for passage in parse_passages(text, document.format):
-        if passage.marks or passage.names:
-            pieces.append(passage.render())
+    for passage in parse(text).passages():
+        inside = [code for code in passage.codes if not code.splits]
+        if inside or len(passage.text) <= PIECE_CHARACTERS:
+            pieces.append(passage.write())
         else:
             first, *others = cut_text(passage.text, PIECE_CHARACTERS)
-            pieces += [passage.before + escape(first), *map(escape, others)]
+            pieces.append(Tagged(first, passage.codes, passage.escape).write())
+            pieces += [Tagged(other, (), passage.escape).write() for other in others]
     return join_pieces(pieces)
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 from model.analysis.attention_alignment import AlignmentLayer, Weights, alignment_map, coverage, reading_map, to_words
 from server.inspection.types import InspectionResult
-from server.text.markup.projection import Link
+from server.text.projection import Link
 from server.text.segmentation import Span
 from server.translation.alignment import word_links
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from server.text.languages import primary_subtag
-from server.text.protection.find import find_protected_spans
+from server.text.syntax import plain
 
 _NARROW_SPACE = "\u202f"
 _POINT, _COMMA, _FRENCH = (".", ","), (",", "."), (",", _NARROW_SPACE)
@@ -25,7 +25,7 @@ def localize_numbers(source: str, target: str, source_language: str, target_lang
     known = SEPARATORS.get(primary_subtag(source_language)), SEPARATORS.get(primary_subtag(target_language))
     if known[0] is None or known[1] is None or known[0] == known[1]:
         return target
-    inside = [(span.start, span.end) for span in find_protected_spans(source)]
+    inside = [(span.start, span.end) for span in plain.matches(source)]
     for found in _pattern(*known[0]).finditer(source):
         if not any(start <= found.start() < end for start, end in inside):
             written = re.compile(rf"(?<![\w.,:/-]){re.escape(found[0])}(?!\w|[.,:/-]\w)")

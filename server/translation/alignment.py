@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from bisect import bisect_right
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,13 +16,9 @@ from model.search.options import DecodingOptions
 from server.engine.client.engine_client import EngineClient
 from server.engine.ipc.messages import AttentionResult, Look
 from server.errors import AttentiveError
-from server.text.markup.passages import Passage
-from server.text.markup.projection import WORD, Link
-from server.text.offsets import OffsetMap, reverse
+from server.text.projection import WORD, Link
 from server.text.segmentation import Span
 from server.translation.catalog import Leg
-from server.translation.preparation import SegmentedText
-from server.translation.types import Sentence
 
 log = logging.getLogger(__name__)
 
@@ -95,54 +90,6 @@ def sentence_pair(
     return SentencePair((worded[0], worded[1]), (spans[0], spans[1]), (written[0], written[1]))
 
 
-def sentences_to_align(
-    passages: Sequence[Passage], segmented: Sequence[SegmentedText], sentences: Sequence[Sequence[Sentence]]
-) -> dict[Hashable, Sentence]:
-    """Returns the sentences with a boundary of a mark inside, by what their links depend on. Only these are aligned by
-    words."""
-    return {
-        content: sentence
-        for passage, part, found in zip(passages, segmented, sentences, strict=True)
-        if passage.marks
-        for _, sentence, content in _contents(passage, part, found)
-        if content is not None
-    }
-
-
-def passage_links(
-    passage: Passage, part: SegmentedText, sentences: Sequence[Sentence], aligned: Mapping[Hashable, Sequence[Link]]
-) -> list[Link]:
-    """Returns the links between a passage with marks and its best translation, as `SegmentedText.join` makes it of the
-    `sentences` of its segments. `aligned` has those within each of the `sentences_to_align`; any other sentence is one
-    link."""
-    links: list[Link] = []
-    done, written = 0, 0
-    for start, sentence, content in _contents(passage, part, sentences):
-        end = start + len(sentence.source)
-        written += start - done  # the separator before the sentence
-        length = len(sentence.targets[0])
-        if content is None:
-            links.append(((start, end), (written, written + length)))
-        else:
-            links += [(_shift(source, start), _shift(goal, written)) for source, goal in aligned[content]]
-        written += length
-        done = end
-    return links
-
-
-def _contents(
-    passage: Passage, part: SegmentedText, sentences: Sequence[Sentence]
-) -> Iterator[tuple[int, Sentence, Hashable]]:
-    """Yields the start of each sentence, the sentence, and what its links depend on: None if no boundary of a mark is
-    inside."""
-    boundaries = passage.boundaries
-    for start, number in zip(part.starts, part.order, strict=True):
-        sentence = sentences[number]
-        following = bisect_right(boundaries, start)
-        inside = following < len(boundaries) and boundaries[following] < start + len(sentence.source)
-        yield start, sentence, (sentence.source, sentence.ids, sentence.targets) if inside else None
-
-
 async def sentence_links(
     engine: EngineClient,
     leg: Leg,
@@ -186,27 +133,8 @@ async def sentence_attention(
         return None
 
 
-async def links_within(
-    engine: EngineClient, leg: Leg, sentence: Sentence, client: str, weight: float, priority: int
-) -> list[Link]:
-    """Returns links between the texts of a sentence and of its translation."""
-    source, target = sentence.source, sentence.targets[0]
-    if sentence.copied or bool(sentence.to_read) != bool(sentence.to_target):  # the model's text was repaired
-        return links_by_position(source, target)
-    read, tokens = sentence.read, sentence.hypotheses[0].tokens
-    linked = await sentence_links(engine, leg, read, sentence.ids, tokens, client, weight, priority)
-    if not sentence.to_read:
-        return linked
-    sources, goals = OffsetMap(reverse(sentence.to_read)), OffsetMap(sentence.to_target)
-    return [(sources.span(source), goals.span(goal)) for source, goal in linked]
-
-
 def links_by_position(source: str, target: str) -> list[Link]:
     """Links each target word to the source word at the same relative position."""
     sources = [match.span() for match in WORD.finditer(source)]
     goals = [match.span() for match in WORD.finditer(target)]
     return [(sources[i * len(sources) // len(goals)], goal) for i, goal in enumerate(goals)] if sources else []
-
-
-def _shift(span: Span, by: int) -> Span:
-    return span[0] + by, span[1] + by

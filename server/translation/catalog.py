@@ -119,13 +119,13 @@ class Leg:
 
     def encode(self, text: str) -> Encoding:
         """Returns the input of the model for a text. The offsets are those in the text itself."""
-        read = _normalized(text)
+        read = readable(text)
         encoding = self.model.tokenizer.encode(read, self.target, self.source, self.symbol)
         return encoding if len(read) == len(text) else _with_places_in(text, encoding)
 
     def encode_ids(self, text: str) -> tuple[int, ...]:
         """Returns only the ids of `encode`."""
-        return self.model.tokenizer.encode_ids(_normalized(text), self.target, self.source, self.symbol)
+        return self.model.tokenizer.encode_ids(readable(text), self.target, self.source, self.symbol)
 
     @property
     def reverse(self) -> Leg | None:
@@ -149,7 +149,7 @@ class Leg:
         return dataclasses.replace(options, beam_size=beam, hypotheses=beam)
 
 
-def _normalized(text: str) -> str:
+def readable(text: str) -> str:
     """Returns a text without invisible characters and with common hyphens and quotation marks."""
     return text if text.isascii() or not _CHANGED.search(text) else INVISIBLE.sub("", text).translate(_READ_AS)
 

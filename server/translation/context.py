@@ -14,9 +14,9 @@ from model.search.search import normalize
 from server.engine.client.engine_client import EngineClient
 from server.engine.ipc.messages import TranslationResult
 from server.observability.metrics import Metrics
+from server.text.finishing import Finished
 from server.text.language_id import LanguageDetector
-from server.text.markup.projection import Link
-from server.text.offsets import Run
+from server.text.projection import Link
 from server.translation.alignment import sentence_links
 from server.translation.catalog import Leg
 from server.translation.preparation import Segment
@@ -32,21 +32,29 @@ COPIED = TranslationResult(0, (), NO_TIMINGS, 0)
 @dataclass(slots=True)
 class Draft:
     """A translation of a segment between two passes. `segment` is the form of it that the model read, and `text` is its
-    best translation as the model wrote it. A copied draft has no hypotheses. `targets` are the final texts of the
-    hypotheses; the runs, flags and confidence are those of the `Sentence`."""
+    best translation as the model wrote it. A copied draft has no hypotheses. `finished` are the final texts of the
+    hypotheses with their codes; the flags and confidence are those of the `Sentence`."""
 
     segment: Segment
     answer: TranslationResult
     text: str = ""
-    targets: tuple[str, ...] = ()
-    to_read: tuple[Run, ...] = ()
-    to_target: tuple[Run, ...] = ()
+    finished: tuple[Finished, ...] = ()
     flags: frozenset[Flag] = frozenset()
     confidence: float | None = None
 
     @property
     def copied(self) -> bool:
         return not self.answer.hypotheses
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The final texts of the hypotheses."""
+        return tuple([each.text for each in self.finished])
+
+    def respelled(self, targets: Sequence[str]) -> Draft:
+        """Returns the draft with other spellings of its final texts, whose codes keep their places."""
+        pairs = zip(self.finished, targets, strict=True)
+        return replace(self, finished=tuple([each.respelled(text) for each, text in pairs]))
 
     @property
     def tokens(self) -> tuple[int, ...]:
@@ -63,8 +71,8 @@ class Draft:
         """Returns the result."""
         segment, answer = self.segment, self.answer
         return Sentence(
-            segment.text, segment.ids, self.targets, answer.hypotheses, answer.timings, segment.read, self.to_read,
-            self.to_target, self.flags, self.confidence, answer.options,
+            segment.text, segment.ids, self.targets, answer.hypotheses, answer.timings, segment.read,
+            segment.reading.originals, self.flags, self.confidence, answer.options,
         )  # fmt: skip
 
 

@@ -3,22 +3,28 @@ one model: sentences, or parts of sentences that are too long for it."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 
+from server.text import sentences
+from server.text.finishing import Finished
 from server.text.language_id import DetectedLanguage, LanguageDetector
-from server.text.markup.passages import Passage, parse_passages
-from server.text.protection.copied import byte_fallback_spans, copied_spans, without_overlaps
-from server.text.protection.find import NUMBER_SIGN, ProtectedSpan
+from server.text.protection.copied import copied_spans, without_overlaps
 from server.text.protection.glossary import TermIndex, TermMatch
-from server.text.protection.mask import Masked, mask_sentence
-from server.text.protection.messages import MessageParser
-from server.text.protection.sentences import ProtectedSentence, protected_sentences
-from server.text.segmentation import Split, goes_on
-from server.translation.catalog import AUTO, Leg, ModelCatalog
+from server.text.reading import Reading, read, stand_ins_of, widened
+from server.text.segmentation import Span, Split, goes_on
+from server.text.syntax import html, plain, xml
+from server.text.syntax.match import Match
+from server.text.tagged import MASKED, Code, Tagged, Word
+from server.text.vocabulary import with_unwritable
+from server.translation.catalog import AUTO, Leg, ModelCatalog, readable
 from server.translation.types import TranslationRequest
 
+ADDED = frozenset({"term", "unwritable", MASKED})
+"""Kinds of codes that only a segment has, and not its text."""
+_WORDS: Mapping[str, Word] = {"word": "name", "number": "number", "point": ""}
 LONGEST_READ = 5_000
 """Characters of a sentence that are encoded at once. A longer one is too long for any model."""
 LONG_CODE = 40
@@ -29,15 +35,14 @@ LONG_CODE = 40
 class Segment:
     """One sentence, or a part of one that is too long for the model. A segment without ids is copied.
 
-    `masked` is what the model reads, encoded as `ids`: the segment's text without its protected `spans`, with a small
-    first letter if `small_first`. `messages` are the ICU messages among the spans. `terms` are those of the glossary. The
+    `reading` is what the model reads, encoded as `ids`: the text of `tagged` without its codes, with a small first letter
+    if `small_first`. `messages` are those among the codes, in order. `terms` are those of the glossary. The
     sentence goes on before the segment if it `continues` and after it if it is `unfinished`.
     """
 
-    text: str
+    tagged: Tagged
     ids: tuple[int, ...] = ()
-    masked: Masked = Masked()
-    spans: tuple[ProtectedSpan, ...] = ()
+    reading: Reading = Reading()
     messages: tuple[SegmentedText, ...] = ()
     terms: tuple[TermMatch, ...] = ()
     small_first: bool = False
@@ -45,14 +50,18 @@ class Segment:
     unfinished: bool = False
 
     @property
+    def text(self) -> str:
+        return self.tagged.text
+
+    @property
     def read(self) -> str:
         """The text that the model reads."""
-        return self.masked.read
+        return self.reading.text
 
     @property
     def content(self) -> Hashable:
         """What the translation depends on: it is equal for segments that are translated once."""
-        return self.text, self.ids, self.spans, self.terms, self.continues, self.unfinished
+        return self.tagged, self.ids, self.terms, self.continues, self.unfinished
 
 
 _Placed = tuple[int, Segment]
@@ -64,7 +73,7 @@ class SegmentedText:
     """A text as segments. One at several places is there once, in the order of their first places: at `starts[i]` is the
     segment number `order[i]`. The text between two segments is copied."""
 
-    text: str
+    tagged: Tagged
     leg: Leg
     segments: tuple[Segment, ...]
     order: tuple[int, ...]
@@ -75,67 +84,86 @@ class SegmentedText:
         """The segments at their places, in order."""
         return [(start, self.segments[number]) for start, number in zip(self.starts, self.order, strict=True)]
 
-    def join(self, targets: Sequence[str]) -> str:
-        """Returns the text with each segment replaced by its target."""
-        parts: list[str] = []
-        done = 0
+    def join(self, targets: Sequence[Finished]) -> Tagged:
+        """Returns the text with each segment replaced by its target. Each code has the data that it has at its place."""
+        parts = []
         for start, number in zip(self.starts, self.order, strict=True):
-            parts += self.text[done:start], targets[number]
-            done = start + len(self.segments[number].text)
-        return "".join((*parts, self.text[done:]))
+            target, end = targets[number], start + len(self.segments[number].text)
+            if target.places:
+                source = _with_data(target.source, self.tagged, *self.tagged.owned(start, end))
+                target = replace(target, source=source)
+            parts.append((start, end, target.tagged))
+        return self.tagged.with_parts(parts)
+
+
+def _with_data(segment: Tagged, text: Tagged, first: int, last: int) -> Tagged:
+    """Returns a segment with the data and the pairs of the codes [first, last) of its text; those that only the segment has
+    keep theirs. Equal segments at several places may have links to different addresses."""
+    own = [code for code in segment.codes if code.kind not in ADDED]
+    if len(own) != last - first:
+        return segment
+    of_text = iter(text.codes[first:last])
+    codes = []
+    for code in segment.codes:
+        given = code if code.kind in ADDED else next(of_text)
+        same = given.message is None and code.equiv == given.equiv
+        codes.append(replace(code, data=given.data if same else code.data, pair=given.pair))
+    return replace(segment, codes=tuple(codes))
 
 
 @dataclass(slots=True)
 class PreparedText:
-    """One text of a request before its first leg. `segmented` holds the passages as the first leg's model reads them.
-    Without a leg, because source and target language are the same, both are empty."""
+    """One text of a request before its first leg, `segmented` as this leg's model reads it. Without a leg, because source
+    and target language are the same, it is None."""
 
     number: int
     text: str
     detected: DetectedLanguage | None
     route: tuple[Leg, ...]
-    passages: tuple[Passage, ...]
-    segmented: tuple[SegmentedText, ...]
+    segmented: SegmentedText | None
 
 
 def prepare(request: TranslationRequest, catalog: ModelCatalog, detector: LanguageDetector) -> list[PreparedText]:
     """Prepares the texts of a request. Raises UnsupportedLanguage, or InvalidRequest where a route does."""
-    parsed = [parse_passages(text, request.format) for text in request.texts]
-    if request.source.strip().lower() == AUTO:
-        languages = _detected(parsed, request, catalog, detector)
-    else:
-        languages = [(None, request.source)] * len(parsed)
+    is_auto = request.source.strip().lower() == AUTO
+    tagged = [_scanned(text, request, "" if is_auto else request.source) for text in request.texts]
+    languages: list[tuple[DetectedLanguage | None, str | None]] = [(None, request.source)] * len(tagged)
+    if is_auto:
+        languages = _detected(tagged, request, catalog, detector)
     prepared = []
     for number, (detected, source) in enumerate(languages):
         route: tuple[Leg, ...] = ()
         if source is not None:
             route = catalog.route(source, request.target, request.formality, request.formality_required)
-        passages = parsed[number] if route else ()
-        segmented = segment_passages(passages, route[0], request) if route else ()
-        prepared.append(PreparedText(number, request.texts[number], detected, route, passages, segmented))
+        segmented = segment(tagged[number], route[0], request) if route else None
+        prepared.append(PreparedText(number, request.texts[number], detected, route, segmented))
     return prepared
 
 
-def segment_passages(
-    passages: Sequence[Passage], leg: Leg, request: TranslationRequest, first: bool = True
-) -> tuple[SegmentedText, ...]:
-    """Cuts the passages of a text into the segments that the leg's model translates. If the leg is not the `first`, the
-    terms of the glossary are already translated, and are kept."""
-    split = request.split or ("punctuation" if request.format == "html" else "all")
+def _scanned(text: str, request: TranslationRequest, source: str) -> Tagged:
+    """Returns a text of a request with its codes."""
+    if request.format == "html":
+        return html.scan(text, source, request.markup.ignored, request.do_not_translate)
+    if request.format == "xml":
+        return xml.scan(text, request.markup, request.do_not_translate)
+    return plain.scan(Tagged(text), request.do_not_translate)
+
+
+def segment(tagged: Tagged, leg: Leg, request: TranslationRequest, first: bool = True) -> SegmentedText:
+    """Cuts a text into the segments that the leg's model translates. If the leg is not the `first`, the terms of the
+    glossary are already translated, and are kept."""
+    split = request.split or ("all" if request.format == "text" else "punctuation")
     glossary = request.glossary if first or request.glossary is None else request.glossary.translations
-    kept = request.do_not_translate
-    texts = [passage.text for passage in passages]
-    made = {text: segment_text(text, leg, split, kept, glossary) for text in dict.fromkeys(texts)}
-    return tuple([made[text] for text in texts])
+    return segment_tagged(tagged, leg, split, request.do_not_translate, glossary)
 
 
 def _detected(
-    parsed: Sequence[Sequence[Passage]], request: TranslationRequest, catalog: ModelCatalog, detector: LanguageDetector
+    texts: Sequence[Tagged], request: TranslationRequest, catalog: ModelCatalog, detector: LanguageDetector
 ) -> list[tuple[DetectedLanguage | None, str | None]]:
     """Returns the detected language of each text, and the one that it is translated from. A text that is in no served
     language, or has no letters, is copied."""
     target = catalog.target(request.target)
-    samples = [" ".join([passage.text for passage in passages]) for passages in parsed]
+    samples = [" ".join([part.text for part in text.passages()]) if text.codes else text.text for text in texts]
     best = [guesses[0] for guesses in detector.detect_all(samples, target, request.accepted)]
     return [
         (guess, guess.language if guess.confidence and guess.language in catalog.known_sources else None)
@@ -143,27 +171,28 @@ def _detected(
     ]
 
 
-def segment_text(
-    text: str,
-    leg: Leg,
-    split: Split = "all",
-    kept: tuple[str, ...] = (),
-    glossary: TermIndex | None = None,
+def segment_text(text: str, leg: Leg) -> SegmentedText:
+    """Cuts a plain text into segments that the leg's model can read, and encodes them."""
+    return segment_tagged(plain.scan(Tagged(text)), leg)
+
+
+def segment_tagged(
+    tagged: Tagged, leg: Leg, split: Split = "all", kept: tuple[str, ...] = (), glossary: TermIndex | None = None
 ) -> SegmentedText:
-    """Cuts a text into segments that the leg's model can read, and encodes them. The words of `kept` are not translated,
-    in addition to the spans that are always protected."""
-    model, cutter = leg.model, _Cutter(leg, split, kept, glossary)
-    sentences = protected_sentences(text, leg.source, split, kept, glossary, model.tokenizer)
-    return _segmented(text, leg, chain.from_iterable(cutter.each(sentences, model.segment_length)))
+    """Cuts a text into segments that the leg's model can read, and encodes them. The words of `kept` are not translated in
+    the arms of messages either."""
+    cutter = _Cutter(leg, split, kept, glossary)
+    parts = sentences.split(tagged, leg.source, split, glossary, leg.model.tokenizer)
+    return _segmented(tagged, leg, chain.from_iterable(cutter.each(parts, leg.model.segment_length)))
 
 
-def _segmented(text: str, leg: Leg, placed: Iterable[_Placed]) -> SegmentedText:
+def _segmented(tagged: Tagged, leg: Leg, placed: Iterable[_Placed]) -> SegmentedText:
     numbers: dict[Segment, int] = {}
     order, starts = [], []
     for start, segment in placed:
         order.append(numbers.setdefault(segment, len(numbers)))
         starts.append(start)
-    return SegmentedText(text, leg, tuple(numbers), tuple(order), tuple(starts))
+    return SegmentedText(tagged, leg, tuple(numbers), tuple(order), tuple(starts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,46 +204,43 @@ class _Cutter:
     kept: tuple[str, ...]
     glossary: TermIndex | None
 
-    def each(self, sentences: Sequence[ProtectedSentence], limit: int) -> Iterator[list[_Placed]]:
+    def each(self, parts: Sequence[sentences.Sentence], limit: int) -> Iterator[list[_Placed]]:
         """Yields the segments of each sentence. Equal sentences share theirs."""
         made: dict[Hashable, list[_Placed]] = {}
-        for sentence in sentences:
-            content = sentence.text, tuple(sentence.spans), tuple(sentence.terms)
+        for sentence in parts:
+            content = sentence.tagged, sentence.terms
             if (segments := made.get(content)) is None:
                 segments = made[content] = self.segments(sentence, limit)
             yield [(sentence.start + at, segment) for at, segment in segments]
 
-    def segments(self, sentence: ProtectedSentence, limit: int) -> list[_Placed]:
+    def segments(self, sentence: sentences.Sentence, limit: int) -> list[_Placed]:
         """Returns a sentence as one segment, or as several of at most `limit` tokens if it is too long for the model, with
         their places in the sentence."""
-        leg, text, spans = self.leg, sentence.text, sentence.spans
-        if sentence.is_message:
-            return self.message(text).placed
+        leg, tagged = self.leg, sentence.tagged
+        text = tagged.text
         if len(text) > LONGEST_READ and len(parts := sentence.cut(range(len(text)), LONGEST_READ)) > 1:
             return self._parts(parts, limit)
-        segment = _encoded(Segment(text, terms=tuple(sentence.terms)), spans, leg)
+        segment = encoded(Segment(tagged, terms=sentence.terms), tagged, leg)
         if len(segment.ids) <= leg.model.segment_length:
-            messages = dict.fromkeys([text[span.start : span.end] for span in spans if span.role == "icu"])
-            segment.messages = tuple(map(self.message, messages))
-            if not leg.model.tokenizer.may_spell(segment.ids):
-                return [(0, segment)]
-            return [(0, with_spans(segment, byte_fallback_spans(text, leg.source, leg.encode(text)), leg) or segment)]
+            codes = [code for code in segment.tagged.codes if code.message is not None]
+            segment.messages = tuple(map(self.message, codes))
+            return [(0, segment)]
         long = [span for span in copied_spans(text) if span.end - span.start >= LONG_CODE]
-        if (masked := with_spans(segment, long, leg)) is not None:
-            return self.segments(replace(sentence, spans=masked.spans), limit)
-        encoding = leg.encode(text if spans else segment.read)
+        if (masked := with_codes(segment, long, leg)) is not None:
+            return self.segments(replace(sentence, tagged=masked.tagged), limit)
+        encoding = leg.encode(text if tagged.codes else segment.read)
         # The language tag and the end of sentence have empty offsets. They are part of every segment and reduce its
         # limit.
         starts = [offset[0] for offset in encoding.offsets if offset[1] > offset[0]]
         room = limit - (len(encoding.ids) - len(starts))
         if room < 1 or len(text) == 1:
-            return [(0, Segment(text, terms=tuple(sentence.terms)))]
+            return [(0, Segment(tagged, terms=sentence.terms))]
         parts = sentence.cut(starts, room)
         # A part can have more tokens on its own than within its sentence. It is then cut again with half the limit.
         finer = limit if len(parts) > 1 else limit // 2
         return self._parts(parts, finer)
 
-    def _parts(self, parts: Sequence[ProtectedSentence], limit: int) -> list[_Placed]:
+    def _parts(self, parts: Sequence[sentences.Sentence], limit: int) -> list[_Placed]:
         """Returns the segments of the parts of one sentence, at their places in it."""
         cut = list(self.each(parts, limit))
         for first, second in pairwise(cut):
@@ -223,31 +249,58 @@ class _Cutter:
                 second[0] = second[0][0], replace(second[0][1], continues=True)
         return list(chain.from_iterable(cut))
 
-    def message(self, text: str) -> SegmentedText:
-        """Returns an ICU message with its arms as segments."""
-        kept = (*self.kept, NUMBER_SIGN)
-        message = MessageParser(text).parse(0)
-        placed = [
-            (start + at, segment)
-            for start, end in (message.arms if message else ())
-            for at, segment in segment_text(text[start:end], self.leg, self.split, kept, self.glossary).placed
-        ]
-        return _segmented(text, self.leg, placed)
+    def message(self, code: Code) -> SegmentedText:
+        """Returns the message of a code with its arms as segments."""
+        message, kept = code.message or Tagged(""), (*self.kept, plain.NUMBER_SIGN)
+        placed: list[_Placed] = []
+        for start, end in code.flows:
+            arm = plain.scan(message.cut(start, end), kept)
+            cut = segment_tagged(arm, self.leg, self.split, kept, self.glossary).placed
+            placed += [(start + at, segment) for at, segment in cut]
+        return _segmented(message, self.leg, placed)
 
 
-def with_spans(segment: Segment, further: Sequence[ProtectedSpan], leg: Leg) -> Segment | None:
-    """Returns the segment with further spans masked, as far as they do not overlap its spans and terms; None if there are
+def with_codes(segment: Segment, further: Sequence[Match], leg: Leg) -> Segment | None:
+    """Returns the segment with further codes, as far as they do not overlap its codes and terms in part; None if there are
     none."""
+    tagged = segment.tagged
+    taken = [(term.start, term.end) for term in segment.terms]
+    inside = [(code.start, code.end) for code in tagged.codes if code.word and code.message is None]
+    taken += [(code.start, code.end) for code in tagged.codes if not code.word or code.message is not None]
     free = [
-        span for span in further if not any(term.start < span.end and span.start < term.end for term in segment.terms)
+        span
+        for span in further
+        if not any(span.start < end and start < span.end for start, end in taken)
+        and not any(_holds(part, (span.start, span.end)) for part in inside)
     ]
-    spans = without_overlaps([*segment.spans, *free])
-    return _encoded(segment, spans, leg) if len(spans) > len(segment.spans) else None
+    codes = [
+        Code(span.start, span.end, word=_WORDS[span.role], kind=MASKED, equiv=tagged.text[span.start : span.end])
+        for span in without_overlaps(free)
+    ]
+    return encoded(segment, sentences.with_codes(tagged, codes), leg) if codes else None
 
 
-def _encoded(segment: Segment, spans: Sequence[ProtectedSpan], leg: Leg) -> Segment:
-    """Returns the segment as the model reads it, with these spans masked. It is copied if nothing else is left to
+def _holds(code: Span, span: Span) -> bool:
+    """Returns whether a code overlaps a further one that is not larger."""
+    apart = code[1] <= span[0] or span[1] <= code[0]
+    return not apart and (code == span or not span[0] <= code[0] <= code[1] <= span[1])
+
+
+def encoded(segment: Segment, tagged: Tagged, leg: Leg) -> Segment:
+    """Returns the segment as the model reads it, with the codes of `tagged`. It is copied if nothing else is left to
     translate."""
-    masked, spans = mask_sentence(segment.text, spans, segment.terms, leg.model.tokenizer, leg.source)
-    ids = leg.encode_ids(masked.read) if masked.read else ()
-    return replace(segment, ids=ids, masked=masked, spans=tuple(spans))
+    tokenizer = leg.model.tokenizer
+    tagged = with_unwritable(tagged, tokenizer, readable)
+    if tagged.codes:
+        tagged = widened(tagged, symbols=bool(stand_ins_of(tokenizer).symbols))
+    terms = _outside(segment.terms, tagged.codes) if segment.terms else ()
+    reading = read(tagged, terms, tokenizer, leg.source)
+    ids = leg.encode_ids(reading.text) if reading.text else ()
+    return replace(segment, tagged=tagged, ids=ids, reading=reading, terms=terms)
+
+
+def _outside(terms: Sequence[TermMatch], codes: Sequence[Code]) -> tuple[TermMatch, ...]:
+    """Returns the terms that are not within a code: a word that is joined to one is kept with it."""
+    spans = [(code.start, code.end) for code in codes if code.start < code.end]
+    before = [bisect_left(spans, (term.end, 0)) for term in terms]
+    return tuple([term for term, n in zip(terms, before, strict=True) if not n or spans[n - 1][1] <= term.start])

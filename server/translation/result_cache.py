@@ -185,6 +185,5 @@ def size_of(translation: Translation) -> int:
     for sentence in [sentence for leg in translation.legs for sentence in leg.sentences]:
         texts += (sentence.source, sentence.read, *sentence.targets)
         scores = [len(hypothesis.tokens) + len(hypothesis.token_scores) for hypothesis in sentence.hypotheses]
-        runs = len(sentence.to_read) + len(sentence.to_target)
-        total += _SENTENCE + _NUMBER * (len(sentence.ids) + sum(scores) + 3 * runs)
+        total += _SENTENCE + _NUMBER * (len(sentence.ids) + sum(scores))
     return total + sum(map(getsizeof, texts))

@@ -6,7 +6,7 @@ import asyncio
 import dataclasses
 import time
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, partial
 
@@ -18,14 +18,12 @@ from server.observability.metrics import Metrics
 from server.store.history import History
 from server.store.history_records import LegRecord, SentenceRecord, TranslationRecord, encoded, new_id
 from server.text.language_id import LanguageDetector
-from server.text.markup.passages import Passage
-from server.text.markup.projection import Link
+from server.text.tagged import Tagged
 from server.translation import sentence
-from server.translation.alignment import links_within, passage_links, sentences_to_align
 from server.translation.alternatives import distinct_alternatives
 from server.translation.catalog import AUTO, Leg, ModelCatalog
 from server.translation.context import BURST, SentenceContext, gather_or_cancel
-from server.translation.preparation import PreparedText, Segment, SegmentedText, prepare, segment_passages
+from server.translation.preparation import PreparedText, Segment, SegmentedText, prepare, segment
 from server.translation.result_cache import ResultCache
 from server.translation.types import (
     FAULTS,
@@ -155,10 +153,8 @@ class Translator:
         ):
             async with asyncio.timeout_at(request.deadline):
                 texts = await self.work(request.client, characters, prepare, request, chosen, self.detector)
-                document = (
-                    document
-                    or beam * sum([len(part.order) for text in texts for part in text.segmented]) > DOCUMENT_ROWS
-                )
+                rows = beam * sum([len(text.segmented.order) for text in texts if text.segmented])
+                document = document or rows > DOCUMENT_ROWS
                 return await gather_or_cancel(
                     [self._translate_text(text, request, int(document), listener, catalog) for text in texts]
                 )
@@ -217,11 +213,12 @@ class Translator:
         """Translates one text over the legs of its route and records the translation."""
         texts: Sequence[str] = (prepared.text,)
         size = len(prepared.text)
-        passages, segmented = prepared.passages, prepared.segmented
+        segmented = prepared.segmented
         legs: list[TranslatedLeg] = []
+        ranked: list[Tagged] = []
         for number, leg in enumerate(prepared.route):
-            if number > 0:
-                segmented = await self.work(request.client, size, segment_passages, passages, leg, request, False)
+            if segmented is None:
+                segmented = await self.work(request.client, size, segment, ranked[0], leg, request, False)
             # Alternatives are those of the last leg: every alternative of an earlier leg would need its own second leg.
             last = number == len(prepared.route) - 1
             leg_request = request
@@ -234,19 +231,10 @@ class Translator:
                 sentences = await self._sentences(
                     segmented, leg_request, options, priority, prepared.number, listener if last else None
                 )
-                unlinked = await self.work(request.client, size, sentences_to_align, passages, segmented, sentences)
-                linked = await gather_or_cancel(
-                    [
-                        links_within(self.engine, leg, each, request.client, request.weight, priority)
-                        for each in unlinked.values()
-                    ]
-                )
-                links = dict(zip(unlinked, linked, strict=True))
-            hypotheses, texts, whole = await self.work(
-                request.client, size, _translated_passages, passages, segmented, sentences, links,
-                leg_request.options.hypotheses,
-            )  # fmt: skip
-            passages = hypotheses[0]
+            ranked = await self.work(
+                request.client, size, _translated, segmented, sentences, leg_request.options.hypotheses
+            )
+            texts = [each.write() for each in ranked]
             legs.append(
                 TranslatedLeg(
                     leg.model.name,
@@ -254,12 +242,13 @@ class Translator:
                     leg.source,
                     leg.target,
                     texts[0],
-                    whole,
+                    tuple([sentences[number].sentence for number in segmented.order]),
                     options.beam_size,
                     options.rerank,
                     " ".join(self.engine.workers.computation),
                 )
             )
+            segmented = None
         if (
             request.on_flag == "source"
             and len(legs) > 1
@@ -274,27 +263,21 @@ class Translator:
 
     async def _sentences(
         self,
-        segmented: Sequence[SegmentedText],
+        segmented: SegmentedText,
         request: TranslationRequest,
         options: DecodingOptions,
         priority: int,
         text: int,
         listener: ProgressListener | None,
-    ) -> list[list[Sentence]]:
-        """Returns the sentences of the segments of each passage of a text, whose number in the request is `text`."""
-        segments: list[Segment] = []
-        begins: dict[SegmentedText, int] = {}
-        for part in segmented:
-            if part not in begins:
-                begins[part] = len(segments)
-                segments += part.segments
-        order = [begins[part] + number for part in segmented for number in part.order] if listener else []
+    ) -> list[sentence.Translated]:
+        """Returns the sentences of the segments of a text, whose number in the request is `text`."""
+        segments, leg = segmented.segments, segmented.leg
+        order = segmented.order if listener else ()
         places = {number: place for place, number in reversed(list(enumerate(order)))}
 
         def context(number: int) -> SentenceContext:
-            segment, leg = segments[number], segmented[0].leg
             return SentenceContext(
-                segment,
+                segments[number],
                 leg,
                 request,
                 options,
@@ -303,12 +286,11 @@ class Translator:
                 self.engine,
                 self.detector,
                 self._metrics,
-                _token_progress(listener, text, places.get(number, 0), segment, leg),
+                _token_progress(listener, text, places.get(number, 0), segments[number], leg),
             )
 
         on_sentence = partial(listener.on_sentence, text) if listener else None
-        sentences = await sentence.translate(segments, context, order, on_sentence)
-        return [sentences[begins[part] : begins[part] + len(part.segments)] for part in segmented]
+        return await sentence.translate(segments, context, order, on_sentence)
 
 
 def history_record(translation: Translation) -> TranslationRecord:
@@ -362,28 +344,10 @@ def estimated_tokens(request: TranslationRequest) -> int:
     return sum([len(text.encode("utf-8", "surrogatepass")) // BYTES_PER_TOKEN + 2 for text in request.texts])
 
 
-def _translated_passages(
-    passages: Sequence[Passage],
-    segmented: Sequence[SegmentedText],
-    sentences: Sequence[Sequence[Sentence]],
-    links: Mapping[Hashable, Sequence[Link]],
-    hypotheses: int,
-) -> tuple[list[tuple[Passage, ...]], list[str], tuple[Sentence, ...]]:
-    """Returns the passages of the best hypotheses, of the second best and so on, the text of each, and the sentences of the
-    whole text in order. A sentence with fewer hypotheses is repeated with its last one. `links` are those within sentences
-    of the best hypotheses; in the others, marks keep their relative position.
-    """
-    ranked = []
-    for rank in range(hypotheses):
-        translated = []
-        for passage, part, found in zip(passages, segmented, sentences, strict=True):
-            targets = [sentence.targets[min(rank, len(sentence.targets) - 1)] for sentence in found]
-            known = passage_links(passage, part, found, links) if passage.marks and rank == 0 else ()
-            translated.append(passage.translated(part.join(targets), known))
-        ranked.append(tuple(translated))
-    texts = ["".join(map(Passage.render, hypothesis)) for hypothesis in ranked]
-    whole = [found[number] for part, found in zip(segmented, sentences, strict=True) for number in part.order]
-    return ranked, texts, tuple(whole)
+def _translated(segmented: SegmentedText, sentences: Sequence[sentence.Translated], hypotheses: int) -> list[Tagged]:
+    """Returns the text of the best hypotheses, of the second best and so on. A sentence with fewer of them is repeated with its
+    last one."""
+    return [segmented.join([each.ranked(rank) for each in sentences]) for rank in range(hypotheses)]
 
 
 def _token_progress(
@@ -392,5 +356,5 @@ def _token_progress(
     """Returns a function that reports the translation of a segment so far, with its spans."""
     if listener is None or (on_tokens := listener.on_tokens) is None:
         return None
-    decode, masked = leg.model.tokenizer.decode, segment.masked
-    return lambda tokens: on_tokens(number, position, masked.with_originals(decode(tokens)))
+    decode, reading = leg.model.tokenizer.decode, segment.reading
+    return lambda tokens: on_tokens(number, position, reading.with_originals(decode(tokens)))

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from model.search.options import DecodingOptions, Hypothesis
 from server.engine.ipc.messages import Timings
 from server.text.language_id import DetectedLanguage
-from server.text.offsets import Run
 from server.text.protection.glossary import TermIndex
 from server.text.segmentation import Split
+from server.text.syntax.xml import Rules
 
-Format = Literal["text", "html"]
+Format = Literal["text", "html", "xml"]
 Fault = Literal[
     "truncated",
     "repetition",
@@ -39,7 +38,8 @@ class TranslationRequest:
     """One or more texts between the same two languages. Language codes are as the caller wrote them; `source` may be
     "auto".
 
-    `split` None stands for "all" in text and for "punctuation" in HTML. `options` applies to every sentence. `client`
+    `split` None stands for "all" in text and for "punctuation" in markup. `markup` says what the elements of XML mean.
+    `options` applies to every sentence. `client`
     is an opaque key of the caller for fair queuing and `weight` the factor of its share. `accepted` are the codes of
     Accept-Language, which help to detect the source. `deadline` is in seconds on the monotonic clock. With `remember`
     False the translation is not added to the history. `storage` "use" takes the translation from the result cache if it
@@ -58,6 +58,7 @@ class TranslationRequest:
     source: str
     target: str
     format: Format = "text"
+    markup: Rules = Rules()
     split: Split | None = None
     options: DecodingOptions = DecodingOptions()
     client: str = ""
@@ -80,10 +81,9 @@ class TranslationRequest:
 @dataclass(slots=True)
 class Sentence:
     """One sentence of one leg, at one or several places of its text. `ids` are the token ids that the encoder read; they are
-    empty for a copied sentence. `hypotheses` is the n-best list and `targets` holds their
-    texts, best first. `read` is the text that the model read, which differs from the source where spans were masked:
-    `to_read` are the parts that the source shares with it, and `to_target` those that the model's best text shares with
-    the target. `flags` say what may be wrong with the translation. `confidence` is the probability that it is not
+    empty for a copied sentence. `hypotheses` is the n-best list and `targets` holds their texts, best first. `read` is the
+    text that the model read, which has stand-ins for codes: `originals` are what a reader sees of these, by their
+    stand-ins. `flags` say what may be wrong with the translation. `confidence` is the probability that it is not
     wrong (`model.analysis.confidence`), or None if it is not known."""
 
     source: str
@@ -92,8 +92,7 @@ class Sentence:
     hypotheses: tuple[Hypothesis, ...] = ()
     timings: Timings = NO_TIMINGS
     read: str = ""
-    to_read: tuple[Run, ...] = ()
-    to_target: tuple[Run, ...] = ()
+    originals: dict[str, str] = field(default_factory=dict)
     flags: frozenset[Flag] = frozenset()
     confidence: float | None = None
     options: DecodingOptions | None = None
@@ -102,19 +101,6 @@ class Sentence:
     @property
     def copied(self) -> bool:
         return not self.ids
-
-    @property
-    def originals(self) -> dict[str, str]:
-        """The spans of the source that were masked, by what the model read instead."""
-        if not self.to_read:
-            return {}
-        source, read, found = self.source, self.read, dict[str, str]()
-        runs = ((0, 0, 0), *self.to_read, (len(source), len(read), 0))
-        for (at, there, size), (end, there_end, _) in pairwise(runs):
-            original, word = source[at + size : end], read[there + size : there_end]
-            if original.strip() and any(map(str.isalnum, word)):
-                found[word] = original
-        return found
 
 
 @dataclass(frozen=True, slots=True)

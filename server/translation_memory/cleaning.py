@@ -10,7 +10,7 @@ from server.errors import InvalidRequest
 from server.text.frequent_words import is_evidently_in
 from server.text.language_id import LanguageDetector
 from server.text.languages import has_letters, language_name, primary_subtag
-from server.text.protection.find import find_protected_spans
+from server.text.syntax import plain
 
 MOST_TIMES, SPARE_BYTES = 3, 40
 """Most bytes of a text for each byte of the other one, beside those to spare. In bytes scripts are alike."""
@@ -78,7 +78,7 @@ class Cleaner:
 
     def _is_elsewhere(self, text: str, language: str) -> bool:
         """Returns whether a text is certainly not in its language. Short texts never are."""
-        for span in reversed(find_protected_spans(text)):
+        for span in reversed(plain.matches(text)):
             text = f"{text[: span.start]} {text[span.end :]}"
         if len(text.split()) < LEAST_WORDS or len(text) < LEAST_LETTERS:
             return False
@@ -93,9 +93,9 @@ class Cleaner:
 def placeholders(text: str) -> Counter[str]:
     """Returns how often each tag, message and word of a variable is in a text."""
     found: Counter[str] = Counter()
-    for span in find_protected_spans(text):
+    for span in plain.matches(text):
         part = text[span.start : span.end]
-        if span.role == "icu":
+        if span.role == "message":
             found["message"] += 1
         elif part[0] in "%{$":
             found.update(WORD.findall(part))

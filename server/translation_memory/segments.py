@@ -10,7 +10,7 @@ from lxml import etree
 
 from server.documents.formats.xml_inline import SAFE, Element, check_document_type
 from server.errors import InvalidRequest
-from server.text.protection.find import find_protected_spans
+from server.text.syntax import plain
 
 CODES = frozenset("bpt ept bx ex sc ec it sm em".split())
 POINTS = frozenset("ph x ut cp".split())
@@ -50,7 +50,7 @@ def _marked(element: Element) -> str:
         name, text = etree.QName(child).localname, _marked(child)
         if name in CODES | POINTS:
             text = text or child.get("equiv-text") or child.get("disp") or child.get("equiv") or ""
-            spans = [] if text.startswith("<") else find_protected_spans(text)
+            spans = [] if text.startswith("<") else plain.matches(text)
             if [(span.start, span.end) for span in spans] != [(0, len(text))]:
                 text = "\0" if name in POINTS else ""
         parts += [text, child.tail or ""]

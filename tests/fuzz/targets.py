@@ -10,17 +10,16 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from server.api.compat.xml_tags import mask
-from server.api.schemas.deepl import DeeplParameters
 from server.documents.document import Document
 from server.documents.reader_process import read_document
 from server.errors import AttentiveError
 from server.glossaries.formats import EntriesFormat, read_entries, write_entries
 from server.glossaries.types import check_entries
-from server.text.markup.passages import parse_passages
-from server.text.markup.scan import scan_markup
 from server.text.protection.glossary import Entry, TermIndex
 from server.text.segmentation import BULLET, CONTROLS, LABEL, LAYOUT, split_long_sentence, split_sentences
+from server.text.syntax import html as html_syntax
+from server.text.syntax import plain, xml
+from server.text.tagged import Tagged
 from tests.support.texts import document_files as make
 from tests.support.texts.document_files import SRT, VTT
 from tests.unit.server.documents.formats.test_markdown import PAGE as MARKDOWN
@@ -83,18 +82,19 @@ def losses(text: str, language: str, limit: int) -> Iterator[str]:
     pieces = split_long_sentence(text, range(len(text)), limit)
     if "".join("".join(text[a:b].split()) for a, b in pieces) != "".join(text.split()):
         yield "cutting"
-    if "".join(token if isinstance(token, str) else token.raw for token in scan_markup(text)).encode() != text.encode():
+    if (
+        "".join(token if isinstance(token, str) else token.raw for token in html_syntax.markup_tokens(text)).encode()
+        != text.encode()
+    ):
         yield "scanning"
-    rendered = "".join(passage.render() for passage in parse_passages(text, "html"))
-    if html.unescape(rendered) != html.unescape(text):
-        yield "markup"
-    for xml in (True, False):
-        document = text.replace("&", "+") if xml else text  # in XML, text is escaped
-        kind = {"tag_handling": "xml" if xml else "html", "ignore_tags": "x", "splitting_tags": "p"}
-        masked = mask(document, DeeplParameters.model_validate({"text": "", "target_lang": "de"} | kind))
-        restored = masked.restore(masked.text, xml)
-        if (html.unescape(restored) if xml else restored) != document:
-            yield "masking"
+    if plain.scan(Tagged(text)).write() != text:
+        yield "plain text"
+    if html.unescape(html_syntax.scan(text).write()) != html.unescape(text):
+        yield "HTML"
+    document = text.replace("&", "+")  # in XML, text is escaped
+    rules = xml.Rules(ignored=frozenset({"x"}), splitting=frozenset({"p"}))
+    if html.unescape(xml.scan(document, rules).write()) != document:
+        yield "XML"
 
 
 def has_content(separator: str, breaks: re.Pattern[str]) -> bool:
@@ -115,11 +115,10 @@ def check_file(name: str, data: bytes, exact: bool = False, repeatable: bool = T
     except AttentiveError as error:
         assert error.message.endswith(".")
         return False
-    passages = [parse_passages(text, document.format) for text in document.texts]
     same = read_document(name, data, "de").write(document.texts)
     assert not exact or same == data
     assert not repeatable or words(read_document(name, same, "de")) == words(document)
-    reversed_texts = ["".join(passage.translated(passage.text[::-1]).render() for passage in text) for text in passages]
+    reversed_texts = [make.changed(text, document.format, lambda part: part[::-1]) for text in document.texts]
     read_document(name, document.write(reversed_texts), "de")
     return True
 
@@ -139,7 +138,7 @@ def check_pdf(data: bytes) -> bool:
 
 def words(document: Document) -> list[str]:
     """Returns the words to translate, without markup."""
-    texts = (passage.text for text in document.texts for passage in parse_passages(text, document.format))
+    texts = (passage.text for text in document.texts for passage in make.passages(text, document.format))
     return [word for text in texts for word in text.split()]
 
 

@@ -5,7 +5,6 @@ A parameter that would change the translation has its effect or is rejected; doc
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Query
@@ -13,7 +12,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from model.symbols import FORMAL, INFORMAL, form_of_address
-from server.api.compat.xml_tags import mask
 from server.api.dependencies import (
     check_texts,
     enter,
@@ -29,6 +27,7 @@ from server.api.schemas.glossaries import DeeplCredentials
 from server.errors import InvalidRequest
 from server.services import default_options
 from server.text.segmentation import Split
+from server.text.syntax.xml import Rules
 from server.translation.catalog import AUTO, ModelCatalog
 
 router = APIRouter(prefix="/v2", tags=["DeepL"], route_class=ParameterRoute)
@@ -56,17 +55,21 @@ async def translate(request: Request, parameters: DeeplParameters) -> Response:
     glossary = await glossary_terms(
         request, caller, parameters.glossaries, parameters.source_lang, parameters.target_lang
     )
-    translator, characters = services.translator, sum(map(len, texts))
-    work = partial(translator.work, caller.name, characters)
-    masks = [await work(mask, text, parameters) for text in texts] if parameters.tag_handling else []
+    translator = services.translator
     translations = await translator.translate(
         translation_request(
             request,
             caller,
-            texts=tuple(masked.text for masked in masks) or texts,
+            texts=texts,
             source=parameters.source_lang or AUTO,
             target=parameters.target_lang,
-            format="html" if parameters.tag_handling else "text",
+            format=parameters.tag_handling or "text",
+            markup=Rules(
+                parameters.ignore_tags,
+                parameters.splitting_tags,
+                parameters.non_splitting_tags,
+                parameters.outline_detection is not False,
+            ),
             split=SPLITS[parameters.split_sentences or ("nonewlines" if parameters.tag_handling else "1")],
             options=default_options(services.settings, rerank=rerank),
             glossary=glossary,
@@ -75,10 +78,6 @@ async def translate(request: Request, parameters: DeeplParameters) -> Response:
         )
     )
     results = [translation.text for translation in translations]
-    if masks:
-        xml = parameters.tag_handling == "xml"
-        pairs = zip(masks, results, strict=True)
-        results = [await work(masked.restore, text, xml) for masked, text in pairs]
     catalog = translator.catalog
     named = catalog.source(parameters.source_lang) if parameters.source_lang else ""
     answers = []

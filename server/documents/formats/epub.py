@@ -13,7 +13,7 @@ from server.documents.formats import html
 from server.documents.formats.xml_inline import Element, parse_xml, plain, write_xml
 from server.documents.zip_archive import Archive
 from server.errors import InvalidRequest
-from server.text.markup.passages import escape
+from server.text.tagged import escaped
 
 OPF = "{http://www.idpf.org/2007/opf}"
 DC = "{http://purl.org/dc/elements/1.1/}"
@@ -68,4 +68,4 @@ def labels(root: Element, tag: str, target: str) -> Document:
             language.text = target
         return write_xml(root)
 
-    return Document(tuple(escape(SPACES.sub(" ", element.text).strip()) for element in elements), "html", write)
+    return Document(tuple(escaped(SPACES.sub(" ", element.text).strip()) for element in elements), "html", write)

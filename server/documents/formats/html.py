@@ -12,8 +12,8 @@ from server.documents.document import Document, has_words, join_pieces
 from server.documents.formats.plain import HEAD_BYTES, decode
 from server.documents.formats.xml_inline import plain
 from server.errors import InvalidRequest
-from server.text.markup.passages import NO_TRANSLATE, escape, parse_passages
-from server.text.markup.scan import Tag, scan_markup
+from server.text.syntax.html import NO_TRANSLATE, Tag, markup_tokens, parse
+from server.text.tagged import escaped
 
 CHARSET = re.compile(
     rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:\-]{2,40})[^>]{0,200}>"
@@ -44,8 +44,8 @@ def read(data: bytes, target: str) -> Document:
         raise InvalidRequest("The page defines entities of its own; remove its document type.")
     mark = "m" + hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:24] + "x"  # does not occur in the page
     attributes: list[str] = []
-    marked_page = "".join(marked(token, mark, attributes) for token in scan_markup(text))
-    pieces = join_pieces(passage.render() for passage in parse_passages(marked_page, "html"))
+    marked_page = "".join(marked(token, mark, attributes) for token in markup_tokens(text))
+    pieces = join_pieces(passage.write() for passage in parse(marked_page).passages())
 
     def write(translations: Sequence[str]) -> bytes:
         values = [html.escape(plain(text)) for text in translations[len(pieces) :]]
@@ -61,7 +61,7 @@ def read(data: bytes, target: str) -> Document:
 
 def has_internal_subset(text: str) -> bool:
     """Returns whether a page's document type contains declarations, which would otherwise be read as text."""
-    tags = (token for token in scan_markup(text) if not isinstance(token, str))
+    tags = (token for token in markup_tokens(text) if not isinstance(token, str))
     for tag in tags:
         if tag.raw[:9].lower() == "<!doctype":
             return "[" in tag.raw
@@ -93,7 +93,7 @@ def marked(token: str | Tag, mark: str, texts: list[str]) -> str:
         read = name in LABELS or (button and name == "value") or (meta and name == "content")
         if not read or not has_words(value):
             return match[0]
-        texts.append(escape(value))
+        texts.append(escaped(value))
         return f'{match[1]}{match[2]}{match[3]}"{mark}{len(texts) - 1}x"'
 
     return VALUE.sub(replaced, token.raw)

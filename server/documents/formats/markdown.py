@@ -21,8 +21,8 @@ from markdown_it.common.utils import normalizeReference
 from server.documents.document import Document, has_words
 from server.documents.formats.plain import decode
 from server.documents.formats.xml_inline import NUMBERED_TAG, Inline, plain
-from server.text.markup.scan import scan_markup
 from server.text.offsets import edited
+from server.text.syntax.html import markup_tokens
 
 FRONT_MATTER = re.compile(r"---\n.*?\n(?:---|\.\.\.)(?:\n|\Z)|\+\+\+\n.*?\n\+\+\+(?:\n|\Z)", re.DOTALL)
 BLOCK_START = re.compile(r"(?:[-+*>|#=]|\d+[.)])")
@@ -227,7 +227,7 @@ def paired(tokens: Sequence[re.Match[str]], source: str, references: Mapping[str
 def to_markdown(translated: str, inline: Inline, escaped: Mapping[str, str]) -> str:
     """Returns the Markdown of a translated block."""
     parts: list[str] = []
-    for token in scan_markup(re.sub(r"(<code k\d+>)[^<]*</code k\d+>", r"\1", translated)):
+    for token in markup_tokens(re.sub(r"(<code k\d+>)[^<]*</code k\d+>", r"\1", translated)):
         if isinstance(token, str):
             parts.append("".join(escaped.get(character, character) for character in html.unescape(token)))
         elif tag := NUMBERED_TAG.fullmatch(token.raw):

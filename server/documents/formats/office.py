@@ -20,7 +20,7 @@ from server.documents.formats.ooxml.content_controls import bound_values
 from server.documents.formats.ooxml.package import prefixes
 from server.documents.formats.xml_inline import Element, Inline, parse_xml, plain, rebuild, write_xml
 from server.documents.zip_archive import Archive
-from server.text.markup.passages import escape
+from server.text.tagged import escaped
 
 SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 DC = "{http://purl.org/dc/elements/1.1/}"
@@ -89,7 +89,7 @@ def office_document(
         written = roots | {name: stores[id] for id, name in data.items() if stores[id] in changed}
         return archive.replaced({name: write_xml(root) for name, root in written.items()})
 
-    return Document((*texts, *(escape(text_of(*label)) for label in labels)), "html", write)
+    return Document((*texts, *(escaped(text_of(*label)) for label in labels)), "html", write)
 
 
 def find_labels(roots: Iterable[Element]) -> Iterator[tuple[Element, str | None]]:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from server.documents.document import Document, has_words
 from server.documents.formats.plain import decode
-from server.text.markup.passages import escape
-from server.text.markup.scan import scan_markup
+from server.text.syntax.html import markup_tokens
+from server.text.tagged import escaped
 
 LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 MOMENT = re.compile(r"<\d[\d:.,]*>")
@@ -129,7 +129,7 @@ def make_cue(lines: list[str], web: bool) -> Cue:
     head = HEAD.match(joined)
     start = head.end() if head else 0
     words = MOMENT.split(joined[start:])
-    text = TIMED.join(word if web else change_text(word, escape) for word in words)
+    text = TIMED.join(word if web else change_text(word, escaped) for word in words)
     return Cue(tuple(lines), joined[:start], text, tuple(MOMENT.findall(joined)))
 
 
@@ -161,4 +161,4 @@ def lay_out(part: str | Cue, translated: str | None, web: bool) -> str:
 
 def change_text(text: str, change: Callable[[str], str]) -> str:
     """Returns the text with `change` applied to everything except tags."""
-    return "".join(change(token) if isinstance(token, str) else token.raw for token in scan_markup(text))
+    return "".join(change(token) if isinstance(token, str) else token.raw for token in markup_tokens(text))

@@ -16,8 +16,8 @@ from typing import Any, Literal
 from lxml import etree
 
 from server.errors import InvalidRequest
-from server.text.markup.scan import scan_markup
 from server.text.numbers import is_formula
+from server.text.syntax.html import markup_tokens
 
 Element = Any
 """An element of lxml, which has no type annotations."""
@@ -179,7 +179,7 @@ def rebuild(parent: Element, translated: str, inline: Inline, add_text: Callable
             add_text(stack[-1], "".join(waiting))
             waiting.clear()
 
-    for token in scan_markup(translated):
+    for token in markup_tokens(translated):
         if isinstance(token, str):
             text = INVALID_CHARACTERS.sub("", html.unescape(token))
             for part in WORDS.split(text) if inline.formulas else [text]:
@@ -210,7 +210,7 @@ def rebuild(parent: Element, translated: str, inline: Inline, add_text: Callable
 
 def plain(markup: str) -> str:
     """Returns the text of HTML without tags and without characters that XML does not allow."""
-    text = "".join(html.unescape(token) for token in scan_markup(markup) if isinstance(token, str))
+    text = "".join(html.unescape(token) for token in markup_tokens(markup) if isinstance(token, str))
     return INVALID_CHARACTERS.sub("", text)
 
 

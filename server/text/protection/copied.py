@@ -12,14 +12,23 @@ from collections.abc import Sequence
 from functools import lru_cache
 from unicodedata import normalize
 
-from model.tokenizer import Encoding
-from server.text.languages import script_of, scripts_of
+from server.text.languages import table
 from server.text.numbers import is_formula
-from server.text.protection.find import ProtectedSpan, find_protected_spans
-from server.text.protection.patterns import patterns
 from server.text.segmentation import Span
+from server.text.syntax import plain
+from server.text.syntax.match import Match
 
-_PATTERNS = patterns("copied_spans")
+
+def _patterns() -> dict[str, re.Pattern[str]]:
+    """Returns the regular expressions of the table. One may name earlier ones in guillemets."""
+    parts: dict[str, str] = {}
+    for row in table("copied_spans"):
+        key, _, pattern = row.partition(" ")
+        parts[key] = re.sub("‹(\\w+)›", lambda part: parts[part[1]], pattern)
+    return {key: re.compile(pattern) for key, pattern in parts.items()}
+
+
+_PATTERNS = _patterns()
 EMOJI, SIGN, RAISED, MEASURE, ROMAN, MAY_HOLD = [
     _PATTERNS[name] for name in ("emoji", "sign", "raised", "measure", "roman", "may_hold")
 ]
@@ -32,29 +41,29 @@ _BRACKETS = {")": "(", "]": "[", ">": "<"}
 
 
 @lru_cache(maxsize=1024)
-def copied_spans(text: str) -> Sequence[ProtectedSpan]:
+def copied_spans(text: str) -> Sequence[Match]:
     """Returns the emoji, names, codes, commands, formulas and measures of a text."""
-    found: list[ProtectedSpan] = []
+    found: list[Match] = []
     if not _PROGRAMS.isdisjoint(text.split()):
-        found += [ProtectedSpan(*match.span(), "word") for match in _PATTERNS["command"].finditer(text)]
+        found += [Match(*match.span(), "word") for match in _PATTERNS["command"].finditer(text)]
     if MAY_HOLD.search(text) is None:
         return found
     if SIGN.search(text) or "&" in text or "..." in text or "- -" in text:
-        found += [ProtectedSpan(*match.span(), "word") for match in _PATTERNS["expression"].finditer(text)]
+        found += [Match(*match.span(), "word") for match in _PATTERNS["expression"].finditer(text)]
     if DIGIT.search(text):
-        found += [ProtectedSpan(*match.span(), "number") for match in MEASURE.finditer(text)]
+        found += [Match(*match.span(), "number") for match in MEASURE.finditer(text)]
     return without_overlaps([*found, *_codes(text), *_roman_numerals(text)])
 
 
-def sign_spans(text: str) -> list[ProtectedSpan]:
+def sign_spans(text: str) -> list[Match]:
     """Returns the signs of a text, each with the numbers beside it: "25 €", "≤ 10", "2 × 3", "©"; and guillemets without a
     partner, which are arrows."""
     spans = [
-        ProtectedSpan(*match.span(), "number" if DIGIT.search(match[0]) else "point")
+        Match(*match.span(), "number" if DIGIT.search(match[0]) else "point")
         for match in _PATTERNS["sign_with_numbers"].finditer(text)
     ]
     if arrows_of(text):
-        spans += [ProtectedSpan(*match.span(), "point") for match in re.finditer("[«»]", text)]
+        spans += [Match(*match.span(), "point") for match in re.finditer("[«»]", text)]
     return spans
 
 
@@ -63,53 +72,21 @@ def arrows_of(text: str) -> str:
     return "" if text.count("«") == text.count("»") else "«»"
 
 
-def acronym_spans(text: str) -> list[ProtectedSpan]:
+def acronym_spans(text: str) -> list[Match]:
     """Returns the words in capitals of a text."""
-    return [
-        ProtectedSpan(*word.span(), "word") for word in WORD.finditer(text) if len(word[0]) > 1 and word[0].isupper()
-    ]
-
-
-def byte_fallback_spans(text: str, language: str, encoding: Encoding) -> list[ProtectedSpan]:
-    """Returns the emoji, codes and words in a foreign script that the encoding of `text` spells in bytes."""
-    spelled = [
-        offset for piece, offset in zip(encoding.pieces, encoding.offsets, strict=True) if piece.startswith("<0x")
-    ]
-    if not spelled:
-        return []
-    found = [ProtectedSpan(*match.span(), "point") for match in EMOJI.finditer(text)]
-    found += [ProtectedSpan(start, end, "word") for start, end in foreign_script_spans(text, language)]
-    around = [
-        span for span in copied_spans(text) if any(span.start < one.end and one.start < span.end for one in found)
-    ]
-    return [
-        span
-        for span in without_overlaps([*around, *found])
-        if any(low < span.end and span.start < high for low, high in spelled)
-    ]
+    return [Match(*word.span(), "word") for word in WORD.finditer(text) if len(word[0]) > 1 and word[0].isupper()]
 
 
 def do_not_translate_spans(text: str) -> list[Span]:
     """Returns all spans that every translation contains unchanged, but for numbers."""
-    protected = [span for span in find_protected_spans(text) if span.role != "apostrophe"]
+    protected = [span for span in plain.matches(text) if span.role != "apostrophe"]
     found = without_overlaps([*protected, *copied_spans(text)])
     return [(span.start, span.end) for span in found]
 
 
-def foreign_script_spans(text: str, language: str) -> list[Span]:
-    """Returns the words in letters that the language is not written with."""
-    scripts = scripts_of(language)
-    return [
-        word.span()
-        for word in WORD.finditer(text)
-        if (letters := [script for character in word[0] if (script := script_of(character))])
-        and not any(script in scripts for script in letters)
-    ]
-
-
-def without_overlaps(spans: Sequence[ProtectedSpan]) -> list[ProtectedSpan]:
+def without_overlaps(spans: Sequence[Match]) -> list[Match]:
     """Returns the spans in order, without those that overlap an earlier one of the sequence."""
-    result: list[ProtectedSpan] = []
+    result: list[Match] = []
     for span in spans:
         at = bisect_left(result, span.start, key=lambda other: other.start)
         before = result[at - 1].end if at else 0
@@ -119,9 +96,9 @@ def without_overlaps(spans: Sequence[ProtectedSpan]) -> list[ProtectedSpan]:
     return result
 
 
-def _codes(text: str) -> list[ProtectedSpan]:
+def _codes(text: str) -> list[Match]:
     """Returns the codes of a text. Two in capitals after each other are one: SW1A 1AA."""
-    found: list[ProtectedSpan] = []
+    found: list[Match] = []
     primes = "′″" + ("" if _PATTERNS["quote"].search(text) else "'")
     primes += '"' if text.count('"') % 2 or not re.search(r'(?<!\d)"', text) else ""
     for token in _PATTERNS["token"].finditer(text):
@@ -135,15 +112,15 @@ def _codes(text: str) -> list[ProtectedSpan]:
     return found
 
 
-def _spans_of(token: re.Match[str], primes: str) -> Sequence[ProtectedSpan]:
+def _spans_of(token: re.Match[str], primes: str) -> Sequence[Match]:
     """Returns the codes of a token. After digits the `primes` stand for minutes, feet or inches."""
     start, word = token.start(), token[0]
     if len(word) > _LONGEST:  # no word, unless its script has no spaces
-        return [ProtectedSpan(*token.span(), "word")] if word.isascii() else []
+        return [Match(*token.span(), "word")] if word.isascii() else []
     core = word.strip(_AROUND)
     if EMOJI.match(word) or not _LETTER.search(core):
         is_span = EMOJI.match(word) or (len(word) > 1 and SIGN.search(word))
-        return [ProtectedSpan(*token.span(), "word" if core.isalnum() else "point")] if is_span else []
+        return [Match(*token.span(), "word" if core.isalnum() else "point")] if is_span else []
     first = word.index(core)
     last = first + len(core)
     while last < len(word) and _goes_on(word, first, last, primes):
@@ -156,10 +133,8 @@ def _spans_of(token: re.Match[str], primes: str) -> Sequence[ProtectedSpan]:
     if bare[-1] in primes or (
         _PATTERNS["code"].search(code) and (not _PATTERNS["ordinary"].fullmatch(code) or _COLON.search(code))
     ):
-        return [ProtectedSpan(start + first, start + first + len(bare), "number" if bare[0].isdigit() else "word")]
-    return [
-        ProtectedSpan(start + name.start(), start + name.end(), "word") for name in _PATTERNS["name"].finditer(word)
-    ]
+        return [Match(start + first, start + first + len(bare), "number" if bare[0].isdigit() else "word")]
+    return [Match(start + name.start(), start + name.end(), "word") for name in _PATTERNS["name"].finditer(word)]
 
 
 def _goes_on(word: str, first: int, last: int, primes: str) -> bool:
@@ -172,18 +147,18 @@ def _goes_on(word: str, first: int, last: int, primes: str) -> bool:
     return quotes % 2 > 0 or word.startswith("()", last) or (word[last] in primes and word[last - 1].isdigit())
 
 
-def _raised(start: int, word: str) -> list[ProtectedSpan]:
+def _raised(start: int, word: str) -> list[Match]:
     """Returns a word with raised digits as a whole, or only the digits if they are the number of a note."""
     letters = "".join(filter(str.isalpha, RAISED.sub("", word)))
     if is_formula(letters):
-        return [ProtectedSpan(start, start + len(word), "word" if letters else "number")]
-    return [ProtectedSpan(start + note.start(), start + note.end(), "point") for note in RAISED.finditer(word)]
+        return [Match(start, start + len(word), "word" if letters else "number")]
+    return [Match(start + note.start(), start + note.end(), "point") for note in RAISED.finditer(word)]
 
 
-def _roman_numerals(text: str) -> list[ProtectedSpan]:
+def _roman_numerals(text: str) -> list[Match]:
     """Returns the Roman numerals of a text that is not in capitals."""
     return [
-        ProtectedSpan(*match.span(), "word")
+        Match(*match.span(), "word")
         for match in (_PATTERNS["capitals"].finditer(text) if not text.isupper() else ())
         if ROMAN.fullmatch(match[0])
         and not _PATTERNS["no_roman"].search(text[max(0, match.start() - 7) : match.start()])

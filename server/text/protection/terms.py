@@ -7,8 +7,6 @@ import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from server.text.offsets import edited
-from server.text.protection.find import ProtectedSpan
 from server.text.protection.glossary import Entry, TermIndex, TermMatch, term_key
 from server.text.protection.inflection import dictionary_forms, may_end
 from server.text.segmentation import Span
@@ -21,13 +19,6 @@ _LONG = 6
 """Words of at least this length may lose two letters in an inflection, as in cheval, chevaux."""
 _ENDING = 3
 """Longest ending that an inflected word may add to a term."""
-
-
-def with_translated_terms(text: str, terms: Sequence[TermMatch], spans: Sequence[ProtectedSpan]) -> str:
-    """Returns a text that is copied, with its terms translated."""
-    edits = [(term.start, term.end, form(term, text, is_start(text, term.start))) for term in terms]
-    edits += [(span.start, span.end, span.written) for span in spans if span.written]
-    return edited(text, sorted(edits))[0] if edits else text
 
 
 def lacking(terms: Sequence[TermMatch], translation: str, language: str = "") -> list[TermMatch]:

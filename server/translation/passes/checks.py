@@ -59,7 +59,7 @@ async def apply(context: SentenceContext, draft: Draft) -> Draft:
         flags.add(language)
     elif _other_source(context, source):
         flags.add("source_language")
-    source, target = [_without_spans(context.segment, text) for text in (source, target)]
+    source, target = [_without_codes(context.segment, text) for text in (source, target)]
     if not segment.messages and lost_numbers(source, target, leg.source, leg.target):
         flags.add("number")
     if limits and context.request.thorough:
@@ -101,10 +101,12 @@ def _is_enough(text: str) -> bool:
     return sum(map(str.isalpha, text)) >= LEAST_LETTERS and len(text.split()) >= LEAST_WORDS
 
 
-def _without_spans(segment: Segment, text: str) -> str:
-    """Returns the text of a segment, or its translation, without the protected spans."""
-    for span in segment.spans:
-        text = text.replace(span.written or segment.text[span.start : span.end], " ")
+def _without_codes(segment: Segment, text: str) -> str:
+    """Returns the text of a segment, or its translation, without its codes."""
+    for shown in {
+        shown for code in segment.tagged.codes for shown in (code.equiv, segment.text[code.start : code.end])
+    }:
+        text = text.replace(shown, " ") if shown else text
     return text
 
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from server.text.markup.projection import SpanProjection
 from server.text.offsets import OffsetMap
-from server.text.protection.find import ProtectedSpan
+from server.text.projection import SpanProjection
 from server.text.protection.glossary import NO_SPACES, TermMatch
 from server.text.protection.terms import (
     Edit,
@@ -24,10 +23,12 @@ from server.text.protection.terms import (
     lacking,
 )
 from server.text.segmentation import Span
+from server.text.sentences import with_codes
+from server.text.tagged import Code
 from server.translation.catalog import Leg
 from server.translation.context import Draft, SentenceContext
 from server.translation.passes import reranking
-from server.translation.preparation import Segment, with_spans
+from server.translation.preparation import Segment, encoded
 
 SPACE = "\u2581"
 """The piece of a space alone."""
@@ -43,7 +44,7 @@ async def apply(context: SentenceContext, draft: Draft) -> Draft:
     terms = segment.terms
     if not terms:
         return draft
-    if segment.masked.capitals:  # the model reads it in sentence case
+    if segment.reading.capitals:  # the model reads it in sentence case
         terms = tuple([term._replace(case="written") for term in terms])
     missing = lacking(terms, draft.text, leg.target)
     failed: set[int] = set()
@@ -74,21 +75,21 @@ async def apply(context: SentenceContext, draft: Draft) -> Draft:
 async def _masked(context: SentenceContext, segment: Segment, terms: Sequence[TermMatch]) -> Draft:
     """Returns a translation with the terms masked as protected spans, so that each is there once and at its place."""
     text = segment.text
-    spans = [
-        ProtectedSpan(term.start, term.end, "word", written=form(term, text, is_start(text, term.start)))
-        for term in terms
-    ]
-    masked = with_spans(replace(segment, terms=()), spans, context.leg) or segment
+    codes = []
+    for term in terms:
+        written = form(term, text, is_start(text, term.start))
+        codes.append(Code(term.start, term.end, word="name", kind="term", equiv=written))
+    masked = encoded(replace(segment, terms=()), with_codes(segment.tagged, codes), context.leg)
     return await reranking.apply(context, await context.decode(masked))
 
 
 async def _places(context: SentenceContext, draft: Draft, terms: Sequence[TermMatch]) -> dict[int, Span]:
     """Returns the words of the translation that terms are aligned to, by the position of the term."""
     segment = draft.segment
-    masked = segment.masked
-    links = await context.links(masked.read, segment.ids, draft.tokens)
-    projection = SpanProjection(masked.read, draft.text, links)
-    read = OffsetMap(masked.runs or ((0, 0, len(segment.text)),))
+    reading = segment.reading
+    links = await context.links(reading.text, segment.ids, draft.tokens)
+    projection = SpanProjection(reading.text, draft.text, links)
+    read = OffsetMap(reading.runs or ((0, 0, len(segment.text)),))
     return {term.start: projection.project(read.span((term.start, term.end))) for term in terms}
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from model.search.options import DecodingOptions
 from server.errors import InvalidRequest
+from server.text.finishing import unchanged
 from server.translation.catalog import wider_beam
 from server.translation.context import Draft, SentenceContext
 from server.translation.passes import reranking
@@ -35,7 +36,7 @@ async def apply(context: SentenceContext, draft: Draft) -> Draft:
         return Draft(
             replace(segment, ids=()),
             answer,
-            targets=(segment.text,),
+            finished=(unchanged(segment.tagged),),
             flags=draft.flags,
             confidence=draft.confidence,
         )

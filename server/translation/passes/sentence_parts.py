@@ -27,7 +27,7 @@ async def apply(context: SentenceContext, draft: Draft) -> Draft:
         targets = tuple([text[:1].lower() + text[1:] if text[:1] == start else text for text in targets])
     if segment.unfinished:
         targets = tuple([with_mark(text, segment.text) for text in targets])
-    return replace(draft, targets=targets)
+    return draft.respelled(targets)
 
 
 def with_mark(text: str, source: str) -> str:
@@ -44,8 +44,8 @@ async def _begins_small(context: SentenceContext, draft: Draft) -> bool:
     if small == text or len(small) != len(text) or draft.targets[0][:1] != text[:1]:
         return False
     if (
-        segment.masked.capitals
-        or segment.masked.pattern().match(text)
+        segment.reading.capitals
+        or segment.reading.pattern().match(text)
         or case_edits(segment.terms, segment.text, small)
     ):
         return False

@@ -3,8 +3,6 @@ request asks for them."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from server.text.number_format import localize_numbers, writes_decimal_point
 from server.text.protection.losses import respelled
 from server.translation.context import Draft, SentenceContext
@@ -19,4 +17,4 @@ async def apply(context: SentenceContext, draft: Draft) -> Draft:
     if not draft.copied:
         point = writes_decimal_point(leg.source)
         targets = tuple([respelled(source, target, point) for target in targets])
-    return draft if targets == draft.targets else replace(draft, targets=targets)
+    return draft if targets == draft.targets else draft.respelled(targets)

@@ -61,6 +61,9 @@ class FakeTokenizer:
     def may_spell(self, ids: Iterable[int]) -> bool:
         return False
 
+    def spelled(self, text: str) -> str | None:
+        return text
+
     def is_piece(self, text: str) -> bool:
         return False
 

@@ -14,7 +14,7 @@ from model.search.options import Hypothesis
 from model.symbols import PLACEHOLDERS
 from model.tokenizer import Decoding, Encoding
 from server.engine.ipc.messages import AttentionResult, Timings, TranslationResult
-from server.text.protection.stand_ins import NAMES, NUMBERS
+from server.text.reading import NAMES, NUMBERS
 from tests.support.engine.fake_engine import EOS, FakeEngine, FakeTokenizer
 
 _PIECE = re.compile(rf"{'|'.join(PLACEHOLDERS)}|\w+|[^\w\s]")

@@ -5,12 +5,16 @@ from __future__ import annotations
 import io
 import re
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import docx
 
+from model.symbols import PLACEHOLDERS
 from server.documents.reader_process import read_document
-from server.text.markup.passages import Passage, parse_passages
+from server.text.finishing import finish
+from server.text.reading import SYMBOL, StandIns, masked
+from server.text.syntax.html import parse
+from server.text.tagged import Tagged
 
 OFFICE = "urn:oasis:names:tc:opendocument:xmlns:office:1.0"
 TEXT = "urn:oasis:names:tc:opendocument:xmlns:text:1.0"
@@ -185,13 +189,29 @@ def pdf(*lines: str, leading: int = 14) -> bytes:
 def change(name: str, data: bytes, how=str.upper, output: str = "") -> bytes:
     """Returns the file with its text changed, as the translator would change it."""
     document = read_document(name, data, "de", output)
-    passages = [parse_passages(text, document.format) for text in document.texts]
+    return document.write([changed(text, document.format, how) for text in document.texts])
 
-    def changed(passage: Passage) -> str:
-        parts = re.split("(`[^`]+`)", passage.text) if passage.names else [passage.text]
-        return passage.translated("".join(part if i % 2 else how(part) for i, part in enumerate(parts))).render()
 
-    return document.write(["".join(map(changed, text)) for text in passages])
+def passages(text: str, format: str) -> list[Tagged]:
+    """Returns the parts of a text between tags of blocks."""
+    return [Tagged(text)] if format == "text" else parse(text).passages()
+
+
+def changed(text: str, format: str, how: Callable[[str], str]) -> str:
+    """Returns a text of a document with its words changed and its codes kept."""
+    return "".join([_changed(passage, how).write() for passage in passages(text, format)])
+
+
+def _changed(passage: Tagged, how: Callable[[str], str]) -> Tagged:
+    lines = [line.span() for line in re.finditer(r"[^\s](?:[^\r\n]*[^\s])?", passage.text)]
+    return passage.with_parts([(*line, _changed_line(passage.cut(*line), how)) for line in lines])
+
+
+def _changed_line(sentence: Tagged, how: Callable[[str], str]) -> Tagged:
+    reading = masked(sentence, StandIns(PLACEHOLDERS).choose(sentence))
+    parts = re.split(f"({SYMBOL.pattern})", reading.text)
+    target = "".join([part if SYMBOL.fullmatch(part) else how(part) for part in parts])
+    return finish(sentence, reading, target, ()).tagged
 
 
 def unchanged(name: str, data: bytes) -> bytes:

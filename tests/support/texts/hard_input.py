@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from model.search.repetition import LONGEST_PERIOD, longest_loop
+from server.text.languages import script_of, scripts_of
 from server.text.numbers import same_numbers
-from server.text.protection.copied import do_not_translate_spans, foreign_script_spans
-from server.text.protection.mask import is_all_caps
+from server.text.protection.copied import WORD, do_not_translate_spans
+from server.text.reading import is_all_caps
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +46,8 @@ def broken_rules(case: Case, answer: str) -> list[str]:
         found.append("other lines or columns")
     if [not line.strip() for line in text.split("\n")] != [not line.strip() for line in answer.split("\n")]:
         found.append("lines empty or full that were not")
-    solid = [
-        text[start:end] for start, end in [*do_not_translate_spans(text), *foreign_script_spans(text, case.source)]
-    ]
+    solid = [text[start:end] for start, end in do_not_translate_spans(text)]
+    solid += [word[0] for word in WORD.finditer(text) if is_foreign(word[0], case.source)]
     found += [f"lost {part}" for part in (*case.kept, *solid) if answer.count(part) < text.count(part)]
     if not same_numbers(text, answer):
         found.append("lost a number")
@@ -63,3 +63,9 @@ def broken_rules(case: Case, answer: str) -> list[str]:
 def _loop_characters(text: str) -> int:
     """Returns the characters of the longest loop of a text. A token has about four characters, and so has a period."""
     return longest_loop([ord(character) for character in text.lower()], 4 * LONGEST_PERIOD)
+
+
+def is_foreign(word: str, language: str) -> bool:
+    """Returns whether all letters of a word are of scripts that the language is not written with."""
+    scripts = [script for character in word if (script := script_of(character))]
+    return bool(scripts) and scripts_of(language).isdisjoint(scripts)

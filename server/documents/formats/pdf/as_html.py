@@ -10,7 +10,7 @@ from operator import attrgetter, itemgetter
 from server.documents.document import Document
 from server.documents.formats.pdf.pages import document_of
 from server.documents.formats.pdf.paragraphs import Piece
-from server.text.markup.passages import escape
+from server.text.tagged import escaped
 
 AROUND = {"p": ("", ""), "li": ("<ul>\n", "</ul>\n"), "td": ("<table>\n", "</table>\n")}
 """The HTML before and after neighbouring pieces of one kind."""
@@ -28,7 +28,7 @@ def written(pieces: Iterable[Piece]) -> str:
     """Returns the pieces of a page as HTML."""
     html = ""
     for kind, group in groupby(pieces, key=attrgetter("kind")):
-        elements = [(piece.row, f"<{kind}>{escape(piece.text + piece.leader)}</{kind}>") for piece in group]
+        elements = [(piece.row, f"<{kind}>{escaped(piece.text + piece.leader)}</{kind}>") for piece in group]
         if kind == "td":
             rows = groupby(elements, key=itemgetter(0))
             elements = [(row, f"<tr>{''.join(cell for _, cell in cells)}</tr>") for row, cells in rows]

@@ -12,7 +12,7 @@ from server.documents.document import Document, has_words
 from server.documents.formats.pdf.characters import lines
 from server.documents.formats.pdf.paragraphs import Page, pieces_of
 from server.errors import InvalidRequest, PayloadTooLarge
-from server.text.markup.passages import escape
+from server.text.tagged import escaped
 
 PAGES_LIMIT = 2_000
 
@@ -30,7 +30,7 @@ def document_of(data: bytes, write_pages: Callable[[Sequence[Page]], bytes]) -> 
             piece.text = html.unescape(translated)
         return write_pages(pages)
 
-    return Document(tuple(escape(piece.text) for piece in pieces), "html", write)
+    return Document(tuple(escaped(piece.text) for piece in pieces), "html", write)
 
 
 def read_pages(data: bytes) -> list[Page]:

@@ -14,6 +14,7 @@ from server.config import Settings
 from server.engine.ipc.options import WorkerOptions
 from server.services import Services
 from server.text.protection.glossary import Entry, TermIndex
+from server.text.syntax.xml import Rules
 from server.translation.catalog import ModelCatalog
 from server.translation.result_cache import JSON, KEYED_SETTINGS, NOT_KEYED, ResultCache, size_of
 from server.translation.types import Translation, TranslationRequest
@@ -28,6 +29,7 @@ OTHER = {
     "format": "html",
     "split": "newline",
     "accepted": ("fr",),
+    "markup": Rules(outline=False),
     "do_not_translate": ("Tag",),
     "localize_numbers": True,
     "glossary": TermIndex([Entry("Tag", "day")]),

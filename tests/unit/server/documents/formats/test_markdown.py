@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from server.documents.reader_process import read_document
-from server.text.markup.passages import parse_passages
+from server.text.syntax.html import parse
 from tests.support.texts.document_files import change, unchanged
 
 PAGE = """---
@@ -101,4 +101,4 @@ def test_line_ends_are_kept(line_end):
 
 def test_a_sentence_has_its_code():
     [text] = read_document("a.md", b"Run [the `a*b`](x) now and ``c`d``.\n", "de").texts
-    assert [passage.text for passage in parse_passages(text, "html")] == ["Run the `a*b` now and ."]
+    assert [passage.text for passage in parse(text).passages()] == ["Run the a*b now and ."]

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from server.text.segmentation import Span
+from server.text.syntax.match import Match, Source, by_pattern
+from server.text.syntax.templates import BRACES
 
 DEPTH = 40
 """Most braces within each other. The arms of a deeper message are not translated."""
@@ -26,6 +28,13 @@ _LITERAL = r'"(?:[^"\\\n]|\\.){0,200}+"'
 _NAME = r"[A-Za-z](?:\w|-(?!>))*+"
 PLACEABLE = rf"""\{{\s*+(?:{_LITERAL}|[$-]?{_NAME}(?:\.{_NAME})?(?:\s*+\((?:[^()"{{}}]|{_LITERAL}){{0,200}}+\))?)\s*+(?:->|\}})"""
 """A placeable of Fluent, as far as the arrow if it selects: a literal, a variable, a term or message, a call."""
+_PART = re.compile(PLACEABLE, re.IGNORECASE)
+head = by_pattern(_HEAD.pattern, "word", "message head")
+"""The head of a message that is not complete."""
+quoted = by_pattern(rf"('{{1,2}})(?:{BRACES}|[{{}}#|]+)\1", "word", "quoted")
+"""Braces in quotes, which stand for themselves: '{0}', ''{0}''."""
+apostrophe = by_pattern(r"(?:(?<=[^\W\d_])|(?<=[}>])(?=..s\b))(?:\\'|'')(?=[^\W\d_])", "apostrophe", "apostrophe")
+"""A doubled apostrophe, or one with a backslash, between letters."""
 _SELECTOR = re.compile(rf"{PLACEABLE}(?<=>)")
 _BRACES = re.compile(rf"{PLACEABLE}|[{{}}]")
 _KEY = r"\*?\[\s*+[\w.-]{1,100}+\s*+\]"
@@ -40,6 +49,14 @@ class Message:
 
     arms: tuple[Span, ...]
     end: int
+
+
+def message(source: Source, at: int) -> Match | None:
+    """Returns the message or the placeable of Fluent at a brace."""
+    if found := source.computed(MessageParser).parse(at):
+        return Match(at, found.end, "message", "message", flows=found.arms)
+    part = _PART.match(source.text, at)
+    return Match(at, part.end(), "word", "placeable") if part else None
 
 
 class MessageParser:

@@ -8,16 +8,15 @@ from collections.abc import Sequence
 from functools import cached_property
 from itertools import accumulate
 
-from model.symbols import PLACEHOLDERS
+from server.text.reading import SYMBOL
 from server.text.segmentation import Span, span_around
 
 Link = tuple[Span, Span]
 """A span of the source and the span of the target that corresponds to it."""
-SYMBOL = re.compile("|".join(PLACEHOLDERS))
 WORD = re.compile(r"\w+")
-_CONTRACTED = re.compile(r"(?<=[^\W\d_])['’][^\W\d_]\w*")
-"""The end of a word such as c'est."""
-WORD_OR_SYMBOL = re.compile(rf"{SYMBOL.pattern}|\w+|`[^`\n]+`|[^\w\s]")
+_CONTRACTED = re.compile(r"(?:(?<=[^\W\d_])['’-][^\W\d_]\w*)+")
+"""The end of a word such as c'est and a-t-il."""
+WORD_OR_SYMBOL = re.compile(rf"{SYMBOL.pattern}|\w+|[^\w\s]")
 
 
 class SpanProjection:

@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from server.text.markup.passages import INLINE, MARKS_LIMIT
-from server.text.markup.xml import Token
+from server.text.syntax.html import CODES_LIMIT, INLINE
+from server.text.syntax.xml_tokens import LINE_END, Token
 
 BLOCK = frozenset(
     "p div li ul ol dl dt dd table thead tbody tfoot tr td th h1 h2 h3 h4 h5 h6 blockquote section article para listitem "
@@ -24,7 +24,6 @@ PHRASES = frozenset("p h1 h2 h3 h4 h5 h6".split())
 """Elements of XHTML that hold one text, even if all its words are in other elements."""
 BREAKS = frozenset({"br", "lb", "tab", "line-break", "newline"})
 """Empty elements of XHTML, TEI, OpenDocument and others between sentences or columns."""
-LINE_END = re.compile(r"&#(?:1[03]|[xX]0*[aAdD]);")
 WORD = re.compile(r"\w")
 
 
@@ -84,7 +83,7 @@ def mark_outline(
     marks = 0
     for token in (*tokens, Token("cdata", "", splits=True)):
         if token.splits:
-            for inline in passage if marks > MARKS_LIMIT else ():
+            for inline in passage if marks > CODES_LIMIT else ():
                 inline.splits = inline.kind != "text"
             passage, marks = [], 0
         else:

@@ -1,4 +1,4 @@
-"""Splits XML into tokens without changing a character of it, and matches start tags with end tags.
+"""Splits XML into tokens without changing a character of it, and matches start tags with end tags (XML 1.0, fifth edition).
 
 Callers send fragments with several roots, and sometimes XML that is not well-formed, which parsers refuse.
 """
@@ -22,12 +22,13 @@ SECTIONS: tuple[tuple[str, str, Kind], ...] = (
 SUBSET = re.compile(r"[\"'\[\]>]|<!--|<\?")
 """Signs that end a document type declaration, begin or end its inner subset, or may hide its end."""
 HIDING = {'"': '"', "'": "'", "<!--": "-->", "<?": "?>"}
+LINE_END = re.compile(r"&#(?:1[03]|[xX]0*[aAdD]);")
 
 
 @dataclass(slots=True, eq=False)
 class Token:
     """A piece of XML as written. A tag has a `name`, and as its `partner` the other tag of its element, or None if that is
-    missing. `splits` says that the token separates sentences (see `server.text.markup.outline`)."""
+    missing. `splits` says that the token separates sentences (see `server.text.syntax.xml_outline`)."""
 
     kind: Kind
     raw: str

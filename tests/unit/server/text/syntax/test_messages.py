@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.text.protection.find import find_protected_spans
-from server.text.protection.messages import DEPTH, Message, MessageParser
+from server.text.syntax.messages import DEPTH, Message, MessageParser
+from server.text.syntax.plain import matches
 
 texts = st.lists(st.sampled_from(["red car", "#", "{name}", " ", "'{'", "''", "it's", "\n", "{n, number}"]), max_size=5)
 heads = st.sampled_from(["{n, plural,", "{ n ,plural, offset:1 ", "{0,select,", "{user.name, selectordinal,\n"])
@@ -80,9 +80,9 @@ def nested(depth: int) -> str:
 def test_the_arms_of_a_deep_message_are_not_translated() -> None:
     for depth, arms in ((DEPTH // 2, 1), (DEPTH // 2 + 1, 0), (20_000, 0)):
         text = nested(depth)
-        [span] = find_protected_spans(text)
+        [span] = matches(text)
         parsed = MessageParser(text).parse(0)
-        assert (span.role, span.end) == ("icu", len(text)) and parsed is not None and len(parsed.arms) == arms
+        assert (span.role, span.end) == ("message", len(text)) and parsed is not None and len(parsed.arms) == arms
     assert MessageParser("{$n->[a]" * 20_000 + "}" * 20_000).parse(0) == Message((), 180_000)
 
 
@@ -92,5 +92,5 @@ def test_the_arms_of_a_deep_message_are_not_translated() -> None:
     r"""|{F("|{F(\"|{"\|{ -a |{$n->[a]{" """.split("|"),
 )
 def test_long_texts_of_broken_parts_take_linear_time(part: str) -> None:
-    spans = find_protected_spans(part * 20_000)
+    spans = matches(part * 20_000)
     assert all(left.end <= right.start for left, right in pairwise(spans))

@@ -8,22 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.tokenizer import Encoding
-from server.engine.client.engine_client import ALIGNMENTS_AT_ONCE
+from server.text.finishing import finish
 from server.text.languages import ADDRESS, has_letters, is_translatable, may_hold_address
 from server.text.protection import copied
 from server.text.protection.copied import (
     acronym_spans,
-    byte_fallback_spans,
     copied_spans,
     do_not_translate_spans,
     sign_spans,
     without_overlaps,
 )
-from server.text.protection.find import ProtectedSpan, find_protected_spans
 from server.text.protection.losses import lost_numbers, lost_spans, respelled
-from server.text.protection.mask import is_all_caps, mask
-from server.text.protection.restore import restore
+from server.text.reading import is_all_caps, masked
+from server.text.syntax import plain
+from server.text.tagged import Code, Tagged
 
 KEPT = "A4 1998 notes.txt https://example.org/a?b=c#d me@example.org 😀 👩‍👩‍👧 🇩🇪 www.example.org →".split()
 parts = st.lists(st.sampled_from([*KEPT, "word", "two words", ".", ",", " ", "  ", "(", ")", "!"]), max_size=12)
@@ -45,22 +43,28 @@ def test_the_fast_test_for_names_has_no_false_negatives(text):
 
 @given(parts.map("".join) | st.text(max_size=60))
 def test_masking_and_restoring_is_the_identity(text):
-    masked = mask(text, without_overlaps([*find_protected_spans(text), *copied_spans(text)]))
-    assert restore(masked, masked.read, ()).text == text
+    spans = without_overlaps([*plain.matches(text), *copied_spans(text)])
+    codes = [Code(span.start, span.end, kind="x", equiv=text[span.start : span.end]) for span in spans]
+    tagged = Tagged(text.strip(), tuple([code for code in codes if code.end <= len(text.strip())]))
+    tagged = tagged if text == text.strip() else Tagged(text.strip())
+    reading = masked(tagged, {})
+    assert finish(tagged, reading, reading.text, ()).text.split() == tagged.text.split()
 
 
 def test_no_span_is_in_a_contracted_word():
-    masked = mask("I <3 this", find_protected_spans("I <3 this"))
-    assert restore(masked, "C'est cela", [((0, 1), (0, 1))]).text == "C'est <3 cela"
+    tagged = plain.scan(Tagged("I <3 this"))
+    assert finish(tagged, masked(tagged, {}), "C'est cela", [((0, 1), (0, 1))]).text == "C'est <3 cela"
 
 
 @pytest.mark.parametrize("written", ["\\'", "''"])
 def test_apostrophes_of_the_translation_are_written_as_those_of_the_text(written):
     text = f"It isn{written}t <b>the user{written}s</b> {{0}}."
-    masked = mask(text, find_protected_spans(text), {"{0}": "Tom"})
-    assert masked.read == "It isn't the user's Tom."
-    assert restore(masked, "Ce n'est pas l'ami d'Tom.", ()).text.count(written) == 3
-    assert restore(masked, masked.read, ()).text == text
+    tagged = plain.scan(Tagged(text))
+    words = {number: "Tom" for number, code in enumerate(tagged.codes) if code.equiv == "{0}"}
+    reading = masked(tagged, words)
+    assert reading.text == "It isn't the user's Tom."
+    assert finish(tagged, reading, "Ce n'est pas l'ami d'Tom.", ()).text.count(written) == 3
+    assert finish(tagged, reading, reading.text, ()).tagged.write() == text
 
 
 @pytest.mark.parametrize(
@@ -187,12 +191,6 @@ def test_acronyms_are_words_in_capitals():
     assert [(span.start, span.end) for span in acronym_spans("A CVE of the EU4 is Xy")] == [(2, 5), (13, 16)]
 
 
-def test_byte_fallback_spans_are_those_that_the_encoding_spells_in_bytes():
-    text = "I like 你好 and é"
-    spelled = Encoding((1, 2, 3, 4), ("▁I▁like▁", "<0xE4>", "▁and▁", "<0xC3>"), ((0, 7), (7, 9), (9, 14), (14, 15)))
-    assert byte_fallback_spans(text, "en", spelled) == [ProtectedSpan(7, 9, "word")]
-
-
 @pytest.mark.parametrize("text", ["HELLO WORLD", "THE USA!", "NASA", "A B C D", "Hello WORLD", "12 34"])
 def test_phrases_in_capitals_are_recognized(text):
     assert is_all_caps(text) is (text in ("HELLO WORLD", "THE USA!"))
@@ -223,18 +221,7 @@ def test_attention_shows_the_text_that_the_model_read(client):
     assert len(found["cross"][0][0][0]) == len(found["source"]["pieces"])
 
 
-def test_alignments_for_markup_are_limited(client, engine):
-    running, attend = 0, engine._attend
-
-    async def counting(*arguments):
-        nonlocal running
-        running += 1
-        assert running <= ALIGNMENTS_AT_ONCE
-        result = await attend(*arguments)
-        running -= 1
-        return result
-
-    engine._attend, engine.delay = counting, 0.002
+def test_each_sentence_with_markup_is_aligned_once(client, engine):
     texts = [f"one <b>two</b> three {'x' * i} <i>four</i> five" for i in range(40)]
     answer = client.post("/translate", json={"q": texts, "source": "en", "target": "de", "format": "html"})
     assert answer.status_code == 200 and len(engine.attended) == 40

@@ -1,0 +1,346 @@
+"""Puts the codes of a sentence into its translation: each once, pairs nested, nothing within a code.
+
+A code that the model read as a stand-in is where the model wrote this; one that it dropped, and every other code, is where the
+words around it are (`server.text.projection`), or at the same relative position.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+from server.text.projection import WORD, Link, SpanProjection
+from server.text.reading import APOSTROPHE, SYMBOL, Reading, StandIn
+from server.text.segmentation import Span
+from server.text.tagged import Code, Place, Tagged
+
+_MERGED_WORDS = re.compile(r"(?:[^\W\d_]\0(?![²³¹\u2070-\u209c])|\d\0)[^\W_]|\d[.,'’]?\0[.,'’]?\d")
+"""Two words or two numbers that would become one if the text before and after the \\0 were joined. The raised number of a
+note stands at its word."""
+_CLOSING = frozenset(".,;:!?…)]}»”’%")
+"""Characters that no space is added before."""
+RAISED = frozenset({"sup", "sub"})
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A translation: what a reader sees, and the place of each code of the `source` in it, in order. `restored` says that the
+    model dropped a stand-in."""
+
+    source: Tagged
+    text: str
+    places: tuple[Place, ...] = ()
+    restored: bool = False
+
+    @property
+    def tagged(self) -> Tagged:
+        """The translation with its codes."""
+        return self.source.placed(self.text, self.places)
+
+    def respelled(self, text: str) -> Finished:
+        """Returns the same with another spelling of the text, in which all places but those at its end are the same."""
+        if text == self.text:
+            return self
+        size = len(text)
+        return replace(self, text=text, places=tuple([(n, min(a, size), min(b, size)) for n, a, b in self.places]))
+
+
+def unchanged(sentence: Tagged) -> Finished:
+    """Returns a sentence that is copied."""
+    codes = enumerate(sentence.codes)
+    places = [(number, code.start, code.end) for number, code in codes if code.kind != APOSTROPHE]
+    return Finished(sentence, sentence.text, tuple(places))
+
+
+class _Element(NamedTuple):
+    """A code, or both ends of a pair, at `span` of what the model read. `order` and `end` number its ends: an element is
+    within another if its numbers are between those of the other. `closing` is the number of the end of a pair, or -1."""
+
+    number: int
+    closing: int
+    span: Span
+    order: int
+    end: int
+
+
+class _Event(NamedTuple):
+    """Where in the model's translation a code is written. `stand_in` is the length of what it replaces there."""
+
+    at: int
+    number: int
+    stand_in: int = 0
+
+
+def finish(
+    sentence: Tagged, reading: Reading, target: str, links: Sequence[Link], write: Callable[[str], str] = str
+) -> Finished:
+    """Returns a translation of what the model read with all codes of the sentence. Other text is passed through `write`.
+    `links` connect words of both. A space is added where a code would otherwise merge with a word or a number."""
+    if not sentence.codes:
+        text = _without(target, _symbols(target, reading))
+        return Finished(sentence, write(text))
+    if target == reading.text and not reading.capitals and _is_shown(sentence):
+        return unchanged(sentence)
+    kept, surplus = _occurrences(reading, target, links)
+    present = {item.number: span for item, span in kept}
+    known = [*[link for link in links if not _touches(link[1], (*surplus, *present.values()))]]
+    known += [(item.span, span) for item, span in kept]
+    projection = SpanProjection(reading.text, target, known)
+    order: list[_Event] = []
+    _place(_elements(sentence, reading, present), sentence.codes, projection, (0, len(target)), order)
+    events = _merged(order, sorted((span, number) for number, span in present.items()))
+    writer = _Writer(sentence, reading, separate=reading.text != target)
+    done = 0
+    for event in events:
+        writer.text(_cut(target, done, event.at, surplus), write)
+        done = max(done, event.at) + event.stand_in
+        writer.code(event)
+        if event.stand_in and target[done : done + 1] == "s" and writer.drops_genitive(event, target, done):
+            done += 1
+    writer.text(_cut(target, done, len(target), surplus), write)
+    return Finished(sentence, *writer.result(), restored=len(present) < len(reading.stand_ins))
+
+
+def _is_shown(sentence: Tagged) -> bool:
+    """Returns whether a translation shows all codes as the source does."""
+    return all(code.equiv == sentence.text[code.start : code.end] for code in sentence.codes)
+
+
+def _occurrences(reading: Reading, target: str, links: Sequence[Link]) -> tuple[list[tuple[StandIn, Span]], list[Span]]:
+    """Returns the stand-ins that a translation has, each with its place, and the places of those that it has too often. Of
+    these, the linked ones are preferred, then the earlier ones."""
+    matches = list(reading.pattern().finditer(target)) if reading.stand_ins else []
+    kept: list[tuple[StandIn, Span]] = []
+    for word in dict.fromkeys([item.word for item in reading.stand_ins]):
+        items = [item for item in reading.stand_ins if item.word == word]
+        spans = [item.span for item in items]
+        places = [match.span() for match in matches if match[0] == word]
+        if len(places) > len(items):
+            places = sorted(places, key=lambda place: (not _linked(links, spans, place), place))[: len(items)]
+        kept += zip(items, sorted(places), strict=False)
+    taken = {span for _, span in kept}
+    surplus = [match.span() for match in matches if match.span() not in taken]
+    return kept, sorted({*[_with_space(target, span) for span in surplus], *_symbols(target, reading)})
+
+
+def _symbols(target: str, reading: Reading) -> list[Span]:
+    """Returns the symbols that the model wrote and had not read."""
+    if "<" not in target:
+        return []
+    return [_with_space(target, match.span()) for match in SYMBOL.finditer(target) if match[0] not in reading.text]
+
+
+def _touches(span: Span, places: Sequence[Span]) -> bool:
+    return any(start < span[1] and span[0] < end for start, end in places)
+
+
+def _linked(links: Sequence[Link], spans: Sequence[Span], place: Span) -> bool:
+    """Returns whether a link connects one of the spans of the source with a place in the target."""
+    return any(_touches(goal, [place]) and _touches(source, spans) for source, goal in links)
+
+
+def _with_space(text: str, span: Span) -> Span:
+    """Returns the span with the space before it, or after it at the beginning of the text."""
+    start, end = span
+    if text[start - 1 : start] == " ":
+        return start - 1, end
+    return start, end + (1 if start == 0 and text[end : end + 1] == " " else 0)
+
+
+def _without(text: str, spans: Sequence[Span]) -> str:
+    return _cut(text, 0, len(text), spans)
+
+
+def _cut(text: str, start: int, end: int, spans: Sequence[Span]) -> str:
+    """Returns text[start:end] without the parts of it in `spans`, which are in order."""
+    parts = []
+    for low, high in spans:
+        if high <= start or low >= end:
+            continue
+        parts.append(text[start : max(start, low)])
+        start = max(start, high)
+    return "".join((*parts, text[start:end])) if parts else text[start:end]
+
+
+def _elements(sentence: Tagged, reading: Reading, present: dict[int, Span]) -> list[_Element]:
+    """Returns the codes that are placed by the words around them, in order. An end of a pair whose other end is in another
+    sentence reaches to the beginning or the end of this one."""
+    codes, size = sentence.codes, len(sentence.codes)
+    starts: dict[int, int] = {}
+    ends: dict[int, int] = {}
+    for number, code in enumerate(codes):
+        if code.role == "sc":
+            starts[code.pair] = number
+        elif code.role == "ec" and code.pair in starts:
+            ends[starts[code.pair]] = number
+    closed = set(ends.values())
+    elements: list[_Element] = []
+    for number, code in enumerate(codes):
+        at = reading.places[number]
+        if number in present or number in closed or code.kind == APOSTROPHE:
+            continue
+        if code.role == "sc" and number in ends:
+            end = reading.places[ends[number]][0]
+            elements.append(_Element(number, ends[number], (at[0], max(at[0], end)), number, ends[number]))
+        elif code.role == "sc":
+            elements.append(_Element(number, -1, (at[0], len(reading.text)), number, 2 * size - number))
+        elif code.role == "ec":
+            elements.append(_Element(number, -1, (0, at[0]), -number - 1, number))
+        else:
+            elements.append(_Element(number, -1, _point(sentence, code, at, reading), number, number))
+    return sorted(elements, key=lambda element: element.order)
+
+
+def _point(sentence: Tagged, code: Code, at: Span, reading: Reading) -> Span:
+    """Returns the words that place a code without words: none, or those after one that is joined to these alone."""
+    after = sentence.text[code.end : code.end + 1]
+    if code.end > code.start and after.isalnum() and not sentence.text[: code.start][-1:].isalnum():
+        word = WORD.match(reading.text, at[0])
+        return (at[0], word.end()) if word else (at[0], at[0])
+    return at[0], at[0]
+
+
+def _place(
+    elements: Sequence[_Element], codes: Sequence[Code], projection: SpanProjection, within: Span, events: list[_Event]
+) -> None:
+    """Appends the events of elements, projected into a part of the translation, in the order in which they are written. An
+    end whose start is in a sentence before comes before a start whose end is in one after."""
+    done, end = within
+    placed = [(item, _projected(item, codes[item.number], projection), inner) for item, inner in _outermost(elements)]
+    ends = [span[1] for item, span, _ in placed if codes[item.number].role == "ec"]
+    starts = [span[0] for item, span, _ in placed if codes[item.number].role == "sc" and item.closing < 0]
+    low = max(ends, default=done)
+    high = max(low, min(starts, default=end))
+    for place, (item, span, inner) in enumerate(placed):
+        bounds = (low, low) if codes[item.number].role == "ec" else (low, high)
+        first, last = [min(max(position, bounds[0]), bounds[1]) for position in span]
+        placed[place] = item, (first, end if item.closing < 0 and codes[item.number].role == "sc" else last), inner
+    placed.sort(key=lambda part: (part[1][0], part[0].order))
+    for place, (item, span, inner) in enumerate(placed):
+        low, first = done, min(max(span[0], done), end)
+        done = first if codes[item.number].role == "ph" else min(max(span[1], first), end)
+        start, last = placed[place + 1][1] if place + 1 < len(placed) else (end, end)
+        if first < start < min(done, last):  # the next element keeps its words
+            done = max(first, len(projection.target[:start].rstrip()))
+        if codes[item.number].role == "ec":
+            _place(inner, codes, projection, (low, first), events)
+            events.append(_Event(first, item.number))
+            continue
+        events.append(_Event(first, item.number))
+        _place(inner, codes, projection, (first, done), events)
+        if item.closing >= 0:
+            events.append(_Event(done, item.closing))
+
+
+def _outermost(elements: Sequence[_Element]) -> Iterator[tuple[_Element, list[_Element]]]:
+    """Yields the elements that are in no other one, each with those within it."""
+    inner: list[_Element] = []
+    last: _Element | None = None
+    for element in elements:
+        if last is not None and element.order < last.end:
+            inner.append(element)
+            continue
+        if last is not None:
+            yield last, inner
+        last, inner = element, []
+    if last is not None:
+        yield last, inner
+
+
+def _projected(element: _Element, code: Code, projection: SpanProjection) -> Span:
+    """Returns the span of an element in the translation. A raised part of a word that the translation does not have
+    (1<sup>st</sup>) becomes empty, since the whole word must not be raised."""
+    if found := projection.within_word(element.span):
+        return found
+    span, start = projection.project(element.span), element.span[0]
+    around = projection.source[max(0, start - 1) : min(start + 1, element.span[1])]
+    if code.kind in RAISED and len(around) == 2 and around.isalnum():
+        return span[1], span[1]
+    return span
+
+
+def _merged(events: Sequence[_Event], stand_ins: Sequence[tuple[Span, int]]) -> Iterator[_Event]:
+    """Yields the events with those of the stand-ins. An event within a stand-in happens after it."""
+    waiting = list(stand_ins)[::-1]
+    done = 0
+    for event in events:
+        while waiting and waiting[-1][0][0] < max(event.at, done):
+            (start, end), number = waiting.pop()
+            yield _Event(start, number, end - start)
+            done = max(done, end)
+        done = max(done, event.at)
+        yield event
+    for (start, end), number in waiting[::-1]:
+        yield _Event(start, number, end - start)
+
+
+def _space_at(text: str, position: int) -> str:
+    """Returns the white space at a place of a text as one space, or nothing if there is none."""
+    character = text[position : position + 1] if position >= 0 else ""
+    return (" " if character in "\t\n\r" else character) if character.isspace() else ""
+
+
+class _Writer:
+    """Collects a translation and the places of its codes. `separate` adds spaces between a code and a word."""
+
+    def __init__(self, sentence: Tagged, reading: Reading, separate: bool) -> None:
+        self._sentence, self._reading, self._separate = sentence, reading, separate
+        self._parts: list[str] = []
+        self._places: list[Place] = []
+        self._length = 0
+        self._tail = ""
+        self._last: Literal["text", "code", "word"] = "text"
+        self._space = ""
+        """What was written last: text of the model, a code, or one that is a word; and the space that follows a code."""
+
+    def text(self, part: str, write: Callable[[str], str]) -> None:
+        """Adds a part of the model's translation."""
+        if not part:
+            return
+        if self._last != "text":
+            self._separated(part, self._last == "word" and part[0].isalnum())
+        self._last, self._space = "text", ""
+        written = write(part)
+        self._put(written.replace("'", self._reading.apostrophe) if self._reading.apostrophe else written)
+
+    def code(self, event: _Event) -> None:
+        """Adds a code. One that is inserted has the spaces around it that it has in the source."""
+        code, source = self._sentence.codes[event.number], self._sentence.text
+        shown = code.equiv
+        inserted = not event.stand_in and code.role == "ph" and bool(shown or code.kind)
+        if inserted and self._length and not self._tail[-1:].isspace():
+            self._put(_space_at(source, code.start - 1))
+        if shown:
+            self._separated(shown)
+        start = self._length
+        self._put(shown)
+        self._places.append((event.number, start, self._length))
+        if code.role == "ph":
+            self._last = "word" if inserted and code.word else "code" if shown or inserted else self._last
+            self._space = _space_at(source, code.end) if inserted else ""
+
+    def _separated(self, part: str, is_joined: bool = False) -> None:
+        """Adds a space before a part that would be one word with what is before it, or that a space belongs before."""
+        if part[0].isspace() or self._tail[-1:].isspace() or not self._length:
+            return
+        merges = self._separate and _MERGED_WORDS.search(f"{self._tail}\0{part[:2]}")
+        if self._space and part[0] not in _CLOSING:
+            self._put(self._space)
+        elif is_joined or merges:
+            self._put(" ")
+
+    def drops_genitive(self, event: _Event, target: str, at: int) -> bool:
+        """Returns whether the s after a stand-in is that of a genitive, which would change the name of a variable."""
+        code = self._sentence.codes[event.number]
+        before = target[at - 1 : at]
+        return before.isalpha() and code.equiv[-1:].isalnum() and not target[at + 1 : at + 2].isalnum()
+
+    def result(self) -> tuple[str, tuple[Place, ...]]:
+        return "".join(self._parts), tuple(self._places)
+
+    def _put(self, part: str) -> None:
+        self._parts.append(part)
+        self._length += len(part)
+        self._tail = (self._tail + part)[-2:]

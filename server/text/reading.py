@@ -1,0 +1,253 @@
+"""What a model reads of a sentence: its text, with stand-ins for the codes that are words, and without the other codes.
+
+A model that was trained with symbols for placeholders (`model.symbols`) copies these. Any other model copies names and numbers
+best; they are used if the vocabulary has each name as one piece and each digit, and if the sentence does not contain them.
+A sentence in capitals is read in sentence case.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from model.symbols import PLACEHOLDERS
+from model.tokenizer import Tokenizer
+from server.text.languages import is_translatable
+from server.text.offsets import Run
+from server.text.protection.glossary import TermMatch
+from server.text.segmentation import Span
+from server.text.tagged import Code, Tagged
+
+NAMES = ("Tom", "Linux", "Boston", "Google", "David")
+NUMBERS = ("27", "42", "36", "58", "63")
+"""Measured: the default model repeats "Tom" and "27" in more sentences than other names and numbers."""
+SYMBOL = re.compile("|".join(PLACEHOLDERS))
+LINE_ENDS = re.compile(r"[\t-\r\x85]")
+CAPITALS = re.compile(r"\w*[^\W\d_]{2}\w*")
+APOSTROPHE = "apostrophe"
+"""Kind of a code that is read as an apostrophe. Those of the translation are written like it."""
+_WORDS_AT_END = re.compile(r"[\w-]*$")
+_WORDS_AT_START = re.compile(r"[\w-]*")
+_UNIT_AT_START = re.compile(r"(?:[dhmsxkKMG]|[kKMGT]i?B|px|ms|min|[kcm]m|kg)(?!\w)")
+
+
+@dataclass(frozen=True, slots=True)
+class StandIn:
+    """A word at `span` of what the model reads that stands for the code `number`, which a reader sees as `shown`."""
+
+    word: str
+    number: int
+    span: Span
+    shown: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The text that a model reads instead of a sentence; it is empty where nothing is left to translate. `places` has a span
+    of it for each code. `runs` are the parts that the sentence shares with it. `capitals` says that it is in sentence
+    case and its translation is written in capitals."""
+
+    text: str = ""
+    capitals: bool = False
+    stand_ins: tuple[StandIn, ...] = ()
+    places: tuple[Span, ...] = ()
+    runs: tuple[Run, ...] = ()
+    apostrophe: str = ""
+
+    def pattern(self) -> re.Pattern[str]:
+        """A pattern that finds the stand-ins."""
+        return stand_in_pattern(frozenset([item.word for item in self.stand_ins]))
+
+    def without_stand_ins(self, text: str) -> str:
+        """Returns the text, or its translation, without the stand-ins: the words that are translated."""
+        return self.pattern().sub(" ", text) if self.stand_ins else text
+
+    def with_originals(self, target: str) -> str:
+        """Returns the beginning of a translation with what a reader sees instead of the stand-ins."""
+        originals = {item.word: item.shown for item in self.stand_ins}
+        return self.pattern().sub(lambda found: originals[found[0]], target) if originals else target
+
+    def missing(self, target: str) -> list[StandIn]:
+        """Returns the stand-ins that a translation lacks, in order."""
+        if not self.stand_ins:
+            return []
+        left = self._counts(target)
+        lacking = []
+        for item in self.stand_ins:
+            left[item.word] -= 1
+            if left[item.word] < 0:
+                lacking.append(item)
+        return lacking
+
+    def is_complete(self, target: str) -> bool:
+        """Returns whether a translation has every stand-in as often as the text, and no other symbol."""
+        if "<" in target and any(symbol not in self.text for symbol in SYMBOL.findall(target)):
+            return False
+        return not self.stand_ins or self._counts(target) == Counter([item.word for item in self.stand_ins])
+
+    @property
+    def originals(self) -> dict[str, str]:
+        """What a reader sees of the codes, by their stand-ins."""
+        return {item.word: item.shown for item in self.stand_ins}
+
+    def _counts(self, target: str) -> Counter[str]:
+        return Counter(self.pattern().findall(target))
+
+
+def read(sentence: Tagged, terms: Sequence[TermMatch], tokenizer: Tokenizer, language: str) -> Reading:
+    """Returns what a model with this vocabulary reads. `terms` are those of a glossary, in order."""
+    text = sentence.text
+    if not sentence.codes and not terms:
+        if not is_translatable(text, language):
+            return Reading()
+        capitals = is_all_caps(text)
+        return Reading(text_to_read(text, capitals), capitals)
+    bare = masked(sentence, {}).text if sentence.codes else text
+    plain = list(text)
+    for start, end in [
+        *[(code.start, code.end) for code in sentence.codes],
+        *[(term.start, term.end) for term in terms],
+    ]:
+        plain[start:end] = " " * (end - start)
+    if not is_translatable("".join(plain), language):
+        return Reading()
+    words = stand_ins_of(tokenizer).choose(sentence) if sentence.codes else {}
+    return masked(sentence, words, is_all_caps(bare))
+
+
+def without_stand_ins(sentence: Tagged, capitals: bool) -> Reading:
+    """Returns what a model reads where it does not copy stand-ins: all codes are taken out."""
+    return masked(sentence, {}, capitals)
+
+
+def masked(sentence: Tagged, words: dict[int, str], capitals: bool = False) -> Reading:
+    """Returns the reading with these stand-ins by the numbers of codes. A code without one is taken out, with the white
+    space before it, or after it at the beginning of the text."""
+    text = text_to_read(sentence.text, capitals)
+    text = text if len(text) == len(sentence.text) else LINE_ENDS.sub(" ", sentence.text)
+    parts: list[str] = []
+    runs: list[Run] = []
+    places: list[Span] = []
+    stand_ins: list[StandIn] = []
+    done = length = 0
+    apostrophe = ""
+
+    def copy(end: int) -> None:
+        nonlocal done, length
+        if end > done:
+            runs.append((done, length, end - done))
+            parts.append(text[done:end])
+            length += end - done
+            done = end
+
+    for number, code in enumerate(sentence.codes):
+        word = words.get(number, "'" if code.kind == APOSTROPHE else "")
+        if word:
+            copy(code.start)
+            places.append((length, length + len(word)))
+            parts.append(word)
+            length += len(word)
+            done = max(done, code.end)
+            if code.kind == APOSTROPHE:
+                apostrophe = code.equiv
+            else:
+                stand_ins.append(StandIn(word, number, places[-1], code.equiv))
+            continue
+        joined = code.role != "ph" or text[code.end : code.end + 1].isalnum()
+        copy(code.start if joined else done + len(text[done : code.start].rstrip()))
+        done = max(done, code.end)
+        if not length and code.role == "ph":
+            done += len(text[done:]) - len(text[done:].lstrip())
+        places.append((length, length))
+    copy(len(text))
+    return Reading("".join(parts), capitals, tuple(stand_ins), tuple(places), tuple(runs), apostrophe)
+
+
+def widened(sentence: Tagged, symbols: bool) -> Tagged:
+    """Returns the sentence with the letters that are joined to codes for words among them: a name stands for `{count}px`
+    as a whole, since "Tompx" is not copied. An s after a code stays, but in {m}m {s}s. `symbols` stand for the code and
+    a unit."""
+    text, codes = sentence.text, sentence.codes
+    result: list[Code] = []
+    for i, code in enumerate(codes):
+        start, end = code.start, code.end
+        if code.word and code.data is None and code.equiv == text[start:end] and code.message is None:
+            low = codes[i - 1].end if i else 0
+            high = codes[i + 1].start if i + 1 < len(codes) else len(text)
+            before = None if symbols else _WORDS_AT_END.search(text, max(low, result[-1].end if result else 0), start)
+            start = before.start() if before else start
+            after = (_UNIT_AT_START if symbols else _WORDS_AT_START).match(text, end, high)
+            is_plural = after is not None and after[0] == "s" and not (result and result[-1].end > codes[i - 1].end)
+            end = after.end() if after and not is_plural else end
+            if (start, end) != (code.start, code.end):
+                result.append(replace(code, start=start, end=end, equiv=text[start:end]))
+                continue
+        result.append(code)
+    return replace(sentence, codes=tuple(result))
+
+
+def is_all_caps(text: str) -> bool:
+    """Returns whether a text is a phrase in capitals, as opposed to one or two abbreviations."""
+    return text.isupper() and len(CAPITALS.findall(text)) >= 2 and sum(map(len, CAPITALS.findall(text))) >= 6
+
+
+def text_to_read(text: str, capitals: bool) -> str:
+    """Returns a text without line ends, and if `capitals` with only the first letter, and the English word I, in
+    capitals."""
+    return LINE_ENDS.sub(" ", re.sub(r"\bi\b", "I", text[:1] + text[1:].lower()) if capitals else text)
+
+
+@dataclass(frozen=True, slots=True)
+class StandIns:
+    """The stand-ins of one model. Without any, all codes are taken out of the text that the model reads."""
+
+    symbols: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    numbers: tuple[str, ...] = ()
+
+    def choose(self, sentence: Tagged) -> dict[int, str]:
+        """Returns stand-ins by the numbers of the codes that stand for words, as far as there are enough. Codes that look
+        alike have the same one."""
+        text = sentence.text
+        names = [word for word in (self.symbols or self.names) if word not in text][::-1]
+        numbers = names if self.symbols else [word for word in self.numbers if word not in text][::-1]
+        chosen: dict[str, str] = {}
+        words: dict[int, str] = {}
+        for number, code in enumerate(sentence.codes):
+            if not code.word:
+                continue
+            shown = text[code.start : code.end] or f"{number}"
+            left = numbers if code.word == "number" else names
+            if shown not in chosen and left:
+                chosen[shown] = left.pop()
+            if shown in chosen:
+                words[number] = chosen[shown]
+        return words
+
+
+@lru_cache(maxsize=64)
+def stand_ins_of(vocabulary: Tokenizer) -> StandIns:
+    """Returns the stand-ins that a vocabulary has."""
+    symbols = tuple([symbol for symbol in PLACEHOLDERS if vocabulary.is_piece(symbol)])
+    if symbols:
+        return StandIns(symbols)
+    numbers = NUMBERS if all(vocabulary.is_piece(digit) for digit in "0123456789") else ()
+    return StandIns((), tuple([name for name in NAMES if vocabulary.is_piece(name)]), numbers)
+
+
+@lru_cache(maxsize=256)
+def stand_in_pattern(words: frozenset[str]) -> re.Pattern[str]:
+    """Returns a pattern that finds the stand-ins in a translation; without any it matches nothing. A name may have the s
+    of a genitive, which is not part of the match."""
+    parts = []
+    for word in sorted(words, key=len, reverse=True):
+        if word[0].isdigit():
+            parts.append(rf"(?<![\w.,:-]){word}(?![\w:-]|[.,]\d)")
+        elif word[0].isalpha():
+            parts.append(rf"(?<!\w){word}(?=s?(?!\w))")
+        else:
+            parts.append(re.escape(word))
+    return re.compile("|".join(parts) or r"(?!)")

@@ -1,0 +1,15 @@
+"""Scans BBCode ([b]...[/b], [url=...]...[/url]; https://www.bbcode.org/reference.php). A tag without its partner is text
+(`Codes.pair`): [sic]."""
+
+from __future__ import annotations
+
+import re
+
+from server.text.syntax.match import Match, Source
+
+_TAG = re.compile(r"\[(/?)([a-z]{1,20})(?:=[^\[\]\n]{1,200})?\]", re.IGNORECASE)
+
+
+def tag(source: Source, at: int) -> Match | None:
+    found = _TAG.match(source.text, at)
+    return Match(at, found.end(), "close" if found[1] else "open", "bbcode", found[2].lower()) if found else None

@@ -1,0 +1,204 @@
+"""Makes codes of the matches of the scanners: pairs are nested, tags within a match belong to it, words beside each other are
+one code."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import accumulate, pairwise
+
+from server.text.syntax.match import Match, Role
+from server.text.syntax.tags import INLINE
+from server.text.tagged import ESCAPES, Code, Tagged, Word
+
+_GLUE = re.compile(r"[^\w\s'\"()\[\]<>{}«»„“”‚‘’]{0,3}| & ")
+"""Signs between placeholders that are one word of the sentence: %d-%d, {0}/{1}, {0} & {1}."""
+_LETTER = re.compile(r"[^\W_]")
+_VARIABLE = re.compile(r"[^\W\d][\w.-]*")
+_WORDS: dict[Role, Word] = {"word": "name", "number": "number", "message": "name"}
+Raw = Callable[[int, int], str]
+Item = tuple[Code, Match | None]
+
+
+class Codes:
+    """Codes of a text in order, each with the match that it is made of, or None for one that the text had before."""
+
+    def __init__(self, tagged: Tagged, raw: Raw | None) -> None:
+        escape = ESCAPES[tagged.escape]
+        self._text, self._escape, self._has_raw = tagged.text, tagged.escape, raw is not None
+        self._raw = raw or (lambda start, end: escape(tagged.text[start:end]))
+        self._old = tagged.codes
+        self._pairs = max([code.pair for code in tagged.codes], default=0)
+        self.items: list[Item] = []
+
+    def add(self, found: Sequence[Match]) -> None:
+        """Adds the codes of matches. One that contains codes has their data too if these are whole pairs; their ends may be at
+        its own ends."""
+        old, starts = self._old, [code.start for code in self._old]
+        partners = _partners(old)
+        done = 0
+        for match in found:
+            first = bisect_right(starts, match.start, lo=done)
+            last = bisect_left(starts, match.end, lo=first)
+            if first < last:
+                if match.role not in _WORDS or any(code.splits for code in old[first:last]):
+                    continue
+                around = {*range(first, last), *partners[first:last]}
+                first, last = min(around), max(around) + 1
+                is_whole = done <= first and match.start <= starts[first] and starts[last - 1] <= match.end
+                if not is_whole or not set(partners[first:last]) <= set(range(first, last)):
+                    continue
+            self.items += [(code, None) for code in old[done:first]]
+            self.items.append((self._code(match, old[first:last]), match))
+            done = last
+        self.items += [(code, None) for code in old[done:]]
+
+    def _code(self, match: Match, inside: Sequence[Code]) -> Code:
+        role, shown = match.role, self._text[match.start : match.end]
+        is_message = role == "message" and not inside
+        flows = [(start - match.start, end - match.start) for start, end in match.flows]
+        message = Tagged(shown, tuple(self._frames(match)) if self._has_raw else (), self._escape)
+        return Code(
+            match.start,
+            match.end,
+            self._data(match.start, match.end, inside),
+            word=_WORDS.get(role, ""),
+            splits=role == "break",
+            message=message if is_message else None,
+            flows=tuple(flows) if is_message else (),
+            kind=match.kind,
+            equiv=shown,
+        )
+
+    def _frames(self, message: Match) -> Iterator[Code]:
+        """Yields what is around the arms of a message, as it is written."""
+        done, begin = message.start, message.start
+        for start, end in (*message.flows, (message.end, message.end)):
+            shown = self._text[done:start]
+            yield Code(done - begin, start - begin, self._raw(done, start), kind="frame", equiv=shown)
+            done = end
+
+    def _data(self, start: int, end: int, inside: Sequence[Code]) -> str | None:
+        """Returns how a part of the text with these codes is written, or None if it is as its syntax writes it."""
+        if not self._has_raw and all(code.data is None for code in inside):
+            return None
+        parts: list[str] = []
+        for code in inside:
+            written = self._raw(code.start, code.end) if code.data is None else code.data
+            parts += self._raw(start, code.start) if start < code.start else "", written
+            start = max(start, code.end)
+        return "".join((*parts, self._raw(start, end) if start < end else ""))
+
+    def pair(self) -> None:
+        """Pairs what opens and closes. A new pair is within one pair that the text had, or outside of it. One without a partner
+        becomes a word or a point: `<your-name>` is a word, `<b>` and `**` are points."""
+        items = self.items
+        frames: list[tuple[list[tuple[str, int]], Counter[str]]] = [([], Counter())]
+        for number, (code, match) in enumerate(items):
+            opened, names = frames[-1]
+            if match is None and code.role == "sc":
+                frames.append(([], Counter()))
+            elif match is None and code.role == "ec" and len(frames) > 1:
+                frames.pop()
+            elif match is not None and match.role in ("open", "close"):
+                name = f"{match.kind} {match.name}"
+                if names[name] and (match.role == "close" or match.kind == "strong"):
+                    while names[name]:
+                        other, partner = opened.pop()
+                        names[other] -= 1
+                        if other == name:
+                            break
+                    self._pairs += 1
+                    items[partner] = replace(items[partner][0], role="sc", pair=self._pairs), items[partner][1]
+                    items[number] = replace(code, role="ec", pair=self._pairs), match
+                elif match.role == "open":
+                    opened.append((name, number))
+                    names[name] += 1
+        self.items = [item for item in map(self._alone, items) if item]
+
+    def _alone(self, item: Item) -> Item | None:
+        """Returns a code without a partner as a word, or None if it belongs to the text: `*`, `[sic]`, the `**` of `f**k`."""
+        code, match = item
+        if match is None or code.pair or match.role not in ("open", "close"):
+            return item
+        around = self._text[code.start - 1 : code.start] + self._text[code.end : code.end + 1]
+        is_name = match.kind == "bbcode" and "://" not in code.equiv
+        if is_name or match.kind == "emphasis" or (match.kind == "strong" and len(around) == 2 and around.isalpha()):
+            return None
+        is_word = match.role == "open" and match.kind in ("tag", "template") and match.name.isidentifier()
+        return (replace(code, word="name"), match) if is_word and match.name not in INLINE else item
+
+    def fold_pairs(self) -> None:
+        """Replaces a pair that surrounds codes of words and no other words by one code: `<1>{{count}}</1>`; and one that
+        surrounds a variable and follows its sign: `#<i>tag</i>`."""
+        items, text = self.items, self._text
+        if len(items) < 2:
+            return
+        ends = {code.pair: number for number, (code, _) in enumerate(items) if code.role == "ec"}
+        gaps = [_LETTER.search(text, left.end, right.start) is not None for (left, _), (right, _) in pairwise(items)]
+        letters = [0, *accumulate(gaps)]
+        words = [0, *accumulate([match is not None and bool(code.word) for code, match in items])]
+        others = [0, *accumulate([code.splits or code.kind == "message" for code, _ in items])]
+        result: list[Item] = []
+        number = 0
+        while number < len(items):
+            last = ends.get(items[number][0].pair, number) if items[number][0].role == "sc" else number
+            is_word = (
+                letters[number] == letters[last] and words[number] < words[last] and others[number] == others[last]
+            )
+            if last > number and is_word:
+                result.append(self._folded(number, last))
+            elif last == number + 1 and self._is_variable(number):
+                result.append(self._folded(number, last, 1))
+            else:
+                result.append(items[number])
+                last = number
+            number = last + 1
+        self.items = result
+
+    def _is_variable(self, number: int) -> bool:
+        """Returns whether a pair surrounds one name and a sign of variables is before it."""
+        start, end = self.items[number][0].start, self.items[number + 1][0].start
+        before = self.items[number - 1][0].end if number else 0
+        sign = self._text[max(before, start - 2) : start]
+        name = self._text[self.items[number][0].end : end]
+        return bool(_VARIABLE.fullmatch(name)) and sign[-1:] in tuple("#@$%") and not sign[:-1].isalnum()
+
+    def _folded(self, first: int, last: int, before: int = 0) -> tuple[Code, Match]:
+        inside = [code for code, _ in self.items[first : last + 1]]
+        start, end = inside[0].start - before, inside[-1].end
+        data = self._data(start, end, inside)
+        kind = next((code.kind for code in inside if code.word), "variable")
+        match = Match(start, end, "word", kind)
+        return Code(start, end, data, word="name", kind=kind, equiv=self._text[start:end]), match
+
+    def join(self) -> None:
+        """Joins words that have no space, letter, bracket or quote between them."""
+        result: list[Item] = []
+        for code, match in self.items:
+            last, before = result[-1] if result else (code, None)
+            both = before is not None and match is not None
+            if (
+                both
+                and code.word
+                and last.word
+                and code.message is None is last.message
+                and _GLUE.fullmatch(self._text, last.end, code.start)
+            ):
+                data = self._data(last.start, code.end, [last, code])
+                joined = replace(last, end=code.end, data=data, equiv=self._text[last.start : code.end])
+                result[-1] = joined, before
+            else:
+                result.append((code, match))
+        self.items = result
+
+
+def _partners(codes: Sequence[Code]) -> list[int]:
+    """Returns the number of each code's partner, or its own."""
+    ends = {code.pair: number for number, code in enumerate(codes) if code.role == "ec"}
+    starts = {code.pair: number for number, code in enumerate(codes) if code.role == "sc"}
+    sides = {"sc": ends, "ec": starts}
+    return [sides[code.role].get(code.pair, number) if code.pair else number for number, code in enumerate(codes)]

@@ -1,0 +1,117 @@
+"""Scans Markdown (GitHub Flavored Markdown, https://github.github.com/gfm/: 4.5 fenced code blocks, 6.3 code spans, 6.4
+emphasis, 6.5 strikethrough, 6.6 links, 6.7 images, 6.8 autolinks)."""
+
+from __future__ import annotations
+
+import re
+
+from server.text.segmentation import Span
+from server.text.syntax.match import Match, Role, Source, by_pattern
+
+_LONGEST = 400
+_FENCE = re.compile(r"^[ ]{0,3}(`{3,20}|~{3,20})([^\n]*)$", re.MULTILINE)
+_TICKS = re.compile(r"`+")
+_BRACKETS = re.compile(r"\\.|[\[\]\n]", re.DOTALL)
+_TARGET = re.compile(
+    r"\]\(\s?(?:<[^<>\n]{0,500}>|(?:[^()\s]|\([^()\s]{0,200}\)){0,500}+)(?:\s+(?:\"[^\"\n]{0,200}\"|'[^'\n]{0,200}'))?\s?\)"
+)
+_REFERENCE = re.compile(r"(?<=[\w.!?)`*])\]\[(?=[^\[\]\n]*[^\W\d_]{2})\w[^\[\]\n]{0,100}\](?![\w\[])")
+_BEFORE_REFERENCE = re.compile(r"(?<![\w\])=])!?\[[\w`*]")
+_TEX_QUOTE = re.compile(r"[^'`]*'(?!\w).* ")
+_STRONG = re.compile(r"\*\*(?=[^\s*])|~~(?=[^\s~])|(?<=[^\s*])\*\*|(?<=[^\s~])~~")
+_END_OF_WORD = r"(?<=[\w.,!?…%)}>\"'»“”’])"
+_OPENED = re.compile(
+    rf"(?<![\w*_\\])(?=.(?:[^\W_]|[\"'«„“‘(¿¡{{$%@<]\S))(?:\*(?=[^*\n]{{1,300}}{_END_OF_WORD}\*(?![\w*]))"
+    rf"|_(?=[^\s_]{{1,100}} )(?=[^_\n]{{1,300}}{_END_OF_WORD}_(?!\w)))"
+)
+_CLOSED = re.compile(rf"{_END_OF_WORD}[*_](?![\w*])")
+autolink = by_pattern(r"<(?:(?:https?|ftp)://|mailto:|tel:)[^<>\s]{1,500}>", "word", "autolink")
+
+
+def fence(source: Source, at: int) -> Match | None:
+    """Returns a fenced code block. It is read only with its end."""
+    end = source.computed(_fences).get(at, 0)
+    return Match(at, end, "break", "fence") if end else None
+
+
+def code_span(source: Source, at: int) -> Match | None:
+    """Returns a code span of one line. Quotes of TeX are none: ``one'' and ``two''."""
+    end = source.computed(_code_spans).get(at, 0)
+    return Match(at, end, "word", "code span") if end else None
+
+
+def strong(source: Source, at: int) -> Match | None:
+    found = _STRONG.match(source.text, at)
+    return Match(at, at + 2, "open", "strong", found[0]) if found else None
+
+
+def emphasis(source: Source, at: int) -> Match | None:
+    """Returns an asterisk or underscore at the beginning or the end of words. It counts only with its
+    partner; an underscore only around several words: `_fields_` is a name."""
+    text = source.text
+    role: Role = "open" if _OPENED.match(text, at) else "close"
+    is_sign = role == "open" or _CLOSED.match(text, at)
+    return Match(at, at + 1, role, "emphasis", text[at]) if is_sign else None
+
+
+def link(source: Source, at: int) -> Match | None:
+    """Returns the beginning or the end of a link or an image."""
+    opened = source.computed(_links)
+    bracket = at + (source.text[at] == "!")
+    if bracket in opened:
+        close = opened[bracket]
+        return Match(at, bracket + 1, "open", "link", "[") if close[1] else Match(at, close[0], "close", "link", "[")
+    return None
+
+
+def _fences(text: str) -> dict[int, int]:
+    """Returns the start and the end of each fenced code block."""
+    blocks: dict[int, int] = {}
+    ends: dict[str, int] = {}
+    for found in reversed(list(_FENCE.finditer(text))):
+        ticks = found[1]
+        if ticks in ends:
+            blocks[found.start(1)] = ends[ticks]
+        if not found[2].strip():
+            ends.update({ticks[:length]: found.end() for length in range(3, len(ticks) + 1)})
+    return blocks
+
+
+def _code_spans(text: str) -> dict[int, int]:
+    """Returns the start and the end of each code span."""
+    spans: dict[int, int] = {}
+    later: dict[int, int] = {}
+    for found in reversed(list(_TICKS.finditer(text))):
+        start, end = found.span()
+        close = later.get(end - start, -1)
+        if 0 <= close <= end + _LONGEST and "\n" not in (content := text[end:close]):
+            last = close + end - start
+            if _is_code(content) and not re.match(r"[^\W\d_]{2}", text[last : last + 2]):
+                spans[start] = last
+        later[end - start] = start
+    return spans
+
+
+def _is_code(content: str) -> bool:
+    if (content[0] == " ") != (content[-1] == " ") or not content.strip() or "''" in content:
+        return False
+    return content.count("'") % 2 == 0 or not _TEX_QUOTE.match(content)
+
+
+def _links(text: str) -> dict[int, Span]:
+    """Returns for each bracket that begins a link the pair (0, 1), and for each that ends one its end and 0."""
+    links: dict[int, Span] = {}
+    opened: list[int] = []
+    for found in _BRACKETS.finditer(text):
+        if found[0] == "\n":
+            opened.clear()
+        elif found[0] == "[":
+            opened.append(found.start())
+        elif found[0] == "]" and opened:
+            start, close = opened.pop(), found.start()
+            target = _TARGET.match(text, close)
+            if target is None and _BEFORE_REFERENCE.match(text, start):
+                target = _REFERENCE.match(text, close)
+            if target and start + 1 < close <= start + 500:
+                links[start], links[close] = (0, 1), (target.end(), 0)
+    return links

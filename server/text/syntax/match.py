@@ -1,0 +1,78 @@
+"""What a scanner finds, and the text that scanners share.
+
+A scanner is asked at a character with which its syntax may begin, its sign, and returns the match there. A match
+may begin before its sign (an e-mail address), but not before the end of the last accepted match.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Literal, NamedTuple, TypeVar, cast
+
+from server.text.segmentation import Span
+
+T = TypeVar("T")
+NO_FLAG = re.RegexFlag(0)
+MARKS = (
+    "\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed\u0900-\u0dff\u0e31-\u0e4e\u0eb1-\u0ecd\u0f35-\u0fbc"
+    "\u102b-\u109d\u17b4-\u17d3\u1ab0-\u1aff\u1dc0-\u1dff\u200c\u200d\u20d0-\u20ff\ufe20-\ufe2f"
+)
+"""Marks of letters, which `\\w` does not match."""
+Role = Literal["word", "number", "point", "open", "close", "break", "message", "apostrophe"]
+
+
+class Match(NamedTuple):
+    """A part of a text that every translation contains once and unchanged.
+
+    Roles: "word" and "number" stand for a word of the sentence. A "point" stands between words. "open" and "close"
+    surround words that are translated; partners have the same `name`. A "break" separates sentences. The `flows` of
+    a "message" are translated on their own. An "apostrophe" is doubled or has a backslash (it''s). `kind` names what
+    the scanner found.
+    """
+
+    start: int
+    end: int
+    role: Role
+    kind: str = ""
+    name: str = ""
+    flows: tuple[Span, ...] = ()
+
+
+class Source:
+    """A text that is scanned. It remembers where delimiters are, so that all scanners together take linear time."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.done = 0
+        """End of the last accepted match."""
+        self._found: dict[str, Span] = {}
+        self._computed: dict[object, object] = {}
+
+    def find(self, part: str, start: int) -> int:
+        """Returns the first place of a part at or after a position, or -1."""
+        since, place = self._found.get(part, (start + 1, 0))
+        if since > start or (0 <= place < start):
+            since, place = start, self.text.find(part, start)
+            self._found[part] = since, place
+        return place
+
+    def computed(self, function: Callable[[str], T]) -> T:
+        """Returns a function of the whole text, which is called once."""
+        if function not in self._computed:
+            self._computed[function] = function(self.text)
+        return cast(T, self._computed[function])
+
+
+Scanner = Callable[[Source, int], Match | None]
+
+
+def by_pattern(pattern: str, role: Role, kind: str, flags: re.RegexFlag = re.IGNORECASE) -> Scanner:
+    """Returns the scanner of a syntax that a regular expression describes. It begins at its sign."""
+    match = re.compile(pattern, flags).match
+
+    def scan(source: Source, at: int) -> Match | None:
+        found = match(source.text, at)
+        return Match(at, found.end(), role, kind) if found else None
+
+    return scan

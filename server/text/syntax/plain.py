@@ -1,0 +1,230 @@
+"""Plain text with its codes: one table of the scanners that are tried at each sign, and how their matches become codes."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from itertools import groupby
+from operator import attrgetter
+
+from server.text.syntax import (
+    addresses,
+    bbcode,
+    escapes,
+    latex,
+    markdown,
+    messages,
+    printf,
+    separators,
+    tags,
+    templates,
+    wiki,
+)
+from server.text.syntax.codes import Codes, Raw
+from server.text.syntax.match import Match, Role, Scanner, Source
+from server.text.tagged import Code, Tagged
+
+_SCANNERS: dict[str, tuple[Scanner, ...]] = {
+    "<": (
+        templates.template,
+        tags.search_section,
+        tags.search_declaration,
+        tags.search_tag,
+        markdown.autolink,
+        addresses.emoticon,
+    ),
+    "&": (tags.search_reference,),
+    "{": (templates.template, messages.message, templates.braces, messages.head),
+    "'": (messages.apostrophe, messages.quoted),
+    "%": (templates.sign_before_braces, printf.specification),
+    "$": (latex.math, templates.dollar),
+    "#": (templates.sign_before_braces, addresses.hashtag),
+    "`": (markdown.fence, markdown.code_span),
+    "*": (templates.sign_before_braces, wiki.merge_tag, markdown.strong, markdown.emphasis),
+    "~": (templates.sign_before_braces, markdown.fence, markdown.strong, addresses.unix_path),
+    "!": (markdown.link, templates.sign_before_braces),
+    "[": (markdown.link, wiki.link, templates.field, bbcode.tag),
+    "]": (tags.search_section, markdown.link),
+    "\\": (
+        messages.apostrophe,
+        escapes.line_end,
+        latex.display,
+        addresses.share,
+        latex.command,
+        escapes.escape,
+        escapes.backslash,
+    ),
+    "/": (addresses.file_path, addresses.unix_path),
+    "@": (templates.sign_before_braces, addresses.email, templates.linked, addresses.handle),
+    ":": (addresses.uri, addresses.windows_path, addresses.emoticon, templates.colon_name),
+    ";": (addresses.emoticon,),
+    "=": (addresses.emoticon,),
+    "_": (templates.underscores, markdown.emphasis),
+    ".": (addresses.uri, addresses.unix_path),
+    ">": (separators.separator,),
+    "\x1b": (escapes.control,),
+    **dict.fromkeys("|¦›·•", (separators.separator,)),
+}
+"""The scanners that are tried at a sign, in order."""
+_RARE = r"%{$<&`\\#\[*~/@\x1b|¦›·•"
+_SIGN = re.compile(
+    rf"[{_RARE}:;=_'.!>\]](?:(?<=[{_RARE}])|(?<=:)(?=[^\s\d])|(?<=[;=])(?=['^-]?[()\[\]DPpOo|/*@$])|(?<=_)(?:(?<!\w_)|(?!\w))"
+    r"|(?<=')(?=['{}#|])|(?<=\.)(?:(?<=[wW]{3}\.)|(?=\.?/))|(?<=!)(?=[\[{])|(?<=>)(?= )|(?<=\])(?=[\](\[]))"
+)
+"""Signs where a scanner may find something. This test is much faster than the scanners."""
+NUMBER_SIGN = "#"
+"""Stands for the number in the arms of an ICU message."""
+
+
+def matches(text: str, kept: tuple[str, ...] = ()) -> list[Match]:
+    """Returns what every translation of a text contains unchanged, in order. The words of `kept` are further ones."""
+    is_plain = not kept and _SIGN.search(text) is None
+    return [] if is_plain else [_match(code) for code in scan(Tagged(text), kept).codes]
+
+
+def _match(code: Code) -> Match:
+    role: Role = "point"
+    if code.role != "ph":
+        role = "open" if code.role == "sc" else "close"
+    elif code.splits:
+        role = "break"
+    elif code.message is not None:
+        role = "message"
+    elif code.kind == "apostrophe":
+        role = "apostrophe"
+    elif code.word:
+        role = "number" if code.word == "number" else "word"
+    flows = tuple([(start + code.start, end + code.start) for start, end in code.flows])
+    return Match(code.start, code.end, role, code.kind, str(code.pair or ""), flows)
+
+
+def scan(tagged: Tagged, kept: tuple[str, ...] = (), raw: Raw | None = None) -> Tagged:
+    """Returns a text with the codes of plain text beside those that it has. `raw` returns a part of the text as it is
+    written in its document. The words of `kept` are codes too."""
+    text = tagged.text
+    if not kept and _SIGN.search(text) is None:
+        return tagged
+    found = [match for start, end in _parts(tagged) for match in lex(text, kept, start, end)]
+    if tagged.codes:
+        found = [part for match in found for part in _opened(tagged, match, kept)]
+    if not found:
+        return tagged
+    codes = Codes(tagged, raw)
+    codes.add(found)
+    codes.pair()
+    codes.fold_pairs()
+    codes.join()
+    return replace(tagged, codes=tuple([code for code, _ in codes.items]))
+
+
+def _opened(tagged: Tagged, message: Match, kept: tuple[str, ...]) -> Iterator[Match]:
+    """Yields a match, or the parts of a message whose arms have codes: what is around the arms separates sentences."""
+    start_of = attrgetter("start")
+    codes = tagged.codes
+    first = bisect_right(codes, message.start, key=start_of)
+    last = bisect_left(codes, message.end, lo=first, key=start_of)
+    arms = [
+        codes[bisect_left(codes, start, key=start_of) : bisect_right(codes, end, key=start_of)]
+        for start, end in message.flows
+    ]
+    sides = [Counter([code.pair for code in arm if code.pair]) for arm in arms]
+    if first == last or sum(map(len, arms)) < last - first or any(1 in counts.values() for counts in sides):
+        yield message
+        return
+    done = message.start
+    for start, end in message.flows:
+        yield Match(done, start, "break", "message")
+        for match in lex(tagged.text, (*kept, NUMBER_SIGN), start, end):
+            yield from _opened(tagged, match, kept)
+        done = end
+    yield Match(done, message.end, "break", "message")
+
+
+def lex(text: str, kept: tuple[str, ...] = (), start: int = 0, end: int | None = None) -> Iterator[Match]:
+    """Yields the matches of the scanners in a part of a text, and the words of `kept`. The leftmost match is accepted, and
+    of those at one sign the first scanner's."""
+    part = text[start:end] if start or end is not None else text
+    source = Source(part)
+    words = _kept(part, kept)
+    word = next(words, None)
+    for sign in _SIGN.finditer(part):
+        at = sign.start()
+        match = None
+        while at >= source.done:
+            for scanner in _SCANNERS[part[at]]:
+                if match := scanner(source, at):
+                    break
+            if match is None:
+                break
+            while word is not None and word.start < source.done:
+                word = next(words, None)
+            if word is None or word.start > match.start:
+                break
+            source.done = word.end
+            yield _moved(word, start)
+        if match is not None and match.start >= source.done:
+            source.done = match.end
+            yield _moved(match, start)
+    while word is not None:
+        if word.start >= source.done:
+            source.done = word.end
+            yield _moved(word, start)
+        word = next(words, None)
+
+
+def _moved(match: Match, by: int) -> Match:
+    if not by:
+        return match
+    flows = tuple([(start + by, end + by) for start, end in match.flows])
+    return match._replace(start=match.start + by, end=match.end + by, flows=flows)
+
+
+def _kept(text: str, kept: tuple[str, ...]) -> Iterator[Match]:
+    """Yields the words of `kept` in a text. They may overlap."""
+    if not kept:
+        return
+    words, letters = kept_pattern(kept)
+    for letter in letters.finditer(text):
+        if found := words.match(text, letter.start()):
+            yield Match(found.start(), found.end(), "number" if found[0] == NUMBER_SIGN else "word", "kept")
+
+
+@lru_cache(maxsize=64)
+def kept_pattern(kept: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Returns a pattern that finds the terms as whole words, longer ones first, and one of their first letters."""
+    terms = sorted({term.strip() for term in kept} - {""})
+    letters = "|".join(sorted({re.escape(term[0]) for term in terms}))
+    return re.compile(_alternatives(terms) or "(?!)"), re.compile(letters or "(?!)")
+
+
+def _alternatives(terms: Sequence[str], before: str = "") -> str:
+    """Returns a pattern of sorted terms, from which the letters `before`, with which all of them begin, are removed. Equal
+    beginnings are read once, so the time of a search does not grow with the number of terms."""
+    parts = []
+    for _, group in groupby(terms, key=lambda term: term[0]):
+        same = list(group)
+        size = next((i for i, (a, b) in enumerate(zip(same[0], same[-1], strict=False)) if a != b), len(same[0]))
+        common, rests = same[0][:size], [term[size:] for term in same if len(term) > size]
+        whole = before + common
+        end = r"(?!\w)" if whole[-1].isalnum() or whole == NUMBER_SIGN else ""
+        ends = [f"(?:{_alternatives(rests, whole)})"] * bool(rests) + [end] * (common in same)
+        start = r"(?<!\w)" if not before and common[0].isalnum() else ""
+        parts.append(f"{start}{re.escape(common)}(?:{'|'.join(ends)})")
+    return "|".join(parts)
+
+
+def _parts(tagged: Tagged) -> list[tuple[int, int | None]]:
+    """Returns the parts of a text between the codes that split it or have text of their own."""
+    parts: list[tuple[int, int | None]] = []
+    start = 0
+    for code in tagged.codes:
+        if code.splits or code.end > code.start:
+            if code.start > start:
+                parts.append((start, code.start))
+            start = code.end
+    parts.append((start, None))
+    return parts

@@ -1,0 +1,29 @@
+"""Scans the separators of lists on one line: rows of tables (GFM 4.10), menus and breadcrumbs. No grammar describes them."""
+
+from __future__ import annotations
+
+import re
+
+from server.text.syntax.match import Match, Source
+
+_AT_END = re.compile(r"(?<![^\n])[|¦›·•](?!\S)|(?<!\S)[|¦›·•](?![^\n])")
+_BETWEEN = re.compile(
+    r"(?:(?<=[^\W\d_]{3} )>|(?<=[^\W\d_]{2} )›|(?<=[\u3040-\u9fff\uac00-\ud7af] )>)(?= [^\W\d_]{2})|(?<=\S )[|¦](?= \S)"
+    r"|(?:(?<=[^\W\d_]{2} )|(?<=[)\]!?.…»”\"] ))[·•](?= [\"„“«(]?[^\W\d_]{2})"
+)
+
+
+def separator(source: Source, at: int) -> Match | None:
+    """Returns the separator at a sign. None are the signs of products and relations, 4 · 10 and a > b, and one before a small
+    letter that the text has no second time."""
+    text = source.text
+    if _AT_END.match(text, at) is None:
+        if _BETWEEN.match(text, at) is None:
+            return None
+        if text[at + 2].islower() and (text[at] in ">›" or not source.computed(_is_list)):
+            return None
+    return Match(at, at + 1, "break", "separator")
+
+
+def _is_list(text: str) -> bool:
+    return max(map(text.count, ("| ", "· ", "• "))) > 1

@@ -1,0 +1,81 @@
+"""Scans the expressions of template languages: Mustache and Handlebars (mustache(5)), Jinja, Liquid, Twig and Django ({{ }},
+{% %}, {# #}), ERB and PHP (<% %>, <? ?>), Angular and Vue ({{ }}), shell and JavaScript (${ }, $(), $NAME: POSIX 2.6.2,
+ECMA-262 12.9.6), Ruby (#{ }, %{ }), Thymeleaf (@{ }, *{ }), Drupal (@name, %name), Rails (:name), i18next (__name__, $t()),
+Python's str.format, Java's MessageFormat and C# ({name}, {0:N2})."""
+
+from __future__ import annotations
+
+import re
+
+from server.text.syntax.match import NO_FLAG, Match, Role, Source, by_pattern
+
+BRACES = r"\{(?:[^{}\n]|\{[^{}\n]{0,200}\}){0,300}+\}"
+_LONGEST = 2000
+_ENDS = {"{{": "}}", "{%": "%}", "{#": "#}", "<%": "%>", "<?": "?>"}
+_STATEMENTS = "if|unless|for|with|block|trans|blocktrans|blocktranslate|autoescape|filter|spaceless|ifchanged"
+_ELSE = re.compile(
+    r"\{\{~?\s*(?:else\b|\^\s*~?\}\})|\{%[-+~]?\s*(?:else|elif|elsif|elseif|empty|plural)\b", re.IGNORECASE
+)
+_END = re.compile(r"\{\{~?\s*/\s*([\w.-]+)|\{%[-+~]?\s*end(\w+)", re.IGNORECASE)
+_BLOCK = re.compile(rf"\{{\{{~?\s*[#^]\s*([\w.-]+)|\{{%[-+~]?\s*({_STATEMENTS})\b", re.IGNORECASE)
+
+
+def template(source: Source, at: int) -> Match | None:
+    """Returns the expression, the comment or the statement of a template at "{" or "<"."""
+    text = source.text
+    opening = text[at : at + 2]
+    end = source.find(_ENDS[opening], at + 2) if opening in _ENDS else -1
+    if not 0 <= end <= at + _LONGEST:
+        return None
+    end += 2
+    if opening == "{{":
+        while end < len(text) and text[end] == "}":
+            end += 1
+    role: Role = "word"
+    name = ""
+    if opening == "{#":
+        role = "point"
+        if not text[at + 2].isspace():
+            return None
+    elif opening[0] == "{":
+        if _ELSE.match(text, at):
+            role = "break"
+        elif found := _END.match(text, at):
+            role, name = "close", (found[1] or found[2]).lower()
+        elif found := _BLOCK.match(text, at):
+            role, name = "open", (found[1] or found[2]).lower()
+    return Match(at, end, role, "template", name)
+
+
+_BRACES = re.compile(BRACES)
+_TYPE = re.compile(
+    r"\{[\w.-]+,\s*(?:number|date|time|ordinal|duration|spellout|list|choice|plural|select|selectordinal)\b",
+    re.IGNORECASE,
+)
+_PROSE = re.compile(
+    r"\{\s*[^\W\d_]+(?:(?:,\s+|[ ’'-]|\s[–&/]\s)(?:[^\W\d_]{2,}|\d+|a|e|i|o|u|y|à)\b){3,}[.,;:!?]?\s*\}", re.IGNORECASE
+)
+
+
+def braces(source: Source, at: int) -> Match | None:
+    """Returns braces with what is in them. Four words and more are prose."""
+    found = _BRACES.match(source.text, at)
+    if found is None or (_PROSE.fullmatch(found[0]) and not _TYPE.match(found[0])):
+        return None
+    return Match(at, found.end(), "word", "braces")
+
+
+dollar = by_pattern(
+    rf"\$[a-z]*{BRACES}|\$[a-z]?\([^()\n]{{0,200}}\)|(?<!\w)\$[a-z_]\w*(?:\$(?!\w)|(?:/[\w.@+-]*\w)*)",
+    "word",
+    "variable",
+)
+sign_before_braces = by_pattern(
+    rf"(?:(?<!\d)%|#|(?<!\w)[@*!~](?!\{{.{{0,200}}\}}[*~]))(?!\{{[{{%]){BRACES}", "word", "signed braces"
+)
+linked = by_pattern(r"@(?:\.\w+)?:[\w.]*\w", "word", "linked message")
+colon_name = by_pattern(
+    r"(?<![^\s(\[{\"'`«»„“‚‘‹›=,;|/*>])(?<!\w[\"'])(?::[a-z_][\w-]*:|:[a-z_]\w*)(?!\w)", "word", "symbol"
+)
+underscores = by_pattern(r"(?<!\w)__\w{1,100}?__(?!\w|\.\w)", "word", "underscores")
+field = by_pattern(r"\[[A-Z][a-z]+(?:(?: [A-Z][a-z]+){1,2}\](?![(\[:])|\](?=[,!:]|['’]s))", "word", "field", NO_FLAG)

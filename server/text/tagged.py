@@ -1,0 +1,179 @@
+"""Text with inline codes, in the terms of XLIFF 2.1 (section 4.2.3, inline elements).
+
+`Tagged` is the one carrier of what a translation contains unchanged: tags, placeholders, addresses, symbols that
+a vocabulary cannot write. A scanner (`server.text.syntax`) makes it of a text; it is cut into sentences, each is
+translated, and the results are put together again and written.
+"""
+
+from __future__ import annotations
+
+import html
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from server.text.segmentation import Span
+
+Role = Literal["ph", "sc", "ec"]
+Word = Literal["", "name", "number"]
+Escape = Literal["", "html", "xml"]
+Place = tuple[int, int, int]
+"""The number of a code in its source, and its start and end in a translation."""
+
+
+MASKED = "masked"
+"""Kind of a number or name that is a code because the model lost it. It may be spelled in another way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """An inline code at [start, end) of a text.
+
+    A "ph" stands alone. "sc" and "ec" are the start and the end of a pair around words (pc), with the same `pair`,
+    which is not 0. `text[start:end]` is what a reader sees of it: nothing for a tag, the placeholder itself for `%s`.
+    `equiv` is the same for the translation, and `data` are the bytes that are written there, or None if these are the
+    `equiv` in the syntax of the text; neither changes what a model reads, so they are not compared. `word` says
+    whether the code stands for a word of the sentence, as a name or as a number. A code that `splits` separates
+    sentences. `flows` are the parts of `message`, the text of the code with its own codes, that are translated on
+    their own: the arms of a plural. `kind` names the element or the syntax.
+    """
+
+    start: int
+    end: int
+    data: str | None = field(default=None, compare=False)
+    role: Role = "ph"
+    pair: int = 0
+    word: Word = ""
+    splits: bool = False
+    message: Tagged | None = None
+    flows: tuple[Span, ...] = ()
+    kind: str = ""
+    equiv: str = field(default="", compare=False)
+
+    def moved(self, by: int) -> Code:
+        """Returns the code `by` characters further on."""
+        return replace(self, start=self.start + by, end=self.end + by) if by else self
+
+
+@dataclass(frozen=True, slots=True)
+class Tagged:
+    """A text and its codes in order. Codes do not overlap; several may have the same place. `escape` says how the
+    text between them is written."""
+
+    text: str
+    codes: tuple[Code, ...] = ()
+    escape: Escape = field(default="", compare=False)
+
+    def cut(self, start: int, end: int) -> Tagged:
+        """Returns the part [start, end), with the codes that belong to it (`owned`). Its pairs have numbers from 1, so that
+        equal parts are equal."""
+        first, last = self.owned(start, end)
+        pairs: dict[int, int] = {0: 0}
+        codes = []
+        for code in self.codes[first:last]:
+            pair = pairs.setdefault(code.pair, len(pairs))
+            codes.append(replace(code, start=code.start - start, end=code.end - start, pair=pair))
+        return Tagged(self.text[start:end], tuple(codes), self.escape)
+
+    def owned(self, start: int, end: int) -> tuple[int, int]:
+        """Returns the numbers of the first code of a part and of the first one after it. Of the codes at its start,
+        those belong to it that come after a splitting one, or from the first start of a pair on; of those at its end,
+        the ones before a splitting one and before the next start of a pair. Codes at the ends of the text belong to
+        the part there."""
+        codes = self.codes
+        first = bisect_left(codes, start, key=_start)
+        last = bisect_right(codes, end, lo=first, key=_start)
+        while last > first and codes[last - 1].end > end:
+            last -= 1
+        opened = start == 0
+        for number in range(first, last):
+            code = codes[number]
+            if code.start > start or code.end > start:
+                break
+            if code.splits:
+                first, opened = number + 1, True
+            elif not opened and code.role == "sc":
+                first, opened = number, True
+        else:
+            number = last
+        if not opened:
+            first = number
+        for number in range(bisect_left(codes, end, lo=first, hi=last, key=_start), last):
+            if codes[number].splits or (codes[number].role == "sc" and end < len(self.text)):
+                return first, number
+        return first, last
+
+    def passages(self) -> list[Tagged]:
+        """Returns the parts that splitting codes separate, each with those before it."""
+        parts: list[Tagged] = []
+        start = first = 0
+        inside = False
+        for number, code in enumerate((*self.codes, Code(len(self.text), len(self.text), "", splits=True))):
+            if code.splits and (inside or code.start > start):
+                codes = tuple([each.moved(-start) for each in self.codes[first:number]])
+                parts.append(Tagged(self.text[start : code.start], codes, self.escape))
+                start, first, inside = code.start, number, False
+            inside = inside or not code.splits
+        if first < len(self.codes):
+            codes = tuple([each.moved(-start) for each in self.codes[first:]])
+            parts.append(Tagged(self.text[start:], codes, self.escape))
+        return parts
+
+    def placed(self, text: str, places: Sequence[Place]) -> Tagged:
+        """Returns a translation with the codes of this text at the given places, which are in order."""
+        codes = [replace(self.codes[number], start=start, end=end) for number, start, end in places]
+        spelled = [replace(code, equiv=text[code.start : code.end]) if code.kind == MASKED else code for code in codes]
+        return Tagged(text, tuple(spelled), self.escape)
+
+    def with_parts(self, parts: Sequence[tuple[int, int, Tagged]]) -> Tagged:
+        """Returns the text with parts [start, end), which are in order, replaced with their codes (`owned`)."""
+        texts: list[str] = []
+        codes: list[Code] = []
+        done = numbered = length = 0
+        for start, end, part in (*parts, (len(self.text), len(self.text), Tagged(""))):
+            first, last = self.owned(start, end) if end > start else (len(self.codes),) * 2
+            codes += [code.moved(length - done) for code in self.codes[numbered:first]]
+            texts += self.text[done:start], part.text
+            length += start - done
+            codes += [code.moved(length) for code in part.codes]
+            length += len(part.text)
+            done, numbered = end, max(last, numbered)
+        return Tagged("".join(texts), tuple(codes), self.escape)
+
+    def write(self, escape: Callable[[str], str] | None = None) -> str:
+        """Returns the text with the data of its codes, in its syntax. `escape` writes the text around a message."""
+        escape = escape or ESCAPES[self.escape]
+        parts: list[str] = []
+        done = 0
+        for code in self.codes:
+            data = code.data
+            if data is None:
+                data = code.message.write(escape) if code.message is not None else escape(code.equiv)
+            parts += escape(self.text[done : code.start]), data
+            escape = SECTIONS.get(code.kind, escape)
+            done = code.end
+        return "".join((*parts, escape(self.text[done:])))
+
+
+def _start(code: Code) -> int:
+    return code.start
+
+
+def escaped(text: str) -> str:
+    """Returns text as content of HTML."""
+    return html.escape(text, quote=False).replace("\xa0", "&nbsp;")
+
+
+ESCAPES: Mapping[Escape, Callable[[str], str]] = {
+    "": str,
+    "html": escaped,
+    "xml": lambda text: html.escape(text, quote=False),
+}
+CDATA_END = "]]>"
+SECTIONS: Mapping[str, Callable[[str], str]] = {
+    "cdata": lambda text: text.replace(CDATA_END, "]]]]><![CDATA[>"),
+    "cdata of markup": lambda text: escaped(text).replace(CDATA_END, "]]]]><![CDATA[>"),
+    "cdata end": ESCAPES["xml"],
+}
+"""How the text after a code of these kinds is written: that of a CDATA section is not escaped, or as HTML."""

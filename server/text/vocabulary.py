@@ -1,0 +1,136 @@
+"""What the vocabulary of a model cannot write: one rule for symbols, private characters, scripts and letters.
+
+A run of grapheme clusters (UAX #29) is a code if the model's tokenizer spells it in bytes, has no piece for it, or gives back
+something other than it or its compatibility form (NFKC). A letter belongs to its word, and a mark to its letter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from unicodedata import normalize
+
+import regex
+
+from model.tokenizer import Tokenizer
+from server.text.tagged import Code, Tagged
+
+CLUSTER = regex.compile(r"\X")
+WORD = regex.compile(r"[\p{L}\p{M}\p{N}\p{Join_Control}]+")
+"""A word with its marks, and the joiners that scripts of India and Persian need."""
+SPACE = regex.compile(r"\s+")
+WORD_END = regex.compile(rf"{WORD.pattern}$")
+LONG_WORD = regex.compile(r"(?![\p{Lu}\d]+$)[\p{L}\p{M}'’-]{3,}")
+"""A word, which a sign beside it is not a part of; short ones are units, capitals are short forms."""
+TOKEN, TOKEN_END = regex.compile(r"\S+"), regex.compile(r"\S+$")
+OPENING, CLOSING = "\"'([{<¿¡„“‘«‚", "\"'.,;:!?)]}>…”’“»"
+"""Punctuation around a token that is not a part of it."""
+PARTNERS = {")": "(", "]": "[", "}": "{", ">": "<", '"': '"'}
+OPERAND = regex.compile(r"[ ]([A-Za-z]|[+-]?\d[\d.,%]*(?<![.,]))(?![\w-])")
+OPERAND_END = regex.compile(r"(?<![\w-])([A-Za-z]|[+-]?\d[\d.,%]*)[ ]$")
+LONGEST_PART = 100
+"""Characters of a token beside a sign."""
+CLUSTERS = 100_000
+"""Grapheme clusters of which is kept whether a vocabulary has them."""
+
+
+def with_unwritable(tagged: Tagged, tokenizer: Tokenizer, readable: Callable[[str], str]) -> Tagged:
+    """Returns a sentence with a code for each run that the vocabulary cannot write. Runs with only white space between
+    them are one. A run with a letter or between two words stands for a word. `readable` is what the model reads of a text."""
+    text = tagged.text
+    if text.isascii() and not tokenizer.may_spell(tokenizer.encode_ids(readable(text))):
+        return tagged
+    visible = list(text)
+    for code in tagged.codes:
+        visible[code.start : code.end] = " " * (code.end - code.start)
+    plain = "".join(visible)
+    runs = _joined(plain, [_widened(plain, run) for run in _runs(plain, tokenizer, readable)])
+    free = [run for run in runs if not any(code.start < run[1] and run[0] < code.end for code in tagged.codes)]
+    return _with_runs(tagged, free) if free else tagged
+
+
+def _runs(text: str, tokenizer: Tokenizer, readable: Callable[[str], str]) -> list[tuple[int, int]]:
+    """Returns the runs of clusters that a vocabulary cannot write."""
+    runs: list[tuple[int, int]] = []
+    for found in CLUSTER.finditer(text):
+        cluster = found[0].lstrip()  # a mark after a space is a cluster with it
+        if (cluster.isascii() and cluster.isalnum()) or not cluster or _writes(tokenizer, readable(cluster)):
+            continue
+        start = found.end() - len(cluster)
+        if runs and start == runs[-1][1]:
+            runs[-1] = runs[-1][0], found.end()
+        else:
+            runs.append((start, found.end()))
+    return runs
+
+
+def _widened(text: str, run: tuple[int, int]) -> tuple[int, int]:
+    """Returns a run with what is one with it. A letter belongs to its word. A sign beside a word is alone: house†. In any
+    other token it is a part of a code: 5°C, €20, p<0.05, R&D. Between short operands it is one with these: a && b."""
+    start, end = run
+    if WORD.search(text, start, end):
+        before, after = WORD_END.search(text, max(0, start - LONGEST_PART), start), WORD.match(text, end)
+        return before.start() if before else start, after.end() if after else end
+    token = TOKEN_END.search(text, max(0, start - LONGEST_PART), start), TOKEN.match(text, end, end + LONGEST_PART)
+    low, high = token[0].start() if token[0] else start, token[1].end() if token[1] else end
+    core = text[low:high].lstrip(OPENING)
+    low = min(high - len(core), start)
+    high = max(_core_end(text, low, high), end)
+    if low == start and high == end:
+        operands = OPERAND_END.search(text, max(0, start - LONGEST_PART), start), OPERAND.match(text, end)
+        return (operands[0].start(1), operands[1].end(1)) if operands[0] and operands[1] else run
+    is_word = [LONG_WORD.fullmatch(text, *part) is not None for part in ((low, start), (end, high))]
+    return (
+        run if all(w or a == b for w, (a, b) in zip(is_word, ((low, start), (end, high)), strict=True)) else (low, high)
+    )
+
+
+def _core_end(text: str, start: int, end: int) -> int:
+    """Returns the end of a token without the punctuation after it; brackets and quotes that it opens belong to it."""
+    while end > start and text[end - 1] in CLOSING:
+        opening = PARTNERS.get(text[end - 1], "")
+        if opening and text.count(opening, start, end - 1) > text.count(text[end - 1], start, end - 1) * (
+            opening != '"'
+        ):
+            break
+        end -= 1
+    return end
+
+
+def _joined(text: str, runs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    joined: list[tuple[int, int]] = []
+    for start, end in runs:
+        if joined and (start <= joined[-1][1] or SPACE.fullmatch(text, joined[-1][1], start)):
+            joined[-1] = min(start, joined[-1][0]), max(end, joined[-1][1])
+        else:
+            joined.append((start, end))
+    return joined
+
+
+def _with_runs(tagged: Tagged, runs: Sequence[tuple[int, int]]) -> Tagged:
+    """Returns a text with these runs as codes. One that has markup within it is left as it is."""
+    text = tagged.text
+    codes = list(tagged.codes)
+    for start, end in runs:
+        if any(start < code.start < end for code in tagged.codes):
+            continue
+        shown = text[start:end]
+        between = text[:start].rstrip()[-1:].isalnum() and text[end:].lstrip()[:1].isalnum()
+        word = WORD.search(shown) is not None or (between and text[start - 1].isspace() and text[end].isspace())
+        codes.append(Code(start, end, word="name" if word else "", kind="unwritable", equiv=shown))
+    codes.sort(key=lambda code: code.start)
+    return Tagged(text, tuple(codes), tagged.escape)
+
+
+@lru_cache(maxsize=CLUSTERS)
+def _writes(tokenizer: Tokenizer, cluster: str) -> bool:
+    """Returns whether a vocabulary has pieces for a grapheme cluster that spell it or its compatibility form, or for the letter
+    that it is by canonical decomposition, or in the other case: Öl and Noël are words, although a vocabulary lacks Ö and ë."""
+    if not cluster or cluster.isspace():
+        return True
+    letter = normalize("NFD", cluster)[0].lower()
+    if letter != cluster and letter.isalpha() and _writes(tokenizer, letter):
+        return True
+    spelled = tokenizer.spelled(cluster)
+    forms = {form for name in ("NFC", "NFKC", "NFD", "NFKD") for form in ("".join(normalize(name, cluster).split()),)}
+    return spelled is not None and "".join(spelled.split()) in {*forms, cluster}

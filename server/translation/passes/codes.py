@@ -1,0 +1,137 @@
+"""Puts the codes of a segment into its translation, each once; one that the model drops at the aligned place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from server.text.finishing import Finished, finish, unchanged
+from server.text.offsets import edited
+from server.text.projection import WORD, Link
+from server.text.protection.terms import Edit, form, is_start
+from server.text.reading import APOSTROPHE, SYMBOL, Reading, stand_ins_of, without_stand_ins
+from server.text.segmentation import Span
+from server.text.tagged import Code, Tagged
+from server.text.translation_checks import ordinary_words
+from server.translation.alignment import links_by_position
+from server.translation.context import COPIED, Draft, SentenceContext, gather_or_cancel
+from server.translation.passes import glossary_terms, reranking
+from server.translation.preparation import Segment, SegmentedText
+from server.translation.types import Flag
+
+
+async def apply(context: SentenceContext, draft: Draft) -> Draft:
+    """Returns the draft with the final texts of its hypotheses: with all codes, in the case of the segment."""
+    if not draft.text.strip():
+        return await _copied(context, draft)
+    segment, decode = draft.segment, context.leg.model.tokenizer.decode
+    if segment.reading.missing(draft.text) and not stand_ins_of(context.leg.model.tokenizer).symbols:
+        draft = await _without_stand_ins(context, segment)
+        segment = draft.segment
+    reading, texts = segment.reading, [decode(hypothesis.tokens) for hypothesis in draft.answer.hypotheses]
+    if not segment.tagged.codes and reading.is_complete(draft.text):
+        return replace(draft, finished=tuple([Finished(segment.tagged, _cased(segment, text)) for text in texts]))
+    tagged = await _with_messages(context, segment)
+    links: Sequence[Link] = ()
+    if _needs_links(segment) or not reading.is_complete(draft.text):
+        links = await context.links(reading.text, segment.ids, draft.tokens)
+    finished = []
+    for text in texts:
+        written = with_capital_first_letter(text) if segment.small_first else text
+        known = links or links_by_position(reading.text, written)
+        finished.append(finish(tagged, reading, written, known, str.upper if reading.capitals else str))
+        links = ()  # those of the best hypothesis
+    words = [code for code in tagged.codes if code.word]
+    restored = finished[0].restored or len(words) > len(reading.stand_ins)
+    flags: frozenset[Flag] = frozenset({"placeholder_restored"} if restored else ())
+    return replace(draft, segment=replace(segment, tagged=tagged), finished=tuple(finished), flags=flags)
+
+
+async def _copied(context: SentenceContext, draft: Draft) -> Draft:
+    """Returns the draft of a segment of which at most the terms and the arms of messages are translated. An empty translation
+    is less useful than its source."""
+    segment = draft.segment
+    tagged = await _with_messages(context, segment)
+    text = segment.text
+    terms = [(term.start, term.end, form(term, text, is_start(text, term.start))) for term in segment.terms]
+    shown = [(code.start, code.end, code.equiv) for code in tagged.codes if code.equiv != text[code.start : code.end]]
+    finished = unchanged(tagged)
+    if terms or shown:
+        edits = sorted([*terms, *shown])
+        places = [(number, *_after(edits, start, end)) for number, start, end in finished.places]
+        finished = Finished(tagged, edited(text, edits)[0], tuple(places))
+    flagged = not draft.copied and ordinary_words(text)
+    bare = replace(segment, ids=(), reading=Reading(), tagged=tagged)
+    return Draft(bare, COPIED, finished=(finished,), flags=frozenset({"copied"} if flagged else ()))
+
+
+def _after(edits: Sequence[Edit], start: int, end: int) -> Span:
+    """Returns the place of a code after edits, one of which may replace its text."""
+    grown = sum([len(written) - (high - low) for low, high, written in edits if high <= start and low < start])
+    size = next((len(written) for low, high, written in edits if (low, high) == (start, end)), end - start)
+    return start + grown, start + grown + size
+
+
+async def _with_messages(context: SentenceContext, segment: Segment) -> Tagged:
+    """Returns the segment with the arms of its messages translated."""
+    if not segment.messages:
+        return segment.tagged
+    arms = {arm.content: arm for message in segment.messages for arm in message.segments}
+    contexts = [replace(context, segment=arm, on_progress=None) for arm in arms.values()]
+    drafts = await gather_or_cancel([arm.translate() for arm in contexts])
+    targets = {content: draft.finished[0] for content, draft in zip(arms, drafts, strict=True)}
+
+    def translated(message: SegmentedText) -> Tagged:
+        return message.join([targets[arm.content] for arm in message.segments])
+
+    messages = iter(segment.messages)
+    codes = [
+        _with_message(code, translated(next(messages))) if code.message is not None else code
+        for code in segment.tagged.codes
+    ]
+    return replace(segment.tagged, codes=tuple(codes))
+
+
+def _with_message(code: Code, message: Tagged) -> Code:
+    return replace(code, equiv=message.text, data=None, message=message)
+
+
+def _cased(segment: Segment, text: str) -> str:
+    """Returns a translation with the capitals of its source."""
+    if segment.reading.capitals:
+        return text.upper()
+    return with_capital_first_letter(text) if segment.small_first else text
+
+
+def with_capital_first_letter(text: str) -> str:
+    """Returns a text with its first letter as a capital, if this is one letter too and no symbol for a code is before it."""
+    symbol = SYMBOL.search(text)
+    for i, character in enumerate(text[: symbol.start()] if symbol else text):
+        if character.isalpha():
+            capital = character.upper()
+            return text[:i] + capital + text[i + 1 :] if len(capital) == 1 else text
+    return text
+
+
+async def _without_stand_ins(context: SentenceContext, segment: Segment) -> Draft:
+    """Returns a translation without the names or numbers that stand for codes: where one is missing, the model may have
+    written another one."""
+    bare = without_stand_ins(segment.tagged, segment.reading.capitals)
+    segment = replace(segment, reading=bare, ids=context.leg.encode_ids(bare.text))
+    return await glossary_terms.apply(context, await reranking.apply(context, await context.decode(segment)))
+
+
+def _needs_links(segment: Segment) -> bool:
+    """Returns whether a code is between words, and not written as a stand-in, so that its place depends on the words around
+    it. Few words give little order to many codes, which are placed by position."""
+    reading = segment.reading
+    stood_for = {item.number for item in reading.stand_ins}
+    codes = [
+        (reading.places[number][0], code.role)
+        for number, code in enumerate(segment.tagged.codes)
+        if number not in stood_for and code.kind != APOSTROPHE
+    ]
+    if sum(role != "ec" for _, role in codes) > len(WORD.findall(reading.text)):
+        return False
+    end = len(reading.text.rstrip())
+    return any(0 < place < end for place, _ in codes)

@@ -1,0 +1,104 @@
+"""Measures that preparing a text and writing its translation take linear time.
+
+    python -m tests.fuzz.linear_time
+
+Each kind is a part of a text that is repeated: a syntax, or its broken beginning. Its processor time at 8 n characters is at most
+20 times that at n, the least of up to five runs, alone, with a glossary of 100 terms, and with words that are not translated."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+from server.text.finishing import Finished, finish, unchanged
+from server.text.protection.glossary import Entry, TermIndex
+from server.translation.alignment import links_by_position
+from server.translation.preparation import Segment, prepare
+from server.translation.types import TranslationRequest
+from tests.support.engine.hostile_engine import SYMBOLS
+from tests.support.texts.hostile_checks import CATALOGS
+
+CHARACTERS, GROWTH, MOST, RUNS = 2_500, 8, 20, 5
+# fmt: off
+TEXT = (
+    "a %s ", "a %s", "%", "%(a", "%(a)s ", "{a} ", "{", "{{", "{{a}}", "{{ a }} b ", "}",
+    "{a, plural, one {b} other {c}} ", "{a, plural, ", "{a, plural, one {", "{a, plural, one {b} ",
+    "{ $a -> [one] b *[other] c } ", "{ $a -> ", "{ $a -> [one] ", "$", "$a$ ", "$a ", "$x^2$ b ", "${a} ", "\\(a\\) b ",
+    "\\(", "\\begin{a}", "\\textbf{a} b ", "\\", "[b]a[/b] ", "[b]", "[/b]", "[b", "[[a]] b ", "[[", "[a](b) ", "[a](",
+    "![", "`a` b ", "`", "``a ", "```\n", "**a** b ", "**", "*a* b ", "_a", "~~a~~ ", "https://a.b/c d ", "https://",
+    "www.a.b c ", "a@b.cd e ", "a@", "@a b ", "#a b ", "/a/b c ", "/a", "C:\\a b ", "😀 a ", "😀", "a😀b ", "猫", "สวัสดี ",
+    "é ", "<b>a</b> ", "<b>", "</b>", "<a", "<0>a</0> ", "<!-- a -->", "<", "&amp; a ", "&", "{% if a %}b{% endif %} ",
+    "{% if a %}", "{% endif %}", "{#if", "it''s ", "''", "'{'", "\\n", "a\n", "| a ", "a > b ", ":a ", ";)", "=", "a. B ",
+    "A B ", "1 ", "1,", "(a) ", "a) ", "((", "\"a\" ", "a-", "a ", "cat cat ", "NASA ",
+)
+HTML = (
+    "<b>a</b> ", "<b>", "</b>", "<p>a</p>", "<p>", "<br>", "a<br>", "<sup>1</sup>a ", "<sup>", "<ruby>a<rt>b</rt></ruby> ",
+    "<code>a</code> b ", "<a href='b'>c</a> d ", "<a", "<!--", "<!-- a -->b ", "&amp; ", "&", "<i lang='fr'>a</i> b ",
+    "<span translate=no>a</span> b ", "<b><i>a</b></i> ", "{{ a }} &lt; ", "<b>{a}</b> ", "<script>",
+    "<script>a</script>b ", "<b 'a>", "%s &amp; ", "<li>a", "<0>a</0> ", "</0>", "<img> a ",
+    "{a, plural, one {<b>b</b>} other {c}} ", "{a, plural, one {b &amp;} other {c}} ", "<ul><li>a. b</li></ul>",
+    "<b>a. b</b> c ",
+)
+XML = (
+    "<g>a</g> ", "<g>", "</g>", "<p>a</p>", "<x/>a ", "<x/>", "<![CDATA[a]]>", "<![CDATA[",
+    "<![CDATA[<b>a</b> &amp; {c}]]>", "<!--", "<!-- a -->", "<?a?>", "<?", "<!DOCTYPE", "&a; b ", "&amp; ", "&", "&#10;",
+    "{{ a }} &lt; ", "<g><i>a</g></i>", "<a", "<g a='", "<g>{a}</g> ",
+)
+# fmt: on
+TERMS = [
+    Entry("cat", "Katze {a}"),
+    Entry("a", "ä"),
+    *[Entry(f"cat {'a ' * (n % 7)}{n}", f"Katze {n}") for n in range(98)],
+]
+OPTIONS: dict[str, dict[str, Any]] = {
+    "alone": {},
+    "glossary": {"glossary": TermIndex(TERMS)},
+    "do_not_translate": {"do_not_translate": (*["cat " * count + "dog" for count in range(1, 40)], "a b", "b")},
+}
+
+
+def seconds(text: str, **fields: Any) -> float:
+    """Returns the processor time of preparing and writing a text whose translation is in reverse order."""
+    began = time.process_time()
+    request = TranslationRequest(texts=(text,), source="en", target="de", **fields)
+    [prepared] = prepare(request, CATALOGS[SYMBOLS], None)  # type: ignore[arg-type]  # detects no language
+    assert prepared.segmented is not None
+    prepared.segmented.join([_finished(segment) for segment in prepared.segmented.segments]).write()
+    return time.process_time() - began
+
+
+def _finished(segment: Segment) -> Finished:
+    if not segment.ids:
+        return unchanged(segment.tagged)
+    read = segment.reading.text
+    target = read if segment.reading.stand_ins else read[::-1]
+    return finish(segment.tagged, segment.reading, target, links_by_position(read, target))
+
+
+def growth(part: str, **fields: Any) -> float:
+    """Returns how much longer the text of the longer size takes. The runs end once it is small enough."""
+    short = long = float("inf")
+    for _ in range(RUNS):
+        short = min(short, seconds((part * CHARACTERS)[:CHARACTERS], **fields))
+        long = min(long, seconds((part * CHARACTERS * GROWTH)[: CHARACTERS * GROWTH], **fields))
+        if long / short <= MOST:
+            break
+    return long / short
+
+
+def main() -> None:
+    kinds = [(format, part) for format, parts in (("text", TEXT), ("html", HTML), ("xml", XML)) for part in parts]
+    worst: list[tuple[float, str]] = []
+    for name, fields in OPTIONS.items():
+        found = [(growth(part, format=format, **fields), f"{name}, {format}: {part!r}") for format, part in kinds]
+        worst += found
+        print(
+            f"{name}: {len(kinds)} kinds, the most is {max(found)[0]:.1f} times at {GROWTH} times the text: {max(found)[1]}"
+        )
+    if slow := [one for one in sorted(worst, reverse=True) if one[0] > MOST]:
+        sys.exit("\n".join([f"{ratio:.1f} times: {kind}" for ratio, kind in slow]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+"""Texts of every syntax, as a hostile model translates them: each code is written once, byte for byte, pairs are nested, what is
+written is well-formed, and nothing is written that neither the source nor the model has.
+
+`HOSTILE_TEXTS` is the number of texts and `HOSTILE_SEED` the first of their seeds; `make fuzz` has more of them."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+from types import ModuleType
+
+import pytest
+
+from model.search.options import DecodingOptions
+from server.config import Settings
+from server.services import Services
+from server.text import finishing
+from server.translation.preparation import prepare
+from server.translation.types import TranslationRequest
+from tests.support.engine.hostile_engine import NAMED, SYMBOLS, HostileEngine, HostileTokenizer
+from tests.support.texts.hostile_checks import CATALOGS, GLOSSARY, KEPT, HostileTranslation, written_faults
+from tests.support.texts.tagged_texts import TaggedTexts
+
+TEXTS, SEED = int(os.environ.get("HOSTILE_TEXTS", "10000")), int(os.environ.get("HOSTILE_SEED", "48"))
+SERVED = max(100, TEXTS // 50)
+RULES = {
+    "atomic: a code replaces its stand-in": ("max(done, event.at) + event.stand_in", "max(done, event.at)"),
+    "once: what the model wrote is not placed again": ("number in present or number in closed", "number in closed"),
+    "once: what the model dropped is placed": (
+        "number in present or number in closed",
+        "code.word or number in closed",
+    ),
+    "once: a second stand-in is taken out": ("if match.span() not in taken]", "if False]"),
+    "once: a symbol that was not read is taken out": ("if match[0] not in reading.text]", "if False]"),
+    "nested: an element keeps those within it": ("element.order < last.end", "False"),
+    "ordered: an end comes before a later start": ("else (low, high)", "else (done, end)"),
+    "ordered: elements at one place keep their order": ("(part[1][0], part[0].order)", "(part[1][0], -part[0].order)"),
+}
+"""The rules of `finishing`, and how each of them is removed."""
+
+
+def faults(texts: int, seed: int, module: ModuleType = finishing) -> list[str]:
+    """Returns the first faults in some texts."""
+    generated = TaggedTexts(seed)
+    found: list[str] = []
+    for number in range(texts):
+        text = generated.next()
+        try:
+            found += [
+                f"{seed}/{number} {text.text!r}: {fault}" for fault in HostileTranslation(text, number, 1, module).run()
+            ]
+        except Exception as error:
+            raise AssertionError(f"seed {seed}, text {number}: {text.text!r}") from error
+        if len(found) >= 5:
+            break
+    return found
+
+
+@pytest.mark.slow
+def test_every_code_is_written_once(capsys: pytest.CaptureFixture[str]) -> None:
+    with capsys.disabled():
+        print(f"\nhostile model: {TEXTS} texts, seed {SEED}")  # noqa: T201
+    found = faults(TEXTS, SEED)
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rule", RULES)
+def test_a_rule_that_is_missing_is_found(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    old, new = RULES[rule]
+    source = inspect.getsource(finishing)
+    assert source.count(old) == 1
+    module = ModuleType("changed")
+    monkeypatch.setitem(sys.modules, "changed", module)
+    exec(compile(source.replace(old, new), "changed", "exec"), module.__dict__)
+    assert faults(2_000, SEED, module)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tokenizer", [SYMBOLS, NAMED], ids=["symbols", "names"])
+async def test_translator(tokenizer: HostileTokenizer) -> None:
+    generated, catalog = TaggedTexts(SEED + 1), CATALOGS[tokenizer]
+    services = Services(Settings(), HostileEngine(tokenizer, SEED), catalog)
+    await services.start()
+    try:
+        await services.loaded()
+        for number in range(SERVED):
+            text = generated.next()
+            request = TranslationRequest(
+                texts=(text.text,), source="en", target="de", format=text.format,
+                options=DecodingOptions(beam_size=4, hypotheses=number % 3 + 1),
+                glossary=GLOSSARY if number % 4 == 0 else None, do_not_translate=KEPT if number % 5 == 0 else (),
+            )  # fmt: skip
+            [prepared] = prepare(request, catalog, services.translator.detector)
+            [translation] = await services.translator.translate(request)
+            assert prepared.segmented is not None
+            for written in (translation.text, *translation.alternatives):
+                found = list(written_faults(text, prepared.segmented.tagged, written))
+                assert not found, (SEED, number, text.text, found)
+    finally:
+        await services.stop()

@@ -1,0 +1,19 @@
+"""The size of what handles text, which may only fall: denser lines are not smaller."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+SERVER = Path(__file__).parents[4] / "server"
+FOLDERS = ("text", "translation", "documents")
+LIMIT = 600_000
+"""Bytes of Python and tables."""
+
+
+def test_the_size_of_what_handles_text() -> None:
+    sizes = {
+        name: sum(path.stat().st_size for path in (SERVER / name).rglob("*") if path.suffix in (".py", ".txt"))
+        for name in FOLDERS
+    }
+    print(sizes, sum(sizes.values()))  # noqa: T201
+    assert sum(sizes.values()) <= LIMIT
