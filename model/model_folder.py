@@ -83,6 +83,9 @@ class TokenizerFiles:
     """The source begins with `bos_id`; such a model has no tags."""
     source_end: bool = True
     """The source ends with the end of sentence."""
+    added: dict[str, str] = field(default_factory=dict)
+    trailing_space: bool = False
+    """`added` and `trailing_space` of `model.tokenizer.Tokenizer`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,8 +93,8 @@ class Generation:
     """How a model is meant to be decoded (generation_config.json of Hugging Face).
 
     `beam_size` is the width for requests that set none, 0 where the model states none; likewise `length_penalty`
-    with its `normalization`, None where the model states none, `early_stopping` and `no_repeat_ngram_size` (all of
-    `model.search.options`). `beam_threshold` is the pruning of `model.search.beam` in nats, None for none. `forbidden`
+    with its `normalization`, None where the model states none, `early_stopping`, `shrinking_beam` and `no_repeat_ngram_size`
+    (all of `model.search.options`). `beam_threshold` is the pruning of `model.search.beam` in nats, None for none. `forbidden`
     tokens are never chosen, but have their part of the distribution. With `forced_end` a target that reaches the maximum
     length ends there with the end of sentence, whose log-probability counts as 0.
     """
@@ -104,6 +107,7 @@ class Generation:
     normalization: LengthNormalization = "gnmt"
     early_stopping: bool = False
     no_repeat_ngram_size: int = 0
+    shrinking_beam: bool = False
 
     def __post_init__(self) -> None:
         if type(self.beam_size) is not int or not 0 <= self.beam_size <= MAX_BEAM:
@@ -116,7 +120,7 @@ class Generation:
             raise ValueError(f"beam_threshold must be a number of at least 0, not {nats!r}.")
         if len(self.forbidden) > MAX_FORBIDDEN or not all(type(i) is int and i >= 0 for i in self.forbidden):
             raise ValueError(f"generation.forbidden must be a list of at most {MAX_FORBIDDEN} ids.")
-        for flag in (self.forced_end, self.early_stopping):
+        for flag in (self.forced_end, self.early_stopping, self.shrinking_beam):
             if type(flag) is not bool:
                 raise ValueError(f"A flag of generation must be true or false, not {flag!r}.")
         size = self.no_repeat_ngram_size
@@ -182,6 +186,8 @@ class ModelFolder:
                 eos_id=self.model.eos_id,
                 prepend=(self.model.bos_id,) if files.source_start else (),
                 append_end=files.source_end,
+                added=files.added,
+                trailing_space=files.trailing_space,
             )
         except (OSError, ValueError, RuntimeError) as error:
             raise FolderError(f"The tokenizer of {self.path.name} cannot be read: {error}") from None
@@ -294,7 +300,11 @@ def read_generation(fields: dict[str, Any]) -> Generation:
 def read_tokenizer_files(fields: dict[str, Any]) -> TokenizerFiles:
     """Returns the section `tokenizer` of config.json. Raises TypeError or FolderError."""
     files = TokenizerFiles(**fields)
-    for flag in (files.source_start, files.source_end):
+    if not isinstance(files.added, dict) or not all(
+        token and type(letters) is str and set(letters) <= set("lrws") for token, letters in files.added.items()
+    ):
+        raise FolderError("The added tokens of the tokenizer must map tokens to letters of l, r, w and s.")
+    for flag in (files.source_start, files.source_end, files.trailing_space):
         if type(flag) is not bool:
             raise FolderError(f"A flag of the tokenizer must be true or false, not {flag!r}.")
     for name in (files.source, files.target, files.vocabulary, files.target_vocabulary):

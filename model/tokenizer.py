@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,10 @@ class Tokenizer:
     Ids are those of SentencePiece, or of a separate vocabulary (piece -> id) as in Marian models. `tags` maps a target
     language to the piece that is put before the source, such as `>>de<<`. `source_tags` maps a source language to such
     a piece. `first_tokens` maps a target language to the piece that every target begins with (M2M100, NLLB).
+
+    `added` tokens are found in a text before SentencePiece reads the rest of it: each is a piece, and maps to letters: "l" and
+    "r" take the spaces on its left and right, "w" is found as a whole word only, "s" is not part of a target's text. With
+    `trailing_space` a space at the end of what SentencePiece reads is a piece, as in the library `tokenizers`.
     """
 
     def __init__(
@@ -60,6 +65,8 @@ class Tokenizer:
         eos_id: int = 3,
         prepend: Sequence[int] = (),
         append_end: bool = True,
+        added: Mapping[str, str] | None = None,
+        trailing_space: bool = False,
     ) -> None:
         self._source = sentencepiece.SentencePieceProcessor(model_file=str(source))
         self._target = (
@@ -69,10 +76,13 @@ class Tokenizer:
         )
         self.joint = self._target is self._source and target_vocabulary is None
         """True if source and target share a vocabulary."""
-        self._source_ids = self._target_ids = _Vocabulary(self._source, vocabulary, unk_id)
-        if not self.joint:
-            self._target_ids = _Vocabulary(self._target, target_vocabulary or vocabulary, unk_id)
+        texts = _AddedTokens(added or {}, trailing_space)
         self._tags, self._source_tags = dict(tags or {}), dict(source_tags or {})
+        unwritten = {*_CONTROL, "<unk>", "<mask>", *self._tags.values(), *self._source_tags.values()}
+        unwritten |= {*(first_tokens or {}).values(), *texts.special}
+        self._source_ids = self._target_ids = _Vocabulary(self._source, vocabulary, unk_id, texts, unwritten)
+        if not self.joint:
+            self._target_ids = _Vocabulary(self._target, target_vocabulary or vocabulary, unk_id, texts, unwritten)
         self._first_tokens = {language: self._first_id(piece) for language, piece in (first_tokens or {}).items()}
         # The source vocabulary may have another id for the end of sentence.
         self._eos_id = eos_id if vocabulary is None else vocabulary.get("</s>", eos_id)
@@ -90,7 +100,7 @@ class Tokenizer:
     ) -> Encoding:
         """Encodes a source: the tags of the languages if there are any, `symbol` (one of `model.symbols`) if there is
         one, the pieces, the end of sentence."""
-        pieces, offsets = _pieces(self._source, text)
+        pieces, offsets = self._source_ids.placed(text)
         head = self._head(target_language, source_language, symbol)
         return Encoding(
             ids=(*self._source_ids.ids(head), *self._prepend, *self._source_ids.ids(pieces), *self._append),
@@ -177,7 +187,7 @@ class Tokenizer:
 
     def encode_target_pieces(self, text: str) -> Encoding:
         """Encodes a target as `encode_target`, with the pieces and their characters in `text`."""
-        pieces, offsets = _pieces(self._target, text)
+        pieces, offsets = self._target_ids.placed(text)
         return Encoding(tuple(self._target_ids.ids(pieces)), pieces, offsets)
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -199,18 +209,25 @@ class Tokenizer:
         """Returns the text of target ids, and the piece and characters of each id."""
         pieces = tuple(self._target_ids.piece(i) for i in ids)
         text = self._target_ids.text(pieces)
-        return Decoding(text=text, pieces=pieces, offsets=_written(self._target_ids.text, pieces, text))
+        return Decoding(text=text, pieces=pieces, offsets=self._target_ids.written(pieces, text))
 
 
 class _Vocabulary:
     """Piece <-> id: SentencePiece's ids, or those of a mapping."""
 
     def __init__(
-        self, processor: sentencepiece.SentencePieceProcessor, mapping: Mapping[str, int] | None, unk_id: int
+        self,
+        processor: sentencepiece.SentencePieceProcessor,
+        mapping: Mapping[str, int] | None,
+        unk_id: int,
+        added: _AddedTokens,
+        unwritten: Collection[str],
     ) -> None:
-        self._processor = processor
+        self._processor, self._added = processor, added
         self._own = mapping is None
         """Whether the ids are SentencePiece's, as in models trained here. Imported models have a mapping."""
+        self._unwritten = frozenset(() if self._own else unwritten)
+        """Pieces of an imported model that are no part of its texts, as in its own program."""
         if mapping is None:
             pieces = processor.id_to_piece(list(range(processor.get_piece_size())))
             mapping = {piece: i for i, piece in enumerate(pieces)}
@@ -231,10 +248,32 @@ class _Vocabulary:
 
     def encoded(self, text: str) -> list[int]:
         """Returns the ids of the pieces of a text."""
+        if self._added:
+            return self.ids(self.placed(text)[0])
         ids: list[int] = (
             self._processor.encode(text) if self._own else self.ids(self._processor.encode(text, out_type=str))
         )
         return ids
+
+    def placed(self, text: str) -> tuple[tuple[str, ...], tuple[tuple[int, int], ...]]:
+        """Returns the pieces of a text and the characters [start, end) of each."""
+        if not self._added:
+            return _pieces(self._processor, text)
+        pieces: list[str] = []
+        offsets: list[tuple[int, int]] = []
+        for start, end, is_added in self._added.parts(text):
+            part = text[start:end]
+            found, places = ((part,), ((0, len(part)),)) if is_added else _pieces(self._processor, part)
+            pieces += found
+            offsets += [(start + first, start + last) for first, last in places]
+            if self._added.trailing_space and not is_added and part[-1:].isspace():
+                pieces.append(_SPACE)
+                offsets.append((end, end))
+        return tuple(pieces), tuple(offsets)
+
+    def written(self, pieces: Sequence[str], text: str) -> tuple[tuple[int, int], ...]:
+        """Returns the characters of the text of each piece."""
+        return _written(self.text, pieces, text, self._unwritten)
 
     def decode(self, ids: Sequence[int]) -> str:
         """Returns the text of the pieces with these ids."""
@@ -244,7 +283,7 @@ class _Vocabulary:
 
     def text(self, pieces: Sequence[str]) -> str:
         """Returns the text of pieces. That of an imported model has the spaces that its own program writes."""
-        text = _text(self._processor, pieces)
+        text = _text(self._processor, [piece for piece in pieces if piece not in self._unwritten])
         return _without_extra_spaces(text) if self._own else text
 
     def spelling(self) -> frozenset[int]:
@@ -253,6 +292,45 @@ class _Vocabulary:
 
     def piece(self, i: int) -> str:
         return self._pieces.get(i, "<unk>")
+
+
+class _AddedTokens:
+    """Tokens that are found in a text before SentencePiece reads the rest of it (see Tokenizer). False if there are none."""
+
+    def __init__(self, added: Mapping[str, str], trailing_space: bool) -> None:
+        self.trailing_space = trailing_space
+        self.special = frozenset(token for token, letters in added.items() if "s" in letters)
+        longest_first = sorted(added, key=len, reverse=True)
+        self._pattern = (
+            re.compile("|".join(_pattern(token, added[token]) for token in longest_first)) if added else None
+        )
+        self._letters = dict(added)
+
+    def __bool__(self) -> bool:
+        return self._pattern is not None or self.trailing_space
+
+    def parts(self, text: str) -> Iterator[tuple[int, int, bool]]:
+        """Yields the parts of a text, [start, end) and whether it is an added token."""
+        done, strips = 0, False
+        for match in self._pattern.finditer(text) if self._pattern else ():
+            letters, end = self._letters[match[0]], match.start()
+            yield from _between(text, done, end, strips, "l" in letters)
+            yield (*match.span(), True)
+            done, strips = match.end(), "r" in letters
+        yield from _between(text, done, len(text), strips, False)
+
+
+def _between(text: str, start: int, end: int, left: bool, right: bool) -> Iterator[tuple[int, int, bool]]:
+    """Yields what is between two tokens, without its spaces on a side where a token takes them, if there is any."""
+    part = text[start:end]
+    start += len(part) - len(part.lstrip()) if left else 0
+    end = start + len(text[start:end].rstrip()) if right else end
+    if start < end:
+        yield start, end, False
+
+
+def _pattern(token: str, letters: str) -> str:
+    return rf"(?<!\w){re.escape(token)}(?!\w)" if "w" in letters else re.escape(token)
 
 
 def load_vocabulary(path: Path) -> dict[str, int]:
@@ -300,14 +378,18 @@ def _share_characters(pieces: Sequence[str], offsets: list[tuple[int, int]]) -> 
             offsets[i] = offsets[i + 1]
 
 
-def _written(text_of: Callable[[Sequence[str]], str], pieces: Sequence[str], text: str) -> tuple[tuple[int, int], ...]:
+def _written(
+    text_of: Callable[[Sequence[str]], str], pieces: Sequence[str], text: str, unwritten: Collection[str] = ()
+) -> tuple[tuple[int, int], ...]:
     """Returns the characters of `text`, which is `text_of(pieces)`, of each piece. All byte pieces of a character have its
-    span."""
+    span, and pieces that are `unwritten` an empty one."""
     spans: list[tuple[int, int]] = []
     done = 0
     for count in range(1, len(pieces) + 1):
         piece = pieces[count - 1]
-        if piece.startswith("<0x") and piece.endswith(">"):
+        if piece in unwritten:
+            length = done
+        elif piece.startswith("<0x") and piece.endswith(">"):
             # A character is complete at its last byte. The length of the decoded prefix is the position in the text.
             length = len(text_of(pieces[:count]).rstrip("\ufffd"))
         else:

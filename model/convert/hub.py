@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 from model.convert.downloads import NotPublished, Progress, Refused, RemoteFile, fetch, pull_folder, read_url
+from model.convert.huggingface.added_tokens import FILES as ADDED
 from model.convert.huggingface.reader import check_kind
 from model.convert.huggingface.weights import WEIGHTS
 from model.convert.published import folder_of
@@ -22,9 +23,18 @@ _TOKENIZER = ("source.spm", "target.spm", "vocab.json")
 _MULTILINGUAL = "sentencepiece.bpe.model"
 _FILES = (
     *("config.json", *_TOKENIZER, _MULTILINGUAL, "target_vocab.json", "tokenizer.json", "tokenizer_config.json"),
-    *("special_tokens_map.json", "generation_config.json", "README.md"),
+    *("added_tokens.json", "special_tokens_map.json", "generation_config.json", "README.md"),
 )
-_CTRANSLATE2 = ("model.bin", "config.json", "*vocabulary.json", "*vocabulary.txt", "*.spm", "*.model", "README.md")
+_CTRANSLATE2 = (
+    "model.bin",
+    "config.json",
+    "*vocabulary.json",
+    "*vocabulary.txt",
+    "*.spm",
+    "*.model",
+    "README.md",
+    *ADDED,
+)
 _REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
 _MAX_FILE_BYTES = 64_000_000_000
 
@@ -79,7 +89,9 @@ def _select_files(repository: str, present: dict[str, Any]) -> list[str]:
     if not weights and "model.bin" in present:
         return [name for name in present if any(fnmatch.fnmatch(name, pattern) for pattern in _CTRANSLATE2)]
     missing = [name for name in ("config.json", *_TOKENIZER) if name not in present]
-    if _MULTILINGUAL in present:
+    if _MULTILINGUAL in present or (
+        "tokenizer.json" in present and not any(name in present for name in _TOKENIZER[:2])
+    ):
         missing = [name for name in missing if name not in _TOKENIZER]
     if not weights:
         missing.append("model.safetensors or pytorch_model.bin")

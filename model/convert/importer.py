@@ -23,7 +23,7 @@ from model.convert.huggingface.reader import read_huggingface
 from model.convert.languages import find_pairs, language_tags
 from model.convert.marian.firefox import find_models, read_firefox
 from model.convert.marian.reader import read_marian
-from model.convert.source_files import Imported, ImportRefused, read_card
+from model.convert.source_files import Imported, ImportRefused, check_pieces, read_card
 from model.model_folder import (
     AllPairs,
     FolderError,
@@ -71,6 +71,7 @@ def import_model(path: Path, weights: Path, options: ImportOptions | None = None
     name = options.name or path.resolve().name.removesuffix(PACKAGE_SUFFIX)
     target = new_folder(weights, name, options.replace)
     imported = _read(path)
+    check_pieces(path, imported)
     weights.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix=".importing-", dir=weights))
     try:
@@ -167,6 +168,8 @@ def _tokenizer(imported: Imported) -> TokenizerFiles:
         target_vocabulary=None if imported.target_vocabulary is None else "target_vocab.json",
         source_start=imported.source_start,
         source_end=imported.source_end,
+        added=imported.added,
+        trailing_space=imported.trailing_space,
     )
 
 

@@ -22,6 +22,8 @@ from model.shortlist import Shortlist
 MAX_TEXT_BYTES = 1_000_000
 MAX_VOCABULARY_BYTES = 64_000_000
 MAX_SENTENCEPIECE_BYTES = 64_000_000
+_MISSING = 0.25
+"""Largest part of the pieces of a SentencePiece model that its vocabulary may lack."""
 SUPPRESSED = -60_000.0
 """Output bias of a forbidden token: far below any logit, and finite in float16."""
 
@@ -65,6 +67,8 @@ class Imported:
     tagged: bool = True
     source_start: bool = False
     source_end: bool = True
+    added: dict[str, str] = field(default_factory=dict)
+    trailing_space: bool = False
     shortlist: Shortlist | None = None
     scores: dict[str, float] = field(default_factory=dict)
 
@@ -119,6 +123,24 @@ def read_sentencepiece(path: Path) -> bytes:
     except (RuntimeError, ValueError, TypeError):
         raise ImportRefused(path, ["the file is not a SentencePiece model"]) from None
     return data
+
+
+def check_pieces(path: Path, imported: Imported) -> None:
+    """Raises ImportRefused for a vocabulary that lacks many pieces of its SentencePiece model: one belongs to another model."""
+    target = imported.target_vocabulary or imported.vocabulary
+    for side, data, vocabulary in (
+        ("source", imported.source_pieces, imported.vocabulary),
+        ("target", imported.target_pieces, target),
+    ):
+        processor = sentencepiece.SentencePieceProcessor(model_proto=data)
+        numbers = range(processor.get_piece_size())
+        pieces = [processor.id_to_piece(i) for i in numbers if not processor.is_control(i) and not processor.is_byte(i)]
+        missing = sum(piece not in vocabulary for piece in pieces)
+        if missing > _MISSING * len(pieces):
+            share = f"{missing / len(pieces):.0%}"
+            raise ImportRefused(
+                path, [f"its vocabulary lacks {share} of the pieces of the {side}'s SentencePiece model"]
+            )
 
 
 def check_vocabulary(path: Path, vocabulary: dict[str, Any], size: int) -> dict[str, int]:

@@ -92,6 +92,7 @@ class DecodingOptions:
             length_penalty=penalized.length_penalty,
             normalization=penalized.normalization,
             early_stopping=self.early_stopping or stated.early_stopping,
+            shrinking_beam=self.shrinking_beam or stated.shrinking_beam,
             no_repeat_ngram_size=self.no_repeat_ngram_size or stated.no_repeat_ngram_size,
         )
 

@@ -12,7 +12,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from model.convert.ctranslate2.reader import read_ctranslate2
+from model.convert.ctranslate2.reader import DEFAULTS, read_ctranslate2
 from model.convert.language_codes import ARGOS_CODES
 from model.convert.source_files import Imported, ImportRefused, read_object
 
@@ -49,7 +49,8 @@ def _read_folder(path: Path) -> Imported:
     if first is not None and first not in (imported.target_vocabulary or imported.vocabulary):
         raise ImportRefused(path, [f"its targets begin with {first!r}, which is not in the vocabulary"])
     # The package is for one pair: tags in its vocabulary do not choose between languages.
-    return dataclasses.replace(imported, tagged=False, language_pieces={}, first_piece=first)
+    generation = dataclasses.replace(DEFAULTS, beam_size=4, length_penalty=0.2)  # as Argos calls CTranslate2
+    return dataclasses.replace(imported, tagged=False, language_pieces={}, first_piece=first, generation=generation)
 
 
 def _code(path: Path, metadata: dict[str, Any], key: str) -> str:

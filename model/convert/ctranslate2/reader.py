@@ -14,7 +14,10 @@ from numpy.typing import NDArray
 from model.config import ConfigError, ModelConfig
 from model.convert.ctranslate2.model_binary import BINARY, read_model_binary
 from model.convert.ctranslate2.tensor_names import SIDES, parts
+from model.convert.huggingface.added_tokens import matched, read_added
 from model.convert.huggingface.multilingual import language_codes, offset_sinusoids
+from model.convert.huggingface.tokenizer_json import FILE as TOKENIZER_JSON
+from model.convert.huggingface.tokenizer_json import read_tokenizer_json
 from model.convert.source_files import (
     MAX_VOCABULARY_BYTES,
     Imported,
@@ -28,13 +31,16 @@ from model.convert.source_files import (
     read_text,
     take_tensors,
 )
+from model.model_folder import Generation
 from model.positions import sinusoidal_table
 
 _ACTIVATIONS = {0: "relu", 2: "swish", 3: "gelu"}
+DEFAULTS = Generation(beam_size=2, length_penalty=1.0, normalization="average", early_stopping=True)
+"""Those of ctranslate2.Translator.translate_batch."""
 _LONGEST = 1024
 """Positions that are imported: converters store up to 5,000 of them."""
 _ONE_FILE = ("sentencepiece.model", "sentencepiece.bpe.model", "tokenizer.model", "spm.model", "source.spm")
-_PIECES = (("source.spm", "target.spm"), *((name, name) for name in _ONE_FILE))
+_PIECES = (("source.spm", "target.spm"), *((name, name) for name in (*_ONE_FILE, TOKENIZER_JSON)))
 _IGNORED = (
     *("alignment_heads", "alignment_layer", "alibi_use_positive_positions", "scale_alibi"),
     *("embeddings_merge", "multi_query_attention"),  # they give arrays of other names or shapes
@@ -47,6 +53,8 @@ def read_ctranslate2(path: Path, languages: Languages = (None, None), pieces: Pa
     int8 and int16 weights become float32 by their scales. `pieces` is a SentencePiece file outside the folder.
     """
     files = (pieces, pieces) if pieces is not None else _sentencepiece_files(path)
+    saved = files[0].name == TOKENIZER_JSON
+    read = (lambda file: read_tokenizer_json(file.parent)[0]) if saved else read_sentencepiece
     settings = read_optional(path / "config.json")
     stored = read_model_binary(path / BINARY)
     source, target = _vocabularies(path)
@@ -59,16 +67,21 @@ def read_ctranslate2(path: Path, languages: Languages = (None, None), pieces: Pa
     return Imported(
         config=config,
         tensors=tensors,
-        source_pieces=read_sentencepiece(files[0]),
-        target_pieces=read_sentencepiece(files[1]),
+        source_pieces=read(files[0]),
+        target_pieces=read(files[1]),
         vocabulary=source,
         target_vocabulary=None if source == target else target,
         languages=languages,
+        generation=DEFAULTS,
         language_pieces=codes if len(codes) > 1 else {},
         # Converters of Marian and M2M100 models leave the end of sentence to the caller's tokenizer.
         source_end=bool(settings.get("add_source_eos")) or marian or len(codes) > 1,
         source_start=starts,
         tagged=not starts,
+        added={
+            token: letters for token, letters in matched(read_added(path), codes.values()).items() if token in source
+        },
+        trailing_space=saved,
     )
 
 

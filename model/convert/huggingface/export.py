@@ -57,7 +57,7 @@ def _refuse(folder: ModelFolder) -> None:
         reasons.append("sources with a start token or without an end")
     if config.norm != "post":
         reasons.append("pre-norm layers")
-    if config.norm_epsilon != _EPSILON:
+    if config.norm_epsilon > _EPSILON:  # as transformers' own conversion of Marian's models, which have a smaller one
         reasons.append(f"a LayerNorm epsilon of {config.norm_epsilon}")
     if reasons:
         raise FolderError(f"Hugging Face's Marian cannot represent this model: {', '.join(reasons)}.")

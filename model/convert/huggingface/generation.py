@@ -43,12 +43,14 @@ def read_generation(path: Path, settings: dict[str, Any], end: Any) -> tuple[Gen
         shown.append(f"bad_words_ids with {len(sequences)} sequences of several tokens")
     if shown:
         log.warning("%s is imported without these settings of its generation: %s.", path.name, ", ".join(shown))
+    beam, alpha = settings.get("num_beams") or 0, settings.get("length_penalty")
+    alpha = 1.0 if alpha is None and type(beam) is int and beam > 1 else alpha  # the default of transformers
     kept, suppressed = ([], forbidden) if settings.get("renormalize_logits") else (forbidden, [])
     try:
         generation = Generation(
-            beam_size=settings.get("num_beams") or 0,
-            length_penalty=settings.get("length_penalty"),
-            normalization="gnmt" if settings.get("length_penalty") is None else "average",
+            beam_size=beam,
+            length_penalty=alpha,
+            normalization="gnmt" if alpha is None else "average",
             forbidden=tuple(kept),
             forced_end=forced_end is not None,
             early_stopping=settings.get("early_stopping") is True,

@@ -11,8 +11,10 @@ import numpy as np
 
 from model.backends.cpu.bindings import Float32
 from model.config import ModelConfig
+from model.convert.huggingface.added_tokens import language_code_of, matched, read_added
+from model.convert.huggingface.tokenizer_json import FILE as TOKENIZER_JSON
+from model.convert.huggingface.tokenizer_json import read_tokenizer_json
 from model.convert.language_codes import language_code
-from model.convert.languages import NLLB_CODE
 from model.convert.source_files import (
     MAX_VOCABULARY_BYTES,
     ImportRefused,
@@ -30,16 +32,24 @@ _FIRST_PIECE, _OFFSET = 3, 1
 
 
 def read_vocabulary(path: Path, config: ModelConfig) -> dict[str, Any]:
-    """Returns the fields of Imported that come from sentencepiece.bpe.model, vocab.json (M2M100; NLLB has none) and the
-    list of language tokens. Raises ImportRefused."""
-    pieces = read_sentencepiece(path / SENTENCEPIECE)
-    names = read_optional(path / "tokenizer_config.json")
-    file = path / "vocab.json"
-    ids = read_object(file, most=MAX_VOCABULARY_BYTES) if file.is_file() else _fairseq_ids(pieces)
-    tokens = {token: i for token, i in _language_tokens(path, names, len(ids)).items() if token not in ids}
+    """Returns the fields of Imported that come from sentencepiece.bpe.model or tokenizer.json, vocab.json (M2M100; NLLB has
+    none) and the list of language tokens. Raises ImportRefused."""
+    file, names, ids = path / "vocab.json", read_optional(path / "tokenizer_config.json"), dict[str, Any]()
+    saved = not (path / SENTENCEPIECE).is_file() and (path / TOKENIZER_JSON).is_file()
+    if saved:
+        pieces, ids = read_tokenizer_json(path)
+    else:
+        pieces = read_sentencepiece(path / SENTENCEPIECE)
+    if file.is_file():
+        ids = read_object(file, most=MAX_VOCABULARY_BYTES)
+    ids = ids or _fairseq_ids(pieces)
+    added = read_added(path)
+    tokens = {token: i for token, i in _language_tokens(path, names, added, len(ids)).items() if token not in ids}
     codes = language_codes(list(tokens))
     if not codes:
         raise ImportRefused(path, ["none of its files lists the language tokens, such as __en__ or eng_Latn"])
+    found = matched(added, tokens)
+    ids |= {token: added[token]["id"] for token in found if token not in ids}
     label = f"{names.get('tokenizer_class', '')} {path.resolve().name}".lower().replace("-", "")
     return {
         "source_pieces": pieces,
@@ -47,6 +57,8 @@ def read_vocabulary(path: Path, config: ModelConfig) -> dict[str, Any]:
         "vocabulary": check_vocabulary(path, {**ids, **tokens}, config.vocab_size),
         "language_pieces": codes,
         "tagged_by_target": "small100" in label,
+        "added": found,
+        "trailing_space": saved,
     }
 
 
@@ -64,34 +76,21 @@ def _fairseq_ids(pieces: bytes) -> dict[str, int]:
     return {**_FAIRSEQ, **{piece: i + _OFFSET for piece, i in ids.items() if i >= _FIRST_PIECE}}
 
 
-def _language_tokens(path: Path, names: dict[str, Any], first: int) -> dict[str, int]:
-    """Returns language token -> id from the file that states ids, else from a list of the tokens in order."""
-    tokenizer, decoder = path / "tokenizer.json", names.get("added_tokens_decoder")
-    added = read_object(tokenizer, most=MAX_VOCABULARY_BYTES).get("added_tokens") if tokenizer.is_file() else None
-    entries = [entry for entry in added if isinstance(entry, dict)] if isinstance(added, list) else []
-    if not any(_code(entry.get("content")) for entry in entries) and isinstance(decoder, dict):
-        entries = [{**entry, "id": int(i)} for i, entry in decoder.items() if isinstance(entry, dict) and i.isdecimal()]
-    languages = {entry["content"]: entry["id"] for entry in entries if "id" in entry and _code(entry.get("content"))}
+def _language_tokens(path: Path, names: dict[str, Any], added: dict[str, dict[str, Any]], first: int) -> dict[str, int]:
+    """Returns language token -> id of the `added` tokens, else from a list of the tokens in order from `first` on."""
+    languages = {token: entry["id"] for token, entry in added.items() if language_code_of(token)}
     if languages:
         return languages
-    special = read_object(path / "special_tokens_map.json") if (path / "special_tokens_map.json").is_file() else names
+    special = read_optional(path / "special_tokens_map.json") or names
     listed = special.get("additional_special_tokens") or special.get("extra_special_tokens") or []
     tokens = [token["content"] if isinstance(token, dict) and "content" in token else token for token in listed]
-    return {token: first + i for i, token in enumerate(token for token in tokens if _code(token))}
-
-
-def _code(token: Any) -> str | None:
-    """Returns the code in a language token: en of __en__, eng_Latn of eng_Latn; None for other tokens."""
-    if not isinstance(token, str):
-        return None
-    inner = token[2:-2] if len(token) > 4 and token.startswith("__") and token.endswith("__") else ""
-    return inner if inner.isalpha() else token if NLLB_CODE.fullmatch(token) else None
+    return {token: first + i for i, token in enumerate(token for token in tokens if language_code_of(token))}
 
 
 def language_codes(pieces: list[str]) -> dict[str, str]:
     """Returns our code -> token for the language tokens among pieces. The script is part of the code only of languages
     that have two."""
-    stated = {token: code for token in pieces if (code := _code(token))}
+    stated = {token: code for token in pieces if (code := language_code_of(token))}
     short = {token: language_code(code.split("_")[0]) for token, code in stated.items()}
     count = Counter(short.values())
     return {short[token] if count[short[token]] == 1 else language_code(stated[token]): token for token in stated}

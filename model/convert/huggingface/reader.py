@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from model.config import ConfigError, ModelConfig
+from model.convert.huggingface.added_tokens import matched, read_added
 from model.convert.huggingface.generation import generation_settings, read_generation
 from model.convert.huggingface.multilingual import offset_sinusoids, read_vocabulary
 from model.convert.huggingface.weights import convert_weights, read_weights
@@ -45,7 +46,8 @@ def read_huggingface(path: Path) -> Imported:
         config = config.replace(unk_id=vocabulary["vocabulary"]["<unk>"], positions="learned")
         tensors["positions.weight"] = offset_sinusoids(config.max_length, config.d_model, config.pad_id)
         return Imported(**vocabulary, config=config, tensors=tensors, generation=generation)
-    unknown_id, source_vocabulary, target_vocabulary = _vocabularies(path, config)
+    added = read_added(path)
+    unknown_id, source_vocabulary, target_vocabulary = _vocabularies(path, config, added)
     config, tensors = convert_weights(path, config, fields, stored, suppressed)
     config = config.replace(unk_id=unknown_id)
     names = read_optional(path / "tokenizer_config.json")
@@ -61,6 +63,7 @@ def read_huggingface(path: Path) -> Imported:
         target_vocabulary=target_vocabulary,
         languages=(source, target),
         generation=generation,
+        added=matched(added),
         first_piece=_first_piece(path, settings.get("forced_bos_token_id"), target_vocabulary or source_vocabulary),
     )
 
@@ -136,12 +139,14 @@ def _first_piece(path: Path, token: Any, vocabulary: dict[str, int]) -> str | No
     return piece
 
 
-def _vocabularies(path: Path, config: ModelConfig) -> tuple[int, dict[str, int], dict[str, int] | None]:
-    """Returns the id of <unk> on the target side, vocab.json, and target_vocab.json or None."""
+def _vocabularies(
+    path: Path, config: ModelConfig, added: dict[str, dict[str, Any]]
+) -> tuple[int, dict[str, int], dict[str, int] | None]:
+    """Returns the id of <unk> on the target side, vocab.json with the `added` tokens, and target_vocab.json or None."""
     source_size = config.source_vocab_size or config.vocab_size
     file, target_file = path / "vocab.json", path / "target_vocab.json"
-    added = read_optional(path / "added_tokens.json")
-    source = check_vocabulary(file, read_object(file, most=MAX_VOCABULARY_BYTES) | added, source_size)
+    more = {token: entry["id"] for token, entry in added.items()}
+    source = check_vocabulary(file, more | read_object(file, most=MAX_VOCABULARY_BYTES), source_size)
     target = None
     if target_file.is_file():
         target = check_vocabulary(target_file, read_object(target_file, most=MAX_VOCABULARY_BYTES), config.vocab_size)

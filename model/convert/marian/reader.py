@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -27,12 +28,20 @@ from model.convert.source_files import (
 )
 from model.convert.tensor_names import parts
 from model.convert.vocabulary import parse_vocab_yml, sentencepiece_vocabulary
+from model.model_folder import Generation
 
+log = logging.getLogger(__name__)
+COSTLY_BEAM = 6
 _ACTIVATIONS = ("relu", "swish")
 _MAX_LENGTH = 512
 """Marian states no maximum length; OPUS-MT models were trained on sentences of at most 500 pieces."""
-_RECURRENT: dict[str, Any] = {"recurrence": "ssru", "positions": "learned", "norm_epsilon": 1e-6}
-"""Models with a recurrence follow Marian, the only other program that runs them, in its sinusoids and its epsilon too."""
+_EPSILON = 1e-6
+_IGNORED = {
+    **dict.fromkeys(("word-penalty", "max-length-factor", "n-best-feature", "best-deep"), (0,)),
+    **dict.fromkeys(("output-sampling", "right-left", "force-decode", "tsv", "output-approx-knn"), ()),
+    **dict.fromkeys(("output-omit-bias", "xml-input", "factors-combine", "no-spm-decode"), ()),
+}
+"""Settings of decoder.yml that change targets and are not applied, with the values besides null and false that do not."""
 _NORMS = {
     ("", "dan", ""): "post",
     ("n", "da", "n"): "pre",
@@ -63,7 +72,34 @@ def read_marian(path: Path) -> Imported:
         source_pieces=read_sentencepiece(pieces[0]),
         target_pieces=read_sentencepiece(pieces[1]),
         license=_license(path),
+        generation=_generation(path, decoder, (model["target_vocabulary"] or model["vocabulary"])["<unk>"]),
     )
+
+
+def _generation(path: Path, settings: dict[str, Any], unknown: int) -> Generation:
+    """Returns how decoder.yml decodes, with Marian's defaults: a beam of 12 that shrinks, no length normalization, and never the
+    unknown piece. Names settings that are not applied in a warning. Raises ImportRefused."""
+    ignored = [name for name, same in _IGNORED.items() if settings.get(name) not in (None, False, [], *same)]
+    if ignored:
+        shown = ", ".join(f"{name} {settings[name]!r:.40}" for name in ignored)
+        log.warning("%s is imported without these settings of its decoder.yml: %s.", path.name, shown)
+    beam = settings.get("beam-size", 12)
+    if isinstance(beam, int) and beam >= COSTLY_BEAM:
+        log.warning(
+            "%s is decoded with a beam of %d, as its decoder.yml states; --beam-size 1 is several times as fast.",
+            path.name,
+            beam,
+        )
+    try:
+        return Generation(
+            beam_size=beam,
+            length_penalty=float(settings.get("normalize", 0)),
+            normalization="average",
+            shrinking_beam=True,
+            forbidden=() if settings.get("allow-unk") else (unknown,),
+        )
+    except (TypeError, ValueError) as error:
+        raise ImportRefused(path / "decoder.yml", [str(error).rstrip(".")]) from None
 
 
 def read_model(file: Path, vocabularies: Sequence[Path]) -> dict[str, Any]:
@@ -126,12 +162,14 @@ def read_options(
             dropout=options.get("transformer-dropout", 0.1),
             norm=norm,  # type: ignore[arg-type]
             activation=options["transformer-ffn-activation"],
-            positions="sinusoidal_half",
+            positions="learned",  # Marian's own sinusoids
+            norm_epsilon=_EPSILON,
             tied_embeddings=tied,
             output_bias=not options.get("output-omit-bias", False),
             max_length=_MAX_LENGTH,
             zero_start_embedding=True,
-        ).replace(**_RECURRENT if options.get("transformer-decoder-autoreg") == "rnn" else {})
+            recurrence="ssru" if options.get("transformer-decoder-autoreg") == "rnn" else "none",
+        )
     except KeyError as error:
         raise ImportRefused(file, [f"its options lack {error.args[0]}"]) from None
     except (ConfigError, TypeError, ValueError) as error:
@@ -156,7 +194,8 @@ def _unrepresentable(options: dict[str, Any]) -> list[str]:
 
 
 def convert(file: Path, config: ModelConfig, stored: Tensors) -> tuple[ModelConfig, Tensors]:
-    """Converts Marian's tensors. Returns the config with learned positions if there are any, and our tensors."""
+    """Converts Marian's tensors. Returns the config with the length of learned positions if there are any, and our
+    tensors."""
     names = {f"{part.ours}.weight": part.marian_weight for part in parts(config)}
     names |= {f"{part.ours}.bias": part.marian_bias for part in parts(config) if part.marian_bias is not None}
     shared = "Wemb" in stored
@@ -167,7 +206,7 @@ def convert(file: Path, config: ModelConfig, stored: Tensors) -> tuple[ModelConf
         names["output_bias"] = "decoder_ff_logit_out_b"
     if "Wpos" in stored:
         names["positions.weight"] = "Wpos"
-        config = config.replace(positions="learned", max_length=max(1, stored["Wpos"].size // config.d_model))
+        config = config.replace(max_length=max(1, stored["Wpos"].size // config.d_model))
     tensors = take_tensors(file, stored, names)
     for part in parts(config):
         weight = f"{part.ours}.weight"
@@ -180,8 +219,7 @@ def convert(file: Path, config: ModelConfig, stored: Tensors) -> tuple[ModelConf
         head = stored.pop("decoder_ff_logit_out_Wt", target)
         head = stored.pop("decoder_ff_logit_out_W").T if "decoder_ff_logit_out_W" in stored else head
         tensors["projection.weight"] = np.ascontiguousarray(head)
-    if config.positions == "learned":
-        tensors.setdefault("positions.weight", marian_sinusoids(config.max_length, config.d_model))
+    tensors.setdefault("positions.weight", marian_sinusoids(config.max_length, config.d_model))
     check_tensors(file, config, tensors, stored)
     return config, tensors
 

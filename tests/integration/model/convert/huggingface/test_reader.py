@@ -259,7 +259,8 @@ def test_invalid_vocabularies_are_refused(copy: Path) -> None:
 def test_generation_config_stands_alone_as_in_transformers(copy: Path) -> None:
     change(copy / "generation_config.json", num_beams=6, forced_eos_token_id=0, renormalize_logits=True)
     folder = imported(copy)
-    assert folder.generation == Generation(beam_size=6, forced_end=True)
+    stated = {"length_penalty": 1.0, "normalization": "average"}  # as transformers without a penalty
+    assert folder.generation == Generation(beam_size=6, forced_end=True, **stated)
     pad = json.loads((copy / "config.json").read_text())["pad_token_id"]
     assert load_model(folder).output_bias[pad] == SUPPRESSED
     change(copy / "config.json", num_beams=5, length_penalty=0.7, no_repeat_ngram_size=3, early_stopping=True)
@@ -299,7 +300,7 @@ def test_settings_of_generation_give_the_targets_of_transformers(copy: Path) -> 
         expected = pair.targets(
             theirs.generate(source, attention_mask=mask.long(), max_new_tokens=11 + pair.start_tokens)
         )
-        asked = DecodingOptions(beam_size=0, length_penalty=None if "length_penalty" in case else 1.0)
+        asked = DecodingOptions(beam_size=0)
         stated = asked.with_defaults(folder.generation.beam_size, folder.generation)
         names = ("beam_size", "length_penalty", "early_stopping", "no_repeat_ngram_size")
         options = {name: getattr(stated, name) for name in names}

@@ -5,6 +5,7 @@ Imported weights promise equal bits; CTranslate2 promises equal tokens, because 
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import zipfile
 from pathlib import Path
@@ -15,11 +16,12 @@ import pytest
 import torch
 import yaml
 
-from model.checkpoint import load_model
+from model.checkpoint import load_model, save_model
 from model.convert.importer import ImportOptions, import_model
 from model.convert.marian.reader import marian_sinusoids
 from model.convert.source_files import ImportRefused
 from model.convert.vocabulary import parse_vocab_yml
+from model.model_folder import Generation, ModelFolder, read_folder
 from model.transformer import Transformer
 from tests.support.models.folders import ctranslate2_pieces, target_pieces
 from tests.support.models.marian_models import (
@@ -47,10 +49,21 @@ def test_imported_weights_equal_the_original(variant: str, tmp_path: Path) -> No
     original = random_marian(tmp_path / "marian", seed=3, **VARIANTS[variant])
     imported = load_model(import_model(tmp_path / "marian", tmp_path / "weights", OPTIONS))
     assert imported.config == original.config.replace(
-        max_length=imported.config.max_length, pad_id=imported.config.pad_id
+        max_length=imported.config.max_length, pad_id=imported.config.pad_id, positions="learned", norm_epsilon=1e-6
     )
+    assert np.array_equal(imported.positions.weight.detach(), marian_sinusoids(512, 32))
     for name, tensor in original.state_dict().items():
         assert torch.equal(imported.state_dict()[name], tensor), name
+
+
+def with_their_positions(folder: ModelFolder) -> ModelFolder:
+    """Writes a model with the sinusoids and the epsilon of CTranslate2, which are not Marian's."""
+    model = load_model(folder)
+    config = model.config.replace(positions="sinusoidal_half", norm_epsilon=1e-5)
+    theirs = Transformer(config)
+    theirs.load_state_dict({n: t for n, t in model.state_dict().items() if n != "positions.weight"}, strict=False)
+    save_model(dataclasses.replace(folder, model=config), theirs)
+    return read_folder(folder.path)
 
 
 # CTranslate2's converter expects a name for a separate output projection that Marian does not use.
@@ -60,7 +73,7 @@ def test_ctranslate2_converts_the_same_files_to_the_same_translations(variant: s
     ctranslate2 = pytest.importorskip("ctranslate2")
     two = VARIANTS[variant].get("vocabularies") == 2
     random_marian(tmp_path / "marian", seed=3, **VARIANTS[variant], tied_output=two)
-    folder = import_model(tmp_path / "marian", tmp_path / "weights", OPTIONS)
+    folder = with_their_positions(import_model(tmp_path / "marian", tmp_path / "weights", OPTIONS))
     paths = [str(tmp_path / "marian" / name) for name in (["source.yml", "target.yml"] if two else ["vocab.yml"])]
     ctranslate2.converters.MarianConverter(str(tmp_path / "marian" / "model.npz"), paths).convert(
         str(tmp_path / "theirs")
@@ -248,3 +261,51 @@ def refused(path: Path, reason: str) -> None:
         import_model(path / "marian", path / "weights", OPTIONS)
     assert "\n" not in str(refusal.value)
     assert not (path / "weights").exists()
+
+
+@pytest.mark.parametrize(
+    ("settings", "stated"),
+    [
+        ({}, {"beam_size": 12, "length_penalty": 0.0}),
+        ({"beam-size": 4, "normalize": 0.6}, {"beam_size": 4, "length_penalty": 0.6}),
+        (
+            {"beam-size": 1, "normalize": True, "allow-unk": True},
+            {"beam_size": 1, "length_penalty": 1.0, "forbidden": ()},
+        ),
+    ],
+)
+def test_decoder_yml_states_how_a_model_decodes(
+    settings: dict[str, Any], stated: dict[str, Any], tmp_path: Path
+) -> None:
+    random_marian(tmp_path / "marian")
+    file = tmp_path / "marian" / "decoder.yml"
+    described = {**yaml.safe_load(file.read_text()), **settings}
+    if not settings:
+        del described["beam-size"]
+    file.write_text(yaml.safe_dump(described))
+    generation = import_model(tmp_path / "marian", tmp_path / "weights", OPTIONS).generation
+    common = {"normalization": "average", "shrinking_beam": True, "forbidden": (1,)}
+    assert generation == Generation(**(common | stated))
+
+
+@pytest.mark.parametrize(
+    "settings", [{"word-penalty": 0.5}, {"output-sampling": ["topk", 5]}, {"max-length-factor": 2}]
+)
+def test_settings_of_decoder_yml_that_are_not_applied_are_named(
+    settings: dict[str, Any], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    random_marian(tmp_path / "marian")
+    file = tmp_path / "marian" / "decoder.yml"
+    harmless = {"word-penalty": 0, "mini-batch": 64, "relative-paths": True, "quiet": True}
+    file.write_text(yaml.safe_dump(yaml.safe_load(file.read_text()) | harmless | settings))
+    import_model(tmp_path / "marian", tmp_path / "weights", OPTIONS)
+    assert f"without these settings of its decoder.yml: {next(iter(settings))} " in caplog.text
+
+
+@pytest.mark.parametrize("settings", [{"beam-size": 100}, {"beam-size": "many"}, {"normalize": [1]}, {"normalize": -1}])
+def test_impossible_settings_of_decoder_yml_are_refused(settings: dict[str, Any], tmp_path: Path) -> None:
+    random_marian(tmp_path / "marian")
+    file = tmp_path / "marian" / "decoder.yml"
+    file.write_text(yaml.safe_dump(yaml.safe_load(file.read_text()) | settings))
+    with pytest.raises(ImportRefused):
+        import_model(tmp_path / "marian", tmp_path / "weights", OPTIONS)

@@ -1,0 +1,54 @@
+"""Tokens that were added to a tokenizer of transformers: added_tokens.json, tokenizer_config.json or tokenizer.json."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+from model.convert.languages import NLLB_CODE
+from model.convert.source_files import MAX_VOCABULARY_BYTES, ImportRefused, read_object, read_optional
+
+FILES = ("added_tokens.json", "tokenizer_config.json", "tokenizer.json")
+_SPECIAL = frozenset(("<s>", "<pad>", "</s>", "<unk>", "<mask>"))
+_TAG = re.compile(r">>.+<<")
+_LETTERS = {"lstrip": "l", "rstrip": "r", "single_word": "w", "special": "s"}
+_MOST, _LONGEST = 100_000, 1_000
+
+
+def read_added(path: Path) -> dict[str, dict[str, Any]]:
+    """Returns token -> its entry, with its `id`, of all three files. Raises ImportRefused."""
+    ids = read_object(path / FILES[0]) if (path / FILES[0]).is_file() else {}
+    entries = {token: {"content": token, "id": i} for token, i in ids.items()}
+    file = path / FILES[2]
+    listed = read_object(file, most=MAX_VOCABULARY_BYTES).get("added_tokens") if file.is_file() else None
+    stated = read_optional(path / FILES[1]).get("added_tokens_decoder")
+    found = [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
+    if isinstance(stated, dict):
+        found += [{**entry, "id": int(i)} for i, entry in stated.items() if isinstance(entry, dict) and i.isdecimal()]
+    entries |= {entry["content"]: entry for entry in found if isinstance(entry.get("content"), str) and "id" in entry}
+    if len(entries) > _MOST or any(not 0 < len(token) <= _LONGEST for token in entries):
+        raise ImportRefused(path, ["its added tokens are too many, too long or empty"])
+    return entries
+
+
+def matched(entries: dict[str, dict[str, Any]], languages: Collection[str] = ()) -> dict[str, str]:
+    """Returns the tokens that are found in texts, with the letters of `model.tokenizer`: not the special tokens of every
+    tokenizer, those of `languages` and tags, which a text must not contain."""
+    return {
+        token: "".join(letter for name, letter in _LETTERS.items() if entry.get(name) is True)
+        for token, entry in entries.items()
+        if token not in _SPECIAL
+        and token not in languages
+        and not _TAG.fullmatch(token)
+        and not language_code_of(token)
+    }
+
+
+def language_code_of(token: Any) -> str | None:
+    """Returns the code in a language token: en of __en__, eng_Latn of eng_Latn; None for other tokens."""
+    if not isinstance(token, str):
+        return None
+    inner = token[2:-2] if len(token) > 4 and token.startswith("__") and token.endswith("__") else ""
+    return inner if inner.isalpha() else token if NLLB_CODE.fullmatch(token) else None

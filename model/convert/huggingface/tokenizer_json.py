@@ -1,0 +1,96 @@
+"""The model of a tokenizer.json (library `tokenizers`) as a SentencePiece model: Unigram, or BPE whose pieces are words.
+
+A SentencePiece model is a message of protocol buffers: pieces (1), trainer (2) and normalizer (3). BPE joins the pair whose piece
+has the largest score first, which is the order of the merges.
+"""
+
+from __future__ import annotations
+
+import base64
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from model.convert.source_files import MAX_VOCABULARY_BYTES, ImportRefused, read_object
+
+FILE = "tokenizer.json"
+_UNIGRAM, _BPE = 1, 2
+_NORMAL, _UNKNOWN, _CONTROL = 1, 2, 3
+_TYPES = {"<unk>": _UNKNOWN, "<s>": _CONTROL, "</s>": _CONTROL, "<pad>": _CONTROL}
+_SPACES = ({"Regex": " {2,}"}, {"Regex": r"\s{2,}"})
+_IGNORED = ("Precompiled", "Sequence", "Replace", "Strip")
+
+
+def read_tokenizer_json(path: Path) -> tuple[bytes, dict[str, int]]:
+    """Returns the bytes of a SentencePiece model and piece -> id. Raises ImportRefused for tokenizers that it cannot
+    represent."""
+    fields = read_object(path / FILE, most=MAX_VOCABULARY_BYTES)
+    try:
+        return _converted(path / FILE, fields)
+    except ImportRefused:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, struct.error, RecursionError):
+        raise ImportRefused(path / FILE, ["it is not a tokenizer of the library `tokenizers`"]) from None
+
+
+def _converted(file: Path, fields: dict[str, Any]) -> tuple[bytes, dict[str, int]]:
+    model, steps = fields["model"], list(_steps(fields.get("normalizer")))
+    kind = model.get("type") or ("Unigram" if isinstance(model["vocab"], list) else "BPE")
+    spaces = [step for step in _steps(fields.get("pre_tokenizer")) if step["type"] == "Metaspace"]
+    names = ", ".join(step["type"] for step in _steps(fields.get("pre_tokenizer")))
+    if kind not in ("Unigram", "BPE") or not spaces or model.get("byte_fallback") or model.get("end_of_word_suffix"):
+        raise ImportRefused(file, [f"it is a {kind} tokenizer after {names or 'nothing'}, not one of SentencePiece"])
+    if other := [step["type"] for step in steps if step["type"] not in _IGNORED]:
+        raise ImportRefused(file, [f"its normalizer {other[0]} is not supported"])
+    if kind == "Unigram":
+        scores = {str(piece): float(score) for piece, score in model["vocab"]}
+        ids = {piece: i for i, piece in enumerate(scores)}
+        if len(scores) != len(model["vocab"]):
+            raise ValueError
+    else:
+        ids = {str(piece): int(i) for piece, i in model["vocab"].items()}
+        scores = dict.fromkeys(sorted(ids, key=ids.__getitem__), float(-len(model["merges"]) - 1))
+        pairs = (merge.split(" ") if isinstance(merge, str) else merge for merge in model["merges"])
+        for rank, (left, right) in enumerate(pairs):
+            scores[left + right] = max(scores[left + right], float(-rank))
+    scores = {"<unk>": 0.0} | scores  # SentencePiece needs one
+    charsmap = b"".join(
+        base64.b64decode(step["precompiled_charsmap"]) for step in steps if step["type"] == "Precompiled"
+    )
+    pieces = b"".join(_field(1, _piece(piece, score)) for piece, score in scores.items())
+    unknown = list(scores).index("<unk>")
+    trainer = _number(3, _UNIGRAM if kind == "Unigram" else _BPE) + _number(4, len(scores)) + _number(40, unknown)
+    ends = [list(scores).index(piece) if piece in scores else -1 for piece in ("<s>", "</s>", "<pad>")]
+    trainer += b"".join(_number(41 + place, i) for place, i in enumerate(ends))
+    normalizer = _field(1, b"tokenizer.json") + _field(2, charsmap) + _number(3, 1) + _number(4, 1) + _number(5, 1)
+    return pieces + _field(2, trainer) + _field(3, normalizer), ids
+
+
+def _steps(step: dict[str, Any] | None) -> Iterator[dict[str, Any]]:
+    """Yields the steps of a normalizer or pre-tokenizer, which may be nested."""
+    if step is not None:
+        yield from [step] if step["type"] != "Sequence" else ()
+        for inner in step.get("normalizers") or step.get("pretokenizers") or ():
+            yield from _steps(inner)
+
+
+def _piece(piece: str, score: float) -> bytes:
+    """Returns a piece: text (1), score (2) and type (3)."""
+    return _field(1, piece.encode()) + b"\x15" + struct.pack("<f", score) + _number(3, _TYPES.get(piece, _NORMAL))
+
+
+def _field(number: int, data: bytes) -> bytes:
+    return _varint(number << 3 | 2) + _varint(len(data)) + data
+
+
+def _number(number: int, value: int) -> bytes:
+    return _varint(number << 3) + _varint(value & (1 << 64) - 1)
+
+
+def _varint(value: int) -> bytes:
+    data = b""
+    while value > 127:
+        data += bytes([value & 127 | 128])
+        value >>= 7
+    return data + bytes([value])
