@@ -40,9 +40,13 @@ class InspectableBackend(Backend, Protocol):
         lengths the model cannot read, unknown ids, layers and heads, and a shortlist that the backend
         does not have."""
 
-    def read_words(self, sentence: WordedSentence, wanted: Sequence[int]) -> WordReading:
-        """Returns the states of a sentence after the last encoder layer, and for each word the log-probabilities of the
-        `wanted` first tokens. Raises ValueError for a sentence or tokens that the model cannot read."""
+    def soft_maps(self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]], choice: MapChoice) -> list[AttentionMaps]:
+        """Returns the maps of several pairs (source, target) as `attention_maps`, computed together. The choice has neither
+        scores nor maps of the encoder. Raises ValueError as `attention_maps`."""
+
+    def read_words(self, sentences: Sequence[WordedSentence], wanted: Sequence[Sequence[int]]) -> list[WordReading]:
+        """Returns for each sentence its states after the last encoder layer, and for each of its words the log-probabilities
+        of the `wanted` first tokens. Raises ValueError for a sentence or tokens that the model cannot read."""
 
     def close(self) -> None:
         """Releases what the backend holds beyond Python's memory. It cannot be used afterwards."""

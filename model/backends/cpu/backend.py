@@ -39,6 +39,9 @@ from model.weight_files import weight_files
 
 Precision = Literal["float32", "int8"]
 MAX_THREADS = 256
+MOST_CAPTURES = 16
+"""Pairs of one call of `capture` (Engine::kCaptures)."""
+Pair = tuple[Sequence[int], Sequence[int]]
 _PRECISIONS = {"float32": 0, "int8": 1}
 _ACTIVATIONS = {"relu": 0, "swish": 1, "gelu": 2}
 
@@ -318,20 +321,65 @@ class CpuBackend:
             choice=choice,
         )
 
-    def read_words(self, sentence: WordedSentence, wanted: Sequence[int]) -> WordReading:
-        """Returns the states after the last encoder layer (S, d_model), and for each word the log-probabilities of the
-        `wanted` tokens as first target token when cross-attention is restricted to that word. No slot changes. Raises
-        ValueError for invalid ids, lengths and words."""
-        config, words = self.config, sentence.words
-        check_words(config, sentence, wanted)
-        states = np.empty((len(sentence.ids), config.d_model), dtype=np.float32)
-        scores = np.empty((len(words), len(wanted)), dtype=np.float32)
-        read, bounds, tokens = _int32(sentence.ids), _int32([bound for word in words for bound in word]), _int32(wanted)
+    def soft_maps(self, pairs: Sequence[Pair], choice: MapChoice) -> list[AttentionMaps]:
+        """Returns the maps of several pairs as `attention_maps` without masked heads, computed as one batch.
+        The choice has neither scores nor maps of the encoder. Raises ValueError for invalid ids and lengths."""
+        config = self.config
+        check_choice(config, choice)
+        if choice.scores or choice.encoder != ():
+            raise ValueError("Scores and maps of the encoder are those of single pairs.")
+        for source, target in pairs:
+            check_pair(config, source, target)
+        found: list[AttentionMaps] = []
+        for first in range(0, len(pairs), MOST_CAPTURES):
+            part = pairs[first : first + MOST_CAPTURES]
+            captures = [AttentionCapture(config, len(s), len(t) + 1, None, choice) for s, t in part]
+            addresses = np.array([capture.address for capture in captures], dtype=np.uint64)
+            read = _int32([*chain.from_iterable(source for source, _ in part)])
+            given = _int32([*chain.from_iterable((config.decoder_start_id, *target) for _, target in part)])
+            self._call("capture", len(part), addresses.ctypes.data, address(read), address(given))
+            found += [self._unscored(capture, choice) for capture in captures]
+        return found
+
+    def _unscored(self, capture: AttentionCapture, choice: MapChoice) -> AttentionMaps:
+        ids, scores, forced_scores = self._candidates(0, 1)
+        return AttentionMaps(
+            capture.cross,
+            capture.encoder,
+            capture.decoder,
+            forced_scores,
+            ids.astype(np.int64),
+            scores,
+            value_products(capture.cross_values, self._outputs, (), choice.value_layers),
+            forget_gates=capture.forget_gates,
+            choice=choice,
+        )
+
+    def read_words(self, sentences: Sequence[WordedSentence], wanted: Sequence[Sequence[int]]) -> list[WordReading]:
+        """Returns for each sentence the states after the last encoder layer (S, d_model), and for each word the
+        log-probabilities of its `wanted` tokens as first target token when cross-attention is restricted to that word. The
+        sentences are computed as one batch. No slot changes. Raises ValueError for invalid ids, lengths and words."""
+        config = self.config
+        for sentence, asked in zip(sentences, wanted, strict=True):
+            check_words(config, sentence, asked)
+        sizes = [(len(each.ids), len(each.words), len(asked)) for each, asked in zip(sentences, wanted, strict=True)]
+        states = np.empty((sum(size[0] for size in sizes), config.d_model), dtype=np.float32)
+        scores = np.empty(sum(size[1] * size[2] for size in sizes), dtype=np.float32)
+        read = _int32([*chain.from_iterable(each.ids for each in sentences)])
+        bounds = _int32([bound for each in sentences for word in each.words for bound in word])
+        tokens = _int32([*chain.from_iterable(wanted)])
+        counts = _int32([*chain.from_iterable(sizes)])
         self._call(
-            "read_words", address(read), len(read), address(bounds), len(words), config.decoder_start_id, address(tokens),
-            len(tokens), address(states), address(scores),
+            "read_words", len(sizes), address(counts), address(read), address(bounds), config.decoder_start_id,
+            address(tokens), config.d_model, address(states), address(scores),
         )  # fmt: skip
-        return WordReading(states, scores)
+        found: list[WordReading] = []
+        state = score = 0
+        for length, words, count in sizes:
+            beginnings = scores[score : score + words * count].reshape(words, count)
+            found.append(WordReading(states[state : state + length], beginnings))
+            state, score = state + length, score + words * count
+        return found
 
     def multi_step(
         self, slots: Sequence[int], tokens: Sequence[int], steps: int, forbidden: Sequence[int] = ()

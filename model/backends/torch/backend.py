@@ -93,9 +93,13 @@ class TorchBackend:
         """Returns the attention weights of a pair (model/backends/torch/attention_maps.py)."""
         return attention_maps(self.transformer, source, target, masked_heads, vectors_of)
 
-    def read_words(self, sentence: WordedSentence, wanted: Sequence[int]) -> WordReading:
-        """Returns the states of a sentence and its words' first tokens (model/backends/torch/word_reading.py)."""
-        return read_words(self.transformer, sentence, wanted)
+    def soft_maps(self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]], choice: MapChoice) -> list[AttentionMaps]:
+        """Returns the maps of several pairs, one after the other."""
+        return [attention_maps(self.transformer, source, target) for source, target in pairs]
+
+    def read_words(self, sentences: Sequence[WordedSentence], wanted: Sequence[Sequence[int]]) -> list[WordReading]:
+        """Returns the states of sentences and their words' first tokens (model/backends/torch/word_reading.py)."""
+        return [read_words(self.transformer, *each) for each in zip(sentences, wanted, strict=True)]
 
     def close(self) -> None:
         """Does nothing: Python frees the memory."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter, deque
 from collections.abc import Iterator
+from collections.abc import Sequence as Items
 
 from server.engine.worker.sequence import AttentionRequest, Sequence
 
@@ -15,6 +16,8 @@ _DOCUMENT_SLOTS, _DOCUMENT_SLOTS_BESIDE = 3 / 4, 1 / 4
 """Documents take this part of the slots, or while interactive sequences wait the smaller one."""
 _DOCUMENT_FACTOR = 3.0
 """By how much the looks of documents cost more than those of short requests."""
+_MOST_LOOKS, _LOOK_TOKENS = 16, 512
+"""Looks of one pass, and their source and target tokens."""
 _MAX_CLIENTS = 4096
 """The service of this many clients is remembered while they have nothing waiting."""
 
@@ -163,6 +166,8 @@ class LookQueue:
         self._waiting: dict[_Flow, deque[AttentionRequest]] = {}
         self._served: dict[_Flow, float] = {}
         self._virtual_time = 0.0
+        self._token_seconds = 1e-4
+        """Measured seconds of a token of a pass."""
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
@@ -177,20 +182,41 @@ class LookQueue:
             self._served[flow] = max(self._served.get(flow, 0.0), self._virtual_time)
         self._waiting[flow].append(request)
 
-    def first(self) -> AttentionRequest:
-        """Returns the look that is next. It stays in the queue until it is dropped; one of several passes may be next again
-        after those of others."""
-        flow = min(self._waiting, key=lambda flow: (self._served[flow], self._waiting[flow][0].id))
-        self._virtual_time = max(self._virtual_time, self._served[flow])
-        return self._waiting[flow][0]
+    def batch(self) -> list[AttentionRequest]:
+        """Returns the looks that are next, in fair order, as far as one pass computes them together. They stay in the queue
+        until they are dropped."""
+        chosen: list[AttentionRequest] = []
+        tokens = 0
+        for request in self._ordered():
+            tokens += request.length
+            if chosen and (len(chosen) == _MOST_LOOKS or tokens > _LOOK_TOKENS or not request.together_with(chosen[0])):
+                break
+            if not chosen:
+                flow = _look_flow(request)
+                self._virtual_time = max(self._virtual_time, self._served[flow])
+            chosen.append(request)
+        return chosen
 
-    def charge(self, request: AttentionRequest, seconds: float) -> None:
-        """Charges the client of a look for a pass. Looks of documents cost _DOCUMENT_FACTOR times as much, so that they have
-        a smaller share beside others."""
-        flow = _look_flow(request)
-        if flow in self._served:
-            factor = _DOCUMENT_FACTOR if request.job.priority else 1.0
-            self._served[flow] += factor * seconds / request.job.weight
+    def _ordered(self) -> Iterator[AttentionRequest]:
+        """Yields the looks in fair order, as if each were charged when it is yielded."""
+        queues = {flow: iter(queue) for flow, queue in self._waiting.items()}
+        heap = [(self._served[flow], self._waiting[flow][0].id, flow) for flow in queues]
+        heapq.heapify(heap)
+        while heap:
+            served, _, flow = heapq.heappop(heap)
+            if (request := next(queues[flow], None)) is not None:
+                yield request
+                cost = self._token_seconds * request.length * _factor(request)
+                heapq.heappush(heap, (served + cost, request.id, flow))
+
+    def charge(self, requests: Items[AttentionRequest], seconds: float) -> None:
+        """Divides the seconds of a pass among its looks by their tokens, and charges their clients."""
+        tokens = sum(request.length for request in requests)
+        self._token_seconds += 0.2 * (seconds / max(1, tokens) - self._token_seconds)
+        for request in requests:
+            flow = _look_flow(request)
+            if flow in self._served:
+                self._served[flow] += seconds * request.length / max(1, tokens) * _factor(request)
 
     def drop(self, request: AttentionRequest) -> None:
         """Removes a look; cheap, as it is nearly always the first of its client."""
@@ -198,6 +224,10 @@ class LookQueue:
         self._waiting[flow].remove(request)
         if not self._waiting[flow]:
             del self._waiting[flow]
+
+
+def _factor(request: AttentionRequest) -> float:
+    return (_DOCUMENT_FACTOR if request.job.priority else 1.0) / request.job.weight
 
 
 def _look_flow(request: AttentionRequest) -> _Flow:

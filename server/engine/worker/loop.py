@@ -30,7 +30,7 @@ from server.engine.ipc.options import WorkerOptions
 from server.engine.ipc.transport import Pipes
 from server.engine.worker.model_runner import ModelRunner
 from server.engine.worker.scheduler import Scheduler, SchedulerOutput
-from server.engine.worker.sequence import AttentionRequest, Sequence
+from server.engine.worker.sequence import AttentionRequest, LookGroup, Sequence
 from server.engine.worker.stopwatch import Stopwatch
 
 _REPORT_SECONDS = 0.1
@@ -144,8 +144,8 @@ class WorkerLoop:
     def _announce(self, output: SchedulerOutput) -> None:
         """Reports the jobs that run from now on, before they can end the process."""
         started = [sequence.id for _, admitted in output.prefill for sequence in admitted]
-        if output.attention is not None:
-            started.append(output.attention.id)
+        if output.looks is not None and output.looks.passes is None:
+            started += [request.id for request in output.looks.requests]
         if started:
             self._outbox.append(Started(tuple(started)))
 
@@ -157,8 +157,8 @@ class WorkerLoop:
             if running:
                 # Those that pause may have steps on the device.
                 self._guard(queue.running.values(), partial(self._step, queue.model, running))
-        if output.attention is not None:
-            self._guard([output.attention], partial(self._attend, output.attention))
+        if output.looks is not None:
+            self._guard(output.looks.requests, partial(self._attend, output.looks))
 
     def _prefill(self, model: str, admitted: list[Sequence]) -> None:
         watch = Stopwatch(self._runner.cuda)
@@ -199,14 +199,15 @@ class WorkerLoop:
             if sequence.hypotheses:
                 self._answer(_translation_result(sequence, ended))
 
-    def _attend(self, request: AttentionRequest) -> None:
+    def _attend(self, group: LookGroup) -> None:
+        requests = list(group.requests)
         started = time.monotonic()
-        request.passes = request.passes or self._runner.attend(request.job)
-        while (answer := next(request.passes)) is None and request.alone:
+        group.passes = group.passes or self._runner.attend([request.job for request in requests])
+        while (answers := next(group.passes)) is None and requests[0].alone:
             pass
         ended = time.monotonic()
-        self._scheduler.record_look(request, ended, ended - started)
-        if answer is not None:
+        self._scheduler.record_looks(requests, ended, ended - started)
+        for answer in answers or ():
             self._answer(answer)
 
     def _guard(self, jobs: Iterable[Sequence | AttentionRequest], action: Callable[[], None]) -> None:
@@ -223,7 +224,7 @@ class WorkerLoop:
             for job in list(jobs):
                 if job.answered:
                     continue
-                if job.alone or isinstance(job, AttentionRequest):
+                if job.alone:
                     self._answer(Failed(job.id, kind, "The model could not process this text."))
                 else:
                     self._release(job)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from collections.abc import Sequence as Items
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from model.analysis.attention_alignment import chosen_alignment
@@ -21,7 +22,7 @@ from server.engine.ipc.messages import (
 from server.engine.ipc.options import WorkerOptions
 from server.engine.worker.backend_loader import LoadedModel, try_to_open
 from server.engine.worker.device_config import failure_kind, find_device
-from server.engine.worker.sequence import Sequence
+from server.engine.worker.sequence import Sequence, is_plain
 
 
 class ModelRunner:
@@ -167,24 +168,32 @@ class ModelRunner:
         if item is not None:
             self._drivers[sequence.job.model].stop(item)
 
-    def attend(self, job: Job) -> Iterator[AttentionResult | None]:
-        """Runs one pass of the model at each step, and yields the result after the last one, None before: what waits can
-        run between them."""
-        backend, options, look = self._models[job.model].backend, job.options, job.look or Look()
+    def attend(self, jobs: list[Job]) -> Iterator[list[AttentionResult] | None]:
+        """Runs one pass of the model at each step, for plain looks of one model which want the same, or for one look. Yields
+        the results after the last pass, None before: what waits can run between them."""
+        backend, looks = self._models[jobs[0].model].backend, [job.look or Look() for job in jobs]
+        options, choice = jobs[0].options, looks[0].choice
         hidden = () if options.first_token is None else (options.first_token,)
-        target, choice = (*hidden, *job.target), look.choice
-        maps = backend.attention_maps(
-            job.source, target, options.masked_heads, look.vectors_of, options.shortlist, choice
-        )
-        maps = chosen_alignment(maps, choice)
+        pairs = [(job.source, (*hidden, *job.target)) for job in jobs]
+        if is_plain(jobs[0]):
+            found = backend.soft_maps(pairs, choice)
+        else:
+            [(source, target)], vectors_of = pairs, looks[0].vectors_of
+            found = [
+                backend.attention_maps(source, target, options.masked_heads, vectors_of, options.shortlist, choice)
+            ]
+        maps = [chosen_alignment(each, choice) for each in found]
         if hidden:
-            maps = maps.without_first_token(look.vectors_of)
-        if look.words is None:
-            yield AttentionResult(job.id, maps, None)
-            return
-        yield None
-        for evidence in pair_evidence(backend, *look.words):
-            yield None if evidence is None else AttentionResult(job.id, maps, evidence)
+            maps = [each.without_first_token(looks[0].vectors_of) for each in maps]
+        worded = [look.words for look in looks if look.words is not None]
+        evidence: Iterator[WordEvidence] = iter(())
+        if worded:
+            yield None
+            evidence = iter(pairs_evidence(backend, worded))
+        yield [
+            AttentionResult(job.id, each, next(evidence) if look.words is not None else None)
+            for job, look, each in zip(jobs, looks, maps, strict=True)
+        ]
 
     def failure_kind(self, error: Exception) -> FailureKind | None:
         """See device_config.failure_kind."""
@@ -205,11 +214,11 @@ class ModelRunner:
         return WorkerReady(device.device, device.dtype, engine, details, device.count)
 
 
-def pair_evidence(
-    backend: InspectableBackend, first: WordedSentence, second: WordedSentence
-) -> Iterator[WordEvidence | None]:
-    """Yields None after the first of two passes, then how well the words of two sentences fit. Raises ValueError for what
-    the model cannot read."""
-    reading = backend.read_words(first, second.beginnings)
-    yield None
-    yield word_evidence(first, second, reading, backend.read_words(second, first.beginnings))
+def pairs_evidence(
+    backend: InspectableBackend, pairs: Items[tuple[WordedSentence, WordedSentence]]
+) -> list[WordEvidence]:
+    """Returns how well the words of the sentences of each pair fit. Raises ValueError for what the model cannot read."""
+    sentences = [sentence for pair in pairs for sentence in pair]
+    wanted = [other.beginnings for first, second in pairs for other in (second, first)]
+    readings = backend.read_words(sentences, wanted)
+    return [word_evidence(*pair, *readings[2 * number : 2 * number + 2]) for number, pair in enumerate(pairs)]

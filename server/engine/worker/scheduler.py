@@ -1,6 +1,6 @@
-"""Decides which jobs run next: which sequences join the running batch, and when attention requests run. Pure Python.
+"""Decides which jobs run next: which sequences join the running batch, and when looks run. Pure Python.
 
-output = scheduler.schedule(now)   # which sequences to prefill, which queues to decode, which attention request to run
+output = scheduler.schedule(now)   # which sequences to prefill, which queues to decode, which looks to run
 scheduler.finish(id)               # answered: the slots are free for the next call
 """
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from server.engine.ipc.messages import Job
 from server.engine.worker.device_time import DeviceTime
 from server.engine.worker.fair_queue import FairQueue, LookQueue
-from server.engine.worker.sequence import AttentionRequest, Sequence
+from server.engine.worker.sequence import AttentionRequest, LookGroup, Sequence
 
 _TRANSLATION_SHARE = 3.0
 """After an attention pass of t seconds, waiting and running translations have the device for _TRANSLATION_SHARE * t."""
@@ -26,7 +26,7 @@ class SchedulerOutput:
 
     prefill: list[tuple[FairQueue, list[Sequence]]] = field(default_factory=list)
     decode: list[tuple[FairQueue, list[Sequence]]] = field(default_factory=list)
-    attention: AttentionRequest | None = None
+    looks: LookGroup | None = None
 
 
 class Scheduler:
@@ -36,6 +36,8 @@ class Scheduler:
         self._queues: dict[str, FairQueue] = {}
         self._jobs: dict[int, Sequence | AttentionRequest] = {}
         self._looks = LookQueue()
+        self._group: LookGroup | None = None
+        """The looks that have begun."""
         self._alone: deque[Sequence | AttentionRequest] = deque()
         self._isolated: Sequence | AttentionRequest | None = None
         """The job that runs alone now."""
@@ -107,12 +109,13 @@ class Scheduler:
             job.answered = True
         return job
 
-    def restart(self, sequence: Sequence) -> None:
-        """Runs a sequence again from its start, alone, after a step of its batch failed."""
-        self._remove(sequence)
-        sequence.reset()
-        sequence.alone = True
-        self._alone.append(sequence)
+    def restart(self, job: Sequence | AttentionRequest) -> None:
+        """Runs a job again from its start, alone, after a step of its batch failed."""
+        self._remove(job)
+        if isinstance(job, Sequence):
+            job.reset()
+        job.alone = True
+        self._alone.append(job)
 
     def record_prefill(self, sequences: Items[Sequence], seconds: float) -> None:
         """A prefill of these sequences took `seconds`."""
@@ -128,9 +131,9 @@ class Scheduler:
         if self._interactive or not sequence.document:
             self.time.charge(seconds, sequence.document)
 
-    def record_look(self, request: AttentionRequest, now: float, seconds: float) -> None:
-        """A pass of a look, which ended now, took `seconds`."""
-        self._looks.charge(request, seconds)
+    def record_looks(self, requests: Items[AttentionRequest], now: float, seconds: float) -> None:
+        """A pass of looks, which ended now, took `seconds`."""
+        self._looks.charge(requests, seconds)
         self._next_look = now + _TRANSLATION_SHARE * seconds
 
     # -- decisions -----------------------------------------------------------------------------------------------------
@@ -184,7 +187,7 @@ class Scheduler:
         self._isolated = job = self._alone.popleft()
         if isinstance(job, AttentionRequest):
             job.running = True
-            output.attention = job
+            output.looks = LookGroup([job])
         else:
             queue = self._queues[job.job.model]
             queue.occupy(job)
@@ -193,7 +196,7 @@ class Scheduler:
     def _schedule_look(self, output: SchedulerOutput, now: float) -> None:
         translations = any(queue.running or queue.waiting for queue in self._queues.values())
         if self._looks and (not translations or now >= self._next_look):
-            output.attention = self._looks.first()
+            self._group = output.looks = self._group or LookGroup(self._looks.batch())
 
     def _remove(self, job: Sequence | AttentionRequest) -> None:
         """Removes `job` from the place where it waits or runs."""
@@ -208,5 +211,8 @@ class Scheduler:
             self._alone.remove(job)
         elif isinstance(job, AttentionRequest):
             self._looks.drop(job)
+            if self._group is not None and job in self._group.requests:
+                self._group.requests.remove(job)
+                self._group = self._group if self._group.requests else None
         else:
             queue.drop(job)

@@ -56,15 +56,47 @@ class Sequence:
 
 @dataclass(slots=True, eq=False)
 class AttentionRequest:
-    """One attention job from its arrival to its answer; the fields mean the same as those of Sequence. `passes` is set when
-    it has begun."""
+    """One look from its arrival to its answer; the fields mean the same as those of Sequence."""
 
     job: Job
     alone: bool
     running: bool = False
     answered: bool = False
-    passes: Iterator[AttentionResult | None] | None = None
 
     @property
     def id(self) -> int:
         return self.job.id
+
+    @property
+    def length(self) -> int:
+        """Source and target tokens."""
+        return len(self.job.source) + len(self.job.target)
+
+    def together_with(self, other: AttentionRequest) -> bool:
+        """Returns whether one pass can compute both: neither has scores, masked heads or vectors, and both want the same."""
+        look, further = self.job.look, other.job.look
+        return (
+            look is not None
+            and further is not None
+            and self.job.model == other.job.model
+            and self.job.options.first_token == other.job.options.first_token
+            and look.choice == further.choice
+            and is_plain(self.job)
+            and is_plain(other.job)
+        )
+
+
+def is_plain(job: Job) -> bool:
+    """Returns whether a look has no masked heads, and asks for neither scores, vectors nor maps of the encoder."""
+    look = job.look
+    if look is None or job.options.masked_heads or look.vectors_of is not None:
+        return False
+    return not look.choice.scores and look.choice.encoder == ()
+
+
+@dataclass(slots=True, eq=False)
+class LookGroup:
+    """Looks that are computed together. `passes` is set when they have begun; those that are answered leave the group."""
+
+    requests: list[AttentionRequest]
+    passes: Iterator[list[AttentionResult] | None] | None = None

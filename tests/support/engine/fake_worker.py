@@ -124,10 +124,11 @@ class FakeRunner:
     def release(self, sequence: Sequence) -> None:
         self._made.pop(sequence.id, None)
 
-    def attend(self, job: Job) -> Iterator[AttentionResult | None]:
+    def attend(self, jobs: list[Job]) -> Iterator[list[AttentionResult] | None]:
         yield None
-        self._fail_on(job.source[-1])
-        yield AttentionResult(job.id, AttentionMaps(*[np.zeros((1, 1))] * 7))
+        for job in jobs:
+            self._fail_on(job.source[-1])
+        yield [AttentionResult(job.id, AttentionMaps(*[np.zeros((1, 1, 1, 1))] * 7)) for job in jobs]
 
     def failure_kind(self, error: Exception) -> FailureKind | None:
         return None if isinstance(error, AssertionError) else "internal"

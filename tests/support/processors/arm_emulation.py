@@ -194,7 +194,11 @@ def _sizes(name: str, a: tuple[Any, ...], shape: list[int]) -> Iterator[tuple[in
             values = {1: struct.source, 2: rows, 5: a[6], 8: rows, 9: rows * a[7], 10: rows * a[7], 11: rows}
             values[12] = ctypes.sizeof(_Struct) // 4
         case "read_words":
-            values = {1: a[2], 3: 2 * a[4], 6: a[7], 8: a[2] * shape[3], 9: a[4] * a[7]}
+            sizes = (ctypes.c_int32 * (3 * a[1])).from_address(a[2])
+            each = list(zip(sizes[::3], sizes[1::3], sizes[2::3], strict=True))
+            tokens, wanted = sum(size[0] for size in each), sum(size[2] for size in each)
+            values = {2: len(sizes), 3: tokens, 4: 2 * sum(size[1] for size in each), 6: wanted}
+            values |= {8: tokens * shape[3], 9: sum(size[1] * size[2] for size in each)}
         case "multi_step":
             values = {2: a[1], 3: a[1], 6: a[7], 8: a[1] * a[4], 9: a[1] * a[4]}
         case "reorder":

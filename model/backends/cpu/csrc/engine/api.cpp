@@ -127,12 +127,31 @@ int attentive_forced_decode(Engine* engine, const int32_t* source, const int32_t
     });
 }
 
-int attentive_read_words(Engine* engine, const int32_t* source, int length, const int32_t* bounds,
-                         int words, int32_t start, const int32_t* wanted, int wanted_count,
+// sizes (count, 3): tokens, words and wanted tokens of each sentence; the other arrays: those of all
+// sentences, concatenated.
+int attentive_read_words(Engine* engine, int count, const int32_t* sizes, const int32_t* tokens,
+                         const int32_t* bounds, int32_t start, const int32_t* wanted, int d_model,
                          float* states, float* scores) {
     return locked(engine, [&] {
-        engine->read_words(source, length, bounds, words, start, wanted, wanted_count, states,
-                           scores);
+        std::vector<WordSentence> sentences;
+        for (int i = 0; i < count; ++i, sizes += 3) {
+            sentences.push_back({tokens, sizes[0], bounds, sizes[1], wanted, sizes[2], states, scores});
+            tokens += sizes[0];
+            bounds += 2 * sizes[1];
+            wanted += sizes[2];
+            states += static_cast<size_t>(sizes[0]) * d_model;
+            scores += static_cast<size_t>(sizes[1]) * sizes[2];
+        }
+        engine->read_words(sentences, start);
+    });
+}
+
+// sources, inputs: those of all captures, concatenated.
+int attentive_capture(Engine* engine, int count, const AttentionCapture* const* captures,
+                      const int32_t* sources, const int32_t* inputs) {
+    return locked(engine, [&] {
+        engine->capture(std::vector<const AttentionCapture*>(captures, captures + count), sources,
+                        inputs);
     });
 }
 

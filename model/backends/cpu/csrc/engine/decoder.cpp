@@ -18,6 +18,7 @@ void Engine::step(int count, const int32_t* slots, const int32_t* tokens, int ca
         throw std::invalid_argument(
             "a step with attention capture needs one row that fits its arrays");
     }
+    step_rows_[0].capture = capture;
     run_step(count, candidates, forced, ids, scores, forced_scores, capture);
     for (int i = 0; i < count; ++i) ++slots_[slots[i]].length;
 }
@@ -193,7 +194,8 @@ void Engine::clear_step_rows() {
 
 // Adds one row for each of the next `count` positions of a slot. All rows read the slot's pages,
 // each up to its own position.
-void Engine::add_step_rows(Slot& held, int count, const int32_t* tokens) {
+void Engine::add_step_rows(Slot& held, int count, const int32_t* tokens,
+                           const AttentionCapture* capture) {
     if (config_.recurrent) {
         if (held.length == 0) start_state(held);
     } else {
@@ -213,7 +215,8 @@ void Engine::add_step_rows(Slot& held, int count, const int32_t* tokens) {
                               first + held.pages.size(),
                               held.state.data(),
                               held.masked.empty() ? nullptr : held.masked.data(),
-                              {source.common, source.own.get()}});
+                              {source.common, source.own.get()},
+                              capture});
     }
     first_rows_.push_back(static_cast<int>(step_rows_.size()));
     for (int page : held.pages) step_pages_.push_back(pages_.at(page));
@@ -241,8 +244,9 @@ void Engine::write_self(int row, int layer) {
                    key, key + d);
 }
 
-void Engine::attend_self(int row, int layer, int thread, const AttentionCapture* capture) {
+void Engine::attend_self(int row, int layer, int thread) {
     const StepRow& current = step_rows_[row];
+    const AttentionCapture* capture = current.capture;
     const int d = config_.d_model, dim = shape_.dim;
     const float* query = wide_.as<float>() + row * padded_width(3 * d);
     float* context = context_.as<float>() + row * padded_width(d);
@@ -256,8 +260,7 @@ void Engine::attend_self(int row, int layer, int thread, const AttentionCapture*
     quantize_input(row, context, d);
 }
 
-void Engine::self_attention(PoolThread& thread, int index, int count, const Norm& norm,
-                            const AttentionCapture* capture) {
+void Engine::self_attention(PoolThread& thread, int index, int count, const Norm& norm) {
     const DecoderLayer& layer = decoder_[index];
     apply(thread, *layer.self_qkv, sublayer_input(), count, wide_.as<float>());
     const bool several =
@@ -265,7 +268,7 @@ void Engine::self_attention(PoolThread& thread, int index, int count, const Norm
     if (several) thread.parallel_for(count, [&](int row) { write_self(row, index); });
     thread.parallel_for(count, [&](int row) {
         if (!several) write_self(row, index);
-        attend_self(row, index, thread.index, capture);
+        attend_self(row, index, thread.index);
     });
     apply(thread, *layer.self_output, rows(context_.as<float>(), config_.d_model), count,
           out_.as<float>());
@@ -273,8 +276,7 @@ void Engine::self_attention(PoolThread& thread, int index, int count, const Norm
 }
 
 // The rows of one slot are in order: each continues from the state of the row before.
-void Engine::recurrence(PoolThread& thread, int index, int count, const Norm& norm,
-                        const AttentionCapture* capture) {
+void Engine::recurrence(PoolThread& thread, int index, int count, const Norm& norm) {
     const int d = config_.d_model;
     apply(thread, *decoder_[index].recurrence, sublayer_input(), count, wide_.as<float>());
     thread.parallel_for(static_cast<int>(first_rows_.size()) - 1, [&](int slot) {
@@ -283,7 +285,7 @@ void Engine::recurrence(PoolThread& thread, int index, int count, const Norm& no
             advance_state(input, input + d, d,
                           step_rows_[row].state + static_cast<size_t>(index) * d,
                           out_.as<float>() + row * padded_width(d));
-            if (capture)
+            if (const AttentionCapture* capture = step_rows_[row].capture)
                 capture->forget_gates[index * capture->queries + step_rows_[row].position] =
                     mean_sigmoid(input + d, d);
             add_norm(row, norm);
@@ -291,8 +293,9 @@ void Engine::recurrence(PoolThread& thread, int index, int count, const Norm& no
     });
 }
 
-void Engine::attend_cross(int row, int layer, int thread, const AttentionCapture* capture) {
+void Engine::attend_cross(int row, int layer, int thread) {
     const StepRow& current = step_rows_[row];
+    const AttentionCapture* capture = current.capture;
     const int d = config_.d_model, dim = shape_.dim;
     const float* query = wide_.as<float>() + row * padded_width(d);
     float* context = context_.as<float>() + row * padded_width(d);
@@ -317,13 +320,13 @@ void Engine::decode(PoolThread& thread, int count, const AttentionCapture* captu
         const DecoderLayer& layer = decoder_[index];
         const Norm* norms = &decoder_norms_[3 * index + config_.pre_norm];
         if (config_.recurrent) {
-            recurrence(thread, index, count, norms[0], capture);
+            recurrence(thread, index, count, norms[0]);
         } else {
-            self_attention(thread, index, count, norms[0], capture);
+            self_attention(thread, index, count, norms[0]);
         }
         apply(thread, *layer.cross_query, sublayer_input(), count, wide_.as<float>());
         thread.parallel_for(count,
-                            [&](int row) { attend_cross(row, index, thread.index, capture); });
+                            [&](int row) { attend_cross(row, index, thread.index); });
         if (index + 1 == depth && capture && !capture->scored) return;
         apply(thread, *layer.cross_output, rows(context_.as<float>(), d), count, out_.as<float>());
         thread.parallel_for(count, [&](int row) { add_norm(row, norms[1]); });

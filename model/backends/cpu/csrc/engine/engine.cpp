@@ -21,7 +21,7 @@ Engine::Engine(const Config& config)
       pool_(config.threads),
       zeros_(padded_width(config.d_model), 0.0f),
       pages_(layout_.bytes),
-      slots_(config.slots + 1),
+      slots_(config.slots + kCaptures),
       scratch_(config.threads) {}
 
 void Engine::set_linear(const std::string& name, const float* weight, const float* ranges,

@@ -64,6 +64,21 @@ struct Sentence {
     const uint8_t* masked;
 };
 
+// One sentence of `read_words`. Written are `states` (length, d_model), the output of the last
+// encoder layer, and `scores` (words, wanted_count), the log-probability of each wanted token as
+// the first target token when cross-attention is restricted to one word. A word is a range of
+// tokens; `bounds` (words, 2) has its first token and the one after its last.
+struct WordSentence {
+    const int32_t* tokens;
+    int length;
+    const int32_t* bounds;
+    int words;
+    const int32_t* wanted;
+    int wanted_count;
+    float* states;
+    float* scores;
+};
+
 class Engine {
   public:
     explicit Engine(const Config& config);
@@ -104,13 +119,12 @@ class Engine {
     void forced_decode(const int32_t* source, const int32_t* inputs, const uint8_t* masked,
                        int common, const int32_t* own, int count, int candidates, const int32_t* forced, int32_t* ids, float* scores,
                        float* forced_scores, const AttentionCapture& capture);
-    // Writes `states` (length, d_model), the output of the last encoder layer, and `scores` (words,
-    // wanted), the log-probability of each wanted token as the first target token when
-    // cross-attention is restricted to one word. A word is a range of tokens; `bounds` (words, 2)
-    // has its first token and the one after its last. No slot changes.
-    void read_words(const int32_t* source, int length, const int32_t* bounds, int words,
-                    int32_t start, const int32_t* wanted, int wanted_count, float* states,
-                    float* scores);
+    // Reads sentences as one batch, see WordSentence. No slot changes.
+    void read_words(const std::vector<WordSentence>& sentences, int32_t start);
+    // Decodes the inputs of each capture (queries) after its source as one batch, up to the depth
+    // of the captures, which is the same for all; nothing is scored. No slot changes.
+    void capture(const std::vector<const AttentionCapture*>& captures, const int32_t* sources,
+                 const int32_t* inputs);
     // Runs up to `steps` greedy steps; each row reads the token it selected before: ids and scores
     // (steps, rows). A row stops after it selected `end`; its remaining ids are `end` with score 0.
     // `forbidden` tokens are never selected.
@@ -120,6 +134,7 @@ class Engine {
     void reorder(int count, const int32_t* targets, const int32_t* origins);
     void free(int count, const int32_t* slots);
 
+    static constexpr int kCaptures = 16;  // most sentences of one call of `capture`
     // Number of heads of encoder, self- and cross-attention in all layers.
     int all_heads() const {
         return (config_.encoder_layers + 2 * config_.decoder_layers) * config_.heads;
@@ -154,6 +169,10 @@ class Engine {
         const uint8_t* masked;           // as in Slot; null if no head is masked
         std::array<const Restriction*, 2>
             restrictions{};  // common and own tokens; both null: all tokens
+        const AttentionCapture* capture = nullptr;  // receives the attention of the row
+    };
+    struct WordRow {  // a row of read_words
+        int sentence, word;
     };
     struct RowGroup {  // rows with the same projection; its panels are tasks, and panels from
                        // `first_panel` on of the rows
@@ -191,7 +210,8 @@ class Engine {
 
     void prepare_step(int rows, const int32_t* slots, const int32_t* lengths,
                       const int32_t* tokens);
-    void add_step_rows(Slot& slot, int count, const int32_t* tokens);
+    void add_step_rows(Slot& slot, int count, const int32_t* tokens,
+                       const AttentionCapture* capture = nullptr);
     void clear_step_rows();
     void run_step(int rows, int candidates, const int32_t* forced, int32_t* ids, float* scores,
                   float* forced_scores, const AttentionCapture* capture);
@@ -201,17 +221,16 @@ class Engine {
     void decode(PoolThread& thread, int rows, const AttentionCapture* capture);
     void mask_heads(const uint8_t* masked, float* context) const;
     void write_self(int row, int layer);
-    void self_attention(PoolThread& thread, int index, int rows, const Norm& norm,
-                        const AttentionCapture* capture);
-    void recurrence(PoolThread& thread, int index, int rows, const Norm& norm,
-                    const AttentionCapture* capture);
-    void attend_self(int row, int layer, int thread, const AttentionCapture* capture);
-    void attend_cross(int row, int layer, int thread, const AttentionCapture* capture);
+    void self_attention(PoolThread& thread, int index, int rows, const Norm& norm);
+    void recurrence(PoolThread& thread, int index, int rows, const Norm& norm);
+    void attend_self(int row, int layer, int thread);
+    void attend_cross(int row, int layer, int thread);
     void select_candidates(PoolThread& thread, int rows, int32_t* ids, float* scores,
                            float* forced_scores);
 
-    void score_tokens(PoolThread& thread, int rows, const std::vector<std::vector<int>>& places,
-                      const int32_t* wanted, int wanted_count, float* scores);
+    void score_tokens(PoolThread& thread, const std::vector<WordSentence>& sentences,
+                      const std::vector<WordRow>& rows,
+                      const std::vector<std::vector<int>>& places);
     void copy_keys(const Slot& slot, const AttentionCapture& capture) const;
     void copy_cross_values(const Slot& slot, const AttentionCapture& capture) const;
     void copy_encoder_vectors(const Span& span, const AttentionCapture& capture) const;
@@ -242,7 +261,7 @@ class Engine {
     std::vector<float> zeros_;
 
     PagePool pages_;
-    std::vector<Slot> slots_;  // config_.slots, and one more for forced_decode
+    std::vector<Slot> slots_;  // config_.slots, and kCaptures more for forced_decode and capture
     std::vector<Source> sources_;
     std::vector<int> free_sources_;
 

@@ -31,10 +31,52 @@ void Engine::forced_decode(const int32_t* source, const int32_t* inputs, const u
     if (common >= 0 || count > 0)
         restrict(sources_[slots_[reserved].source], common, own, count);
     clear_step_rows();
-    add_step_rows(slots_[reserved], capture.queries, inputs);
+    add_step_rows(slots_[reserved], capture.queries, inputs, &capture);
     run_step(capture.queries, candidates, forced, ids, scores, forced_scores, &capture);
     copy_keys(slots_[reserved], capture);
     copy_cross_values(slots_[reserved], capture);
+}
+
+void Engine::capture(const std::vector<const AttentionCapture*>& captures, const int32_t* sources,
+                     const int32_t* inputs) {
+    const int reserved = config_.slots, count = static_cast<int>(captures.size());
+    if (count < 1 || count > kCaptures)
+        throw std::invalid_argument("a batch of captures is empty or too large");
+    struct ClearOnExit {
+        Engine& engine;
+        int first, count;
+        ~ClearOnExit() {
+            for (int i = 0; i < count; ++i) engine.clear(engine.slots_[first + i]);
+        }
+    };
+    const ClearOnExit clear_on_exit{*this, reserved, count};
+    std::vector<Sentence> sentences;
+    int rows = 0;
+    const int32_t* token = inputs;
+    for (int i = 0; i < count; ++i) {
+        const AttentionCapture& capture = *captures[i];
+        if (capture.depth != captures[0]->depth || capture.scored || capture.depth < 0 ||
+            capture.depth > config_.decoder_layers)
+            throw std::invalid_argument("the captures of a batch have one depth and no scores");
+        if (capture.queries < 1 || capture.queries > config_.max_length)
+            throw std::invalid_argument("a target has a length outside the model's");
+        for (int row = 0; row < capture.queries; ++row) check_token(*token++);
+        check_source(capture.source, sources);
+        sentences.push_back({reserved + i, capture.source, sources, nullptr});
+        sources += capture.source;
+        rows += capture.queries;
+    }
+    prefill_chunk(sentences.data(), sentences.size());
+    clear_step_rows();
+    for (int i = 0; i < count; ++i) {
+        add_step_rows(slots_[reserved + i], captures[i]->queries, inputs, captures[i]);
+        inputs += captures[i]->queries;
+    }
+    reserve(rows);
+    for (Buffer& scratch : scratch_)
+        scratch.reserve(static_cast<size_t>(config_.max_length + kPage) * sizeof(float));
+    pool_.run([&](PoolThread& thread) { decode(thread, rows, captures[0]); });
+    for (int i = 0; i < count; ++i) copy_cross_values(slots_[reserved + i], *captures[i]);
 }
 
 // Copies the values of all heads of cross-attention from the pages.

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from model.analysis.pair_alignment import WordedSentence
+from model.analysis.types import MapChoice
 from model.backends.torch.backend import pad_ids
 from model.backends.torch.word_reading import read_words
 from tests.support.models.cpu_models import PRECISIONS, VARIANTS, cpu_backend, needs_cpu_backend, rounded, tiny
@@ -28,10 +29,31 @@ def test_cpu_backend_agrees_with_torch(variant: str, precision: str) -> None:
     transformer = tiny(**VARIANTS[variant])
     backend = cpu_backend(transformer, precision, threads=2)
     same = transformer if precision == "float32" else rounded(transformer)
-    expected, found = read_words(same, SENTENCE, WANTED), backend.read_words(SENTENCE, WANTED)
+    expected, [found] = read_words(same, SENTENCE, WANTED), backend.read_words([SENTENCE], [WANTED])
     assert found.states.shape == expected.states.shape == (len(SENTENCE.ids), transformer.config.d_model)
     np.testing.assert_allclose(found.states, expected.states, atol=1e-4)
     np.testing.assert_allclose(found.beginnings, expected.beginnings, atol=1e-4 if precision == "float32" else 0.2)
+
+
+@needs_cpu_backend
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_batch_of_sentences_reads_as_each_alone_to_the_bit(variant: str, precision: str) -> None:
+    transformer = tiny(**VARIANTS[variant])
+    backend = cpu_backend(transformer, precision, threads=2)
+    words = [SENTENCE, WordedSentence((5, 3), (), ()), WordedSentence((7, 8, 9, 3), ((0, 1), (1, 3)), ()), SENTENCE]
+    wanted: list[tuple[int, ...]] = [WANTED, WANTED, (), (4, 9)]
+    together = backend.read_words(words, wanted)
+    for sentence, tokens, found in zip(words, wanted, together, strict=True):
+        [alone] = backend.read_words([sentence], [tokens])
+        assert np.array_equal(found.states, alone.states) and np.array_equal(found.beginnings, alone.beginnings)
+    pairs = [((5, 6, 3), (7, 8)), ((9, 3), ()), ((4,) * 20, (5,) * 33)]
+    choice = MapChoice((), (), (0,), soft=0, products=False, scores=False)
+    for (source, target), found in zip(pairs * 7, backend.soft_maps(pairs * 7, choice), strict=True):
+        alone = backend.attention_maps(source, target, choice=choice)
+        assert np.array_equal(found.cross, alone.cross)
+        assert np.array_equal(found.value_products, alone.value_products)
+    assert backend.pages_used == 0
 
 
 @needs_cpu_backend
@@ -42,8 +64,7 @@ def test_read_words_changes_no_slot_and_keeps_no_memory() -> None:
     for backend in (read, undisturbed):
         backend.prefill([(5, 6, 3)], [0])
         if backend is read:
-            for words in (SENTENCE, WordedSentence((5, 3), (), ())):
-                backend.read_words(words, WANTED)
+            backend.read_words([SENTENCE, WordedSentence((5, 3), (), ())], [WANTED, WANTED])
         steps.append(backend.step([0], [2], 4, [-1]))
     np.testing.assert_array_equal(steps[0].ids, steps[1].ids)
     np.testing.assert_array_equal(steps[0].scores, steps[1].scores)

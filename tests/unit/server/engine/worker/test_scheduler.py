@@ -7,10 +7,10 @@ import dataclasses
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from model.analysis.types import ALIGNMENT, EVERYTHING, MapChoice
 from model.search.options import DecodingOptions
 from server.engine.ipc.messages import Job, Look
 from server.engine.worker.scheduler import Scheduler, SchedulerOutput
-from server.engine.worker.sequence import AttentionRequest
 
 SLOTS, TOKENS = 8, 64
 
@@ -37,7 +37,7 @@ def check(made: Scheduler, output: SchedulerOutput) -> None:
         assert all(sequence.id in queue.running for sequence in newcomers)
     isolated = [sequence for sequence in made.running if sequence.alone]
     assert not isolated or len(made.running) == 1
-    if output.attention is not None and output.attention.alone:
+    if output.looks is not None and output.looks.requests[0].alone:
         assert not made.running
 
 
@@ -50,6 +50,10 @@ jobs = st.builds(
     st.integers(0, 9).map(lambda draw: draw == 0),
 )
 events = st.lists(st.one_of(jobs, st.tuples(st.just("cancel"), st.integers(0, 60)), st.just("attend")), max_size=60)
+
+
+def look(id: int, client: str = "", choice: MapChoice = ALIGNMENT) -> Job:
+    return Job(id, "m", (1,), DecodingOptions(target=(2,)), client=client, look=Look(choice))
 
 
 @settings(max_examples=200, deadline=None)
@@ -78,11 +82,12 @@ def test_every_job_is_answered_once_and_slots_are_never_shared(
         del pending[:5]
         output = made.schedule(now)
         check(made, output)
-        assert output.decode or output.attention or not len(made), "an output that advances no job"
-        if output.attention is not None:
-            assert made.finish(output.attention.id) is not None
-            made.record_look(output.attention, now, 0.5)
-            over.append(output.attention.id)
+        assert output.decode or output.looks or not len(made), "an output that advances no job"
+        if output.looks is not None:
+            for request in list(output.looks.requests):
+                assert made.finish(request.id) is not None
+                made.record_looks([request], now, 0.5)
+                over.append(request.id)
         for sequence in list(made.running):
             left.setdefault(sequence.id, sequence.length % 7 + 1)
             left[sequence.id] -= 1
@@ -118,14 +123,31 @@ def test_attention_requests_leave_time_for_translations() -> None:
     for id in range(2, 5):
         made.add_look(Job(id, "m", (1,), DecodingOptions(target=(2,)), look=Look()))
     first = made.schedule(10.0)
-    assert isinstance(first.attention, AttentionRequest)
-    made.record_look(first.attention, 11.0, 1.0)
-    assert made.schedule(12.0).attention is None
-    assert made.schedule(14.5).attention is first.attention, "its next pass comes before the next request"
-    made.finish(first.attention.id)
-    made.record_look(first.attention, 15.5, 1.0)
-    assert made.schedule(16.0).attention is None
-    assert made.schedule(19.0).attention is not None
+    assert first.looks is not None
+    [request] = first.looks.requests
+    made.record_looks([request], 11.0, 1.0)
+    assert made.schedule(12.0).looks is None
+    assert made.schedule(14.5).looks is first.looks, "its next pass comes before the next request"
+    made.finish(request.id)
+    made.record_looks([request], 15.5, 1.0)
+    assert made.schedule(16.0).looks is None
+    assert made.schedule(19.0).looks is not None
+
+
+def test_looks_that_want_the_same_run_together_in_fair_order() -> None:
+    """A pass has looks of one model that want the same; a hog has no more of it than its share."""
+    made = scheduler()
+    for id in range(1, 101):
+        made.add_look(look(id, client="hog"))
+    made.add_look(look(200, client="polite"))
+    made.add_look(look(201, client="polite"))
+    made.add_look(look(300, client="third", choice=EVERYTHING))
+    group = made.schedule(0.0).looks
+    assert group is not None and 200 in [request.id for request in group.requests[:2]]
+    wanted = [request.job.look for request in group.requests]
+    assert len({*wanted}) == 1 and len(group.requests) <= 16
+    made.finish(group.requests[0].id)  # cancelled: the others go on
+    assert made.schedule(0.0).looks is group
 
 
 def test_the_looks_of_one_client_do_not_wait_behind_those_of_another() -> None:
@@ -139,10 +161,11 @@ def test_the_looks_of_one_client_do_not_wait_behind_those_of_another() -> None:
         made.add_look(Job(polite, "m", (1,), DecodingOptions(target=(2,)), client="polite", look=Look()))
         order = []
         while polite not in order:
-            request = made.schedule(now).attention
-            assert isinstance(request, AttentionRequest)
+            group = made.schedule(now).looks
+            assert group is not None
+            [request] = group.requests
             now += 0.01
             made.finish(request.id)
-            made.record_look(request, now, 0.01)
+            made.record_looks([request], now, 0.01)
             order.append(request.id)
         assert len(order) <= 2
