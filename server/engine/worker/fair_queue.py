@@ -16,7 +16,7 @@ _DOCUMENT_SLOTS, _DOCUMENT_SLOTS_BESIDE = 3 / 4, 1 / 4
 """Documents take this part of the slots, or while interactive sequences wait the smaller one."""
 _DOCUMENT_FACTOR = 3.0
 """By how much the looks of documents cost more than those of short requests."""
-_MOST_LOOKS, _LOOK_TOKENS = 16, 512
+_MOST_LOOKS, _LOOK_TOKENS = 8, 256
 """Looks of one pass, and their source and target tokens."""
 _MAX_CLIENTS = 4096
 """The service of this many clients is remembered while they have nothing waiting."""
@@ -171,6 +171,11 @@ class LookQueue:
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
+
+    @property
+    def short(self) -> bool:
+        """Whether a look of a short request waits."""
+        return any(not document for document, _ in self._waiting)
 
     def push(self, request: AttentionRequest) -> None:
         """Adds a look as the last of its client."""

@@ -194,8 +194,13 @@ class Scheduler:
             output.prefill.append((queue, [job]))
 
     def _schedule_look(self, output: SchedulerOutput, now: float) -> None:
-        translations = any(queue.running or queue.waiting for queue in self._queues.values())
-        if self._looks and (not translations or now >= self._next_look):
+        """Runs looks, after a pass not before translations had their share. Documents have none before a short request."""
+        if not self._looks:
+            return
+        short = self._looks.short
+        queues = self._queues.values()
+        others = self._interactive if short else any(queue.running or queue.waiting for queue in queues)
+        if not others or now >= self._next_look:
             self._group = output.looks = self._group or LookGroup(self._looks.batch())
 
     def _remove(self, job: Sequence | AttentionRequest) -> None:

@@ -169,3 +169,18 @@ def test_the_looks_of_one_client_do_not_wait_behind_those_of_another() -> None:
             made.record_looks([request], now, 0.01)
             order.append(request.id)
         assert len(order) <= 2
+
+
+def test_a_look_of_a_short_request_does_not_wait_for_documents() -> None:
+    made = scheduler()
+    made.add(job(1, priority=1), 0)
+    for id in (2, 3):
+        made.add_look(Job(id, "m", (1,), DecodingOptions(target=(2,)), priority=1, client="hog", look=Look()))
+    output = made.schedule(10.0)
+    assert output.looks is not None
+    [first] = output.looks.requests
+    made.finish(first.id)
+    made.record_looks([first], 11.0, 1.0)
+    assert made.schedule(11.1).looks is None  # documents have their share before looks of documents
+    made.add_look(look(4, client="polite"))
+    assert made.schedule(11.2).looks is not None
