@@ -103,7 +103,7 @@ LABEL org.opencontainers.image.title="Attentive" \
     org.opencontainers.image.description="A self-hosted translation server that shows the attention of every translation." \
     org.opencontainers.image.version="0.2.0" \
     org.opencontainers.image.revision="${REVISION}" \
-    org.opencontainers.image.licenses="MIT" \
+    org.opencontainers.image.licenses="MIT AND CC-BY-SA-4.0" \
     org.opencontainers.image.base.name="docker.io/library/python:3.11.14-slim-bookworm"
 USER 10001:10001
 VOLUME ["/data", "/models"]

@@ -108,12 +108,11 @@ class Services:
         self._watching: asyncio.Task[None] | None = None
         self.metrics.registry.register(StateCollector(self.engine.workers.status, self._counters))
 
-    async def start(self, *, detector: bool = True) -> None:
-        """Starts the workers and loads the models in the background. `readiness` reports the progress. Without `detector`
-        the statistics of the language detector, which take a second of one core, are loaded only when they are needed."""
+    async def start(self) -> None:
+        """Starts the workers and loads the models in the background. `readiness` reports the progress."""
         await self.store.start()
         await self.engine.workers.start()
-        self._loading = asyncio.create_task(self.models.load(detector=detector))
+        self._loading = asyncio.create_task(self.models.load())
         self._watching = asyncio.create_task(self.models.watch())
         self.pulls.start()
 

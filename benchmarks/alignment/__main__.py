@@ -64,7 +64,7 @@ async def measure_all(
 ) -> tuple[list[list[object]], list[list[object]]]:
     """Returns the rows of all sets that the model translates both ways, and those of the marked sentences."""
     [served] = services.translator.catalog.models
-    async with running(services, detector=False):
+    async with running(services):
         rows = [
             row
             for name, (_, first, second) in SETS.items()

@@ -167,7 +167,7 @@ async def translate(
     (source, target), options = direction, default_options(settings)
     translated: list[str] = []
     with tqdm(total=len(texts), unit=" sentences", disable=None, leave=False) as bar:
-        async with running(services, detector=False):
+        async with running(services):
             while len(translated) < len(texts) and (not translated or time.monotonic() < ends):
                 chunk = tuple(texts[len(translated) : len(translated) + AT_ONCE])
                 request = TranslationRequest(texts=chunk, source=source, target=target, options=options)

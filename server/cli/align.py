@@ -91,7 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
 
         async def write_all() -> None:
             pairs = islice(enumerate(read(files, (leg.source, leg.target), dropped), start=1), done, None)
-            async with running(services, detector=False):
+            async with running(services):
                 while batch := list(islice(pairs, PAIRS_AT_ONCE)):
                     output.writelines(await gather_or_cancel([links(*pair) for pair in batch]))
                     output.flush()

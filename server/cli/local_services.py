@@ -38,10 +38,9 @@ def local_services(
 
 
 @asynccontextmanager
-async def running(services: Services, *, detector: bool = True) -> AsyncIterator[None]:
-    """`async with`: the workers run and the models are loaded, with `detector` the language detector too. Raises
-    Unavailable if no model could be loaded."""
-    await services.start(detector=detector)
+async def running(services: Services) -> AsyncIterator[None]:
+    """`async with`: the workers run and the models are loaded. Raises Unavailable if no model could be loaded."""
+    await services.start()
     try:
         await services.loaded()
         if services.models.errors and not services.engine.workers.status().models:

@@ -23,7 +23,6 @@ from server.cli.terminal import add_direction, whole_number
 from server.config import add_flags
 from server.errors import InvalidRequest
 from server.services import Services
-from server.translation.catalog import AUTO
 
 NAME = "look"
 HELP = "Show the word alignment and the strongest heads of a sentence, and write pictures of its attention."
@@ -119,7 +118,7 @@ async def local(services: Services, requests: list[dict[str, Any]]) -> list[byte
         raise InvalidRequest(validation_message(error.errors())) from None
     queries = [attention_query(each, "") for each in parameters]
     answers = []
-    async with running(services, detector=requests[0]["source"].lower() == AUTO):
+    async with running(services):
         for query in queries:
             answers.append(bytes((await inspected(query, services, Caller(NAME), "use", deadline)).body))
     return answers

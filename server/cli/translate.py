@@ -134,7 +134,7 @@ async def translate(
         while (task := await in_progress.get()) is not None:
             write((await task)[0].text)
 
-    async with running(services, detector=request.source.lower() == AUTO):
+    async with running(services):
         unread = read_ahead(lines, LINES_AT_ONCE)
         try:
             async with asyncio.TaskGroup() as group:
@@ -161,7 +161,7 @@ async def translate_document(
         document = await documents.receive(content, name, request.target, NAME, Path(output).suffix)
         bar.reset(document.characters)
         with open_text(output, "w") as file:
-            async with running(services, detector=request.source.lower() == AUTO):
+            async with running(services):
                 made = await documents.translate(document, request, patient=True, progress=bar.update)
                 stored = (await documents.store.find(made.token)).content
                 content = stored if isinstance(stored, bytes) else await asyncio.to_thread(stored.read_bytes)

@@ -1,22 +1,18 @@
-"""Words that show the language of a text: frequent short words, and greetings, of which statistics know too little."""
+"""Frequent short words, which show the language of a text."""
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 
 from server.text.languages import primary_subtag, table
 
 _WORDS_PER_HIT = 20
 """A text is evidently in a language if it has more of its distinctive words than one in this many words."""
-_WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)*")
 _COUNTED = 50
 """Words among which the most frequent language of a text is chosen."""
-_LONGEST = 40
-"""A text of more characters is no greeting."""
 
 
-@lru_cache(maxsize=3)
+@lru_cache(maxsize=2)
 def words_by_language(name: str) -> dict[str, frozenset[str]]:
     """Returns the words or phrases of a table by language."""
     phrases: dict[str, frozenset[str]] = {}
@@ -61,12 +57,3 @@ def is_evidently_in(text: str, language: str) -> bool:
     False is no evidence of another language."""
     distinctive, words = distinctive_words(language), text.lower().split()
     return bool(distinctive) and sum(map(distinctive.__contains__, words)) > len(words) // _WORDS_PER_HIT
-
-
-def greeting_languages(text: str) -> frozenset[str]:
-    """Returns the codes of the languages in which the whole text is a greeting or a short answer; empty for other texts.
-    Case and punctuation do not matter."""
-    if len(text) > _LONGEST:
-        return frozenset()
-    plain = " ".join(_WORD.findall(text.replace("’", "'").lower()))
-    return frozenset([language for language, greetings in words_by_language("greetings").items() if plain in greetings])

@@ -3,50 +3,55 @@
 from __future__ import annotations
 
 import logging
-import threading
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import re
+import unicodedata
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from math import exp
+from pathlib import Path
+from typing import Any
 
-import lingua
+import numpy as np
+from numpy.typing import NDArray
 
-from server.text.frequent_words import evident_language, greeting_languages
-from server.text.languages import has_letters, primary_subtag, table
-from server.text.other_languages import NOT_SERVED, OTHER_LANGUAGES, OtherLanguages, build_detector, iso_code
+from server.text.languages import NAMES, primary_subtag, script_of, scripts_of, table
 
 log = logging.getLogger(__name__)
 
+MODEL = Path(__file__).parent / "tables" / "languages.ftz"
+"""Classifier of character n-grams in fastText's format. docs/models.md states how it was made."""
 DETECTION_CHARACTERS = 1_000
-"""Number of characters used for detection. They take about 2 ms; more characters take longer and do not improve it."""
-DETAILED_LANGUAGES = 24
-"""With more languages only trigrams are compared: the full statistics of 75 languages take 1.2 GB."""
+"""Number of characters used for detection."""
+LEAST, MOST_LABELS = 1e-4, 24
+"""Probability that each language has at least, and number of the most probable ones that are read."""
+SHORT_WEIGHT, LEAST_LETTERS = 22.0, 3
+"""Logarithm of the prior weight of a served language, times the letters of the text; and the letters that count at
+least. Other languages have 0, so that only short texts depend on which languages are served."""
+SHARPNESS = (0.85, 50, 1.4)
+"""Exponent of the classifier's probabilities, with which they are calibrated: the first number plus the letters of the
+text divided by the second, at most the third."""
+TARGET_WEIGHT, ENGLISH_WEIGHT, ACCEPTED_WEIGHT, LEAST_SHARE = 0.2, 4.0, 4.0, 0.1
+"""Factors of the prior weight of a source language: the target itself; English if it is not the target; a language of
+the reader; and a language that no other text of the request seems to be in."""
+ITERATIONS = 8
+UNSURE, LEAST_ALTERNATIVE = 60, 10
+"""A language with less than the first confidence in percent has alternatives of at least the second."""
+CERTAIN, CERTAIN_LETTERS = 0.99, 12
+"""Probability that a text is not in the expected language, from which on it counts as in another one, and its letters."""
+LATIN_1 = "\u00ff"
+"""The last letter of Western European languages."""
+_WORDS = re.compile(r"(?:[^\W\d_]|[\u0900-\u0dff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff'\u064b-\u0655])+|[¿¡]")
+"""Words, with the vowel signs of scripts that write them as marks."""
 
-
-ITERATIONS = 3
-UNSURE, LEAST_ALTERNATIVE, UNDECIDED = 60, 10, 49
-"""A language that is detected with less than the first confidence in percent has alternatives of at least the second. One
-that is not served and not certain has at most the third."""
-TARGET_WEIGHT, ENGLISH_WEIGHT, ACCEPTED_WEIGHT, LEAST_SHARE = 0.1, 3.0, 3.0, 0.2
-"""Prior weights of a source language: the target itself; English if it is not the target; a language of the reader; and of
-a language that no other text of the request seems to be in. Chosen with SHARPNESS by the accuracy on short texts."""
-CERTAIN = 0.98
-"""Probability of a language from which on a text counts as written in it, and not in the expected one."""
-OTHER_TARGET_LETTERS = 80
-"""Letters of a text from which on a language that is not served counts as certain."""
-LIKELY, DISTINCTIVE_WORDS = 0.9, 2
-"""Least probability of a language whose distinctive words show it, and how many of them show a similar language."""
-ALIKE = [frozenset(codes.split()) for codes in ("da nb nn no", "bs hr sr sl", "id ms", "cs sk", "es gl pt", "af nl")]
-"""Languages that detection confuses in correct sentences."""
-OTHERS_OF_GREETING = 0.03
-"""Likelihood that all other languages share for a text that is a greeting, where a language of the greeting has 1."""
-SHARPNESS = 2.0
-"""Exponent of lingua's confidence values, which are too even: at 65% it is right in 97%."""
+Shares = NDArray[np.float64]
+"""A number for each of `LanguageDetector.codes`: (languages,), or with a row for each text."""
 
 
 @dataclass(frozen=True, slots=True)
 class DetectedLanguage:
-    """A possible language of a text. `confidence` is an integer from 0 to 100. `alternatives` are set only for the best
-    one, if it is unsure."""
+    """A possible language of a text. `confidence` is an integer from 0 to 100, the share of such answers that are right.
+    `alternatives` are set only for the best one, if it is unsure."""
 
     language: str
     confidence: int
@@ -58,7 +63,8 @@ def resolve_language_code(code: str, served: Collection[str]) -> str | None:
     region (de-AT -> de)."""
     spelling = _spelling(code.strip())
     spellings = {_spelling(language): language for language in served}
-    candidates = [spelling, *[alias for row in table("aliases") if spelling in row.split() for alias in row.split()]]
+    aliases = [alias for row in table("aliases") if spelling in row.split() for alias in row.split()]
+    candidates = [spelling, *aliases]
     if "-" in spelling:
         candidates.append(primary_subtag(spelling))
     elif regional := sorted(other for other in spellings if other.startswith(spelling + "-")):
@@ -70,32 +76,40 @@ def _spelling(code: str) -> str:
     return code.replace("_", "-").lower()
 
 
+@lru_cache(maxsize=1)
+def _classifier() -> tuple[Any, dict[str, int]]:
+    """Returns the classifier and its languages that have a name, each with its place. Loads them in about 20 ms."""
+    import fasttext
+
+    model = fasttext.load_model(str(MODEL))
+    labels = [label.removeprefix("__label__") for label in model.predict("a", k=1_000, threshold=-1.0)[0]]
+    return model, {label: place for place, label in enumerate(sorted(NAMES.keys() & labels))}
+
+
 class LanguageDetector:
-    """Detects which of the served languages a text is in, or that it is in none of them. `load` or the first detection
-    loads the statistics."""
+    """Detects which language a text is in: one of the served `languages`, or another one that the classifier knows.
+    `codes` are the languages of the classifier, by the served code where there is one. Can be used by any thread."""
 
     def __init__(self, languages: Iterable[str]) -> None:
         self.languages = tuple(sorted(set(languages)))
-        self._lock = threading.Lock()
-        self._detector: lingua.LanguageDetector | None = None
-        self._others: OtherLanguages | None = None
-        self._codes: dict[lingua.IsoCode639_1, str] = {}
 
     def load(self) -> None:
-        """Loads the statistics, which takes about 0.2 s per language. Can be called from any thread and more than
-        once."""
-        with self._lock:
-            if self._detector is not None or self._codes:
-                return
-            codes = {iso: language for language in reversed(self.languages) if (iso := iso_code(language))}
-            if unknown := [language for language in self.languages if iso_code(language) is None]:
-                log.warning("languages that source=auto cannot detect: %s", ", ".join(unknown))
-            many = len(codes) > DETAILED_LANGUAGES
-            if len(codes) > 1:
-                self._detector = build_detector(codes, detailed=not many)
-            if codes and not many:
-                self._others = OtherLanguages(codes.values())
-            self._codes = codes
+        """Loads the classifier, which otherwise the first detection does. Can be called more than once."""
+        if self._unknown:
+            log.warning("languages that source=auto cannot detect: %s", ", ".join(self._unknown))
+
+    @cached_property
+    def codes(self) -> tuple[str, ...]:
+        served = {_label(language): language for language in reversed(self.languages)}
+        return tuple([served.get(label, label) for label in _classifier()[1]])
+
+    @cached_property
+    def _unknown(self) -> list[str]:
+        return [language for language in self.languages if language not in self.codes]
+
+    @cached_property
+    def _served(self) -> NDArray[np.bool_]:
+        return np.isin(self.codes, self.languages)
 
     def detect(self, text: str, target: str = "", accepted: Iterable[str] = ()) -> list[DetectedLanguage]:
         """Returns the possible languages of one text; see `detect_all`."""
@@ -103,118 +117,107 @@ class LanguageDetector:
 
     def other_language(self, text: str, expected: str) -> str | None:
         """Returns the language that a text is certainly in although `expected`, a served code, was expected. Returns
-        None for a text in this or in a similar language, and where the statistics do not include it."""
-        self.load()
-        iso, sample = iso_code(expected), text[:DETECTION_CHARACTERS]
-        if iso is None:
+        None for a text that may be in this language, and where the classifier does not know it."""
+        sample, place = text[:DETECTION_CHARACTERS], _classifier()[1].get(_label(expected) or "")
+        shares = _normalized(_likelihoods(sample))
+        if place is None or _letters(sample) < CERTAIN_LETTERS or shares[place] > 1 - CERTAIN or not shares.any():
             return None
-        shares = posterior(self._likelihoods(sample), dict.fromkeys(self.languages, 1.0))
-        best = (
-            max(shares, key=lambda language: shares[language]) if expected in shares and len(shares) > 1 else expected
-        )
-        if shares.get(best, 0.0) < CERTAIN:
-            best = expected
-        known = iso in self._codes or iso.name.lower() in OTHER_LANGUAGES
-        if best == expected and known and self._others:
-            evident, words = evident_language(sample, expected) or ("", 0)
-            if words >= DISTINCTIVE_WORDS and _alike(evident, expected):
-                return evident
-            if self._others.shares(sample).get(evident, 0.0) >= LIKELY:
-                best = evident
-            elif sum(map(str.isalpha, sample)) >= OTHER_TARGET_LETTERS:
-                best = self._others.certain(sample) or expected
-        return None if _alike(best, expected) else best
+        return self.codes[int(shares.argmax())]
 
     def detect_all(
         self, texts: Sequence[str], target: str = "", accepted: Iterable[str] = ()
     ) -> list[list[DetectedLanguage]]:
-        """Returns for each text of a request the language that it is translated from, then every served language and the
-        others that it may be in, best first. All confidences are 0 for a text without letters. A language that is not
-        served comes first if the text is certainly in it, or in a script of no served language.
+        """Returns for each text of a request its possible languages, the most probable first: every served language,
+        and the others of at least LEAST_ALTERNATIVE percent. A text without letters has no language: all confidences
+        are 0.
 
         `target` is the served code of the target, and `accepted` are codes of Accept-Language. Texts of a request are
-        usually in one language: the shares of the languages are estimated from all texts with letters (expectation
-        maximization) and weigh each of them. A repeated text counts once.
+        usually in one language: the shares of the languages in the other texts weigh each of them (expectation
+        maximization). A repeated text counts once.
         """
-        self.load()
-        samples = [text[:DETECTION_CHARACTERS] for text in texts]
-        likelihoods = {sample: self._likelihoods(sample) for sample in dict.fromkeys(samples)}
-        weights = self._weights(target, accepted)
-        posteriors = {sample: posterior(each, weights) for sample, each in likelihoods.items()}
-        for _ in range(ITERATIONS):
-            readable = [shares for shares in posteriors.values() if any(shares.values())]
-            if len(readable) < 2:
-                break
-            sums = {language: sum(shares[language] for shares in readable) for language in readable[0]}
-            weights = {language: LEAST_SHARE + sums.get(language, 0.0) / len(readable) for language in self.languages}
-            posteriors = {sample: posterior(each, weights) for sample, each in likelihoods.items()}
-        guesses = {sample: self._guesses(sample, shares) for sample, shares in posteriors.items()}
-        return [list(guesses[sample]) for sample in samples]
+        places: dict[str, int] = {}
+        rows = [places.setdefault(text[:DETECTION_CHARACTERS], len(places)) for text in texts]
+        likelihoods = np.array([_likelihoods(sample) for sample in places]).reshape(-1, len(self.codes))
+        likelihoods *= self._prior(target, accepted, sum(map(_letters, places)))  # (texts, languages)
+        shares = _normalized(likelihoods)
+        count = int(likelihoods.any(axis=1).sum())
+        for _ in range(ITERATIONS if count > 1 else 0):
+            others = (shares.sum(axis=0) - shares) / (count - 1)
+            shares = _normalized(likelihoods * (others + LEAST_SHARE / len(self.codes)))
+        guesses = [self._guesses(row) for row in shares]
+        return [list(guesses[row]) for row in rows]
 
-    def _weights(self, target: str, accepted: Iterable[str]) -> dict[str, float]:
-        """Returns the weights of the served languages before a text is read."""
-        weights = dict.fromkeys(self.languages, 1.0)
-        for code in accepted:
-            if (language := resolve_language_code(code, self.languages)) is not None:
-                weights[language] = ACCEPTED_WEIGHT
-        if target and target != "en" and "en" in weights:
+    def _prior(self, target: str, accepted: Iterable[str], letters: int) -> Shares:
+        """Returns the weights of the languages for a request whose texts have so many letters: (languages,)."""
+        served = exp(SHORT_WEIGHT / max(LEAST_LETTERS, letters))
+        weights = dict(zip(self.codes, np.where(self._served, served, 1.0).tolist(), strict=True))
+        for language in {resolve_language_code(code, self.languages) for code in accepted}:
+            if language in weights:
+                weights[language] *= ACCEPTED_WEIGHT
+        if target and target != "en" and "en" in self.languages:
             weights["en"] *= ENGLISH_WEIGHT
         if target in weights:
             weights[target] *= TARGET_WEIGHT
-        return weights
+        return np.array(list(weights.values()))
 
-    def _guesses(self, sample: str, shares: Mapping[str, float]) -> list[DetectedLanguage]:
-        """Returns the languages of one text, best first."""
-        readable = any(shares.values())
-        others = self._others.shares(sample, readable) if self._others else {}
-        served = 1 - sum(others.values())
-        ranked = sorted(shares, key=lambda language: (-shares[language], language != "en", language))
-        guesses = [DetectedLanguage(language, round(100 * served * shares[language])) for language in ranked]
-        if others and (not readable or 1 - served >= NOT_SERVED):
-            best = max(others, key=lambda language: others[language])
-            first = DetectedLanguage(best, round(100 * others.pop(best)))
-        else:
-            first, *guesses = guesses
-            if readable:  # it is translated
-                first = replace(first, confidence=max(1, first.confidence))
-        shown = {code: min(UNDECIDED, round(100 * share)) for code, share in others.items()}
-        guesses += [DetectedLanguage(code, share) for code, share in shown.items() if share >= LEAST_ALTERNATIVE]
-        guesses.sort(key=lambda guess: -guess.confidence)
-        if 0 < first.confidence < UNSURE:
-            likely = tuple([guess for guess in guesses if guess.confidence >= LEAST_ALTERNATIVE])
-            first = replace(first, alternatives=likely)
-        return [first, *guesses]
-
-    def _likelihoods(self, sample: str) -> dict[str, float]:
-        """Returns for each served language a number proportional to the probability of the text in it."""
-        if self._detector is None:
-            return {language: float(has_letters(sample, language)) for language in self.languages}
-        if greeting := self._greeting_likelihoods(sample):
-            return greeting
-        guesses = self._detector.compute_language_confidence_values(sample)
-        return {self._codes[guess.language.iso_code_639_1]: guess.value**SHARPNESS for guess in guesses}
-
-    def _greeting_likelihoods(self, sample: str) -> dict[str, float]:
-        """Returns the likelihoods of a text that is a greeting in a served language; empty for other texts."""
-        known = greeting_languages(sample)
-        served = {language for language in self._codes.values() if primary_subtag(language) in known}
-        if not served:
-            return {}
-        rest = OTHERS_OF_GREETING / max(1, len(self._codes) - len(served))
-        return {language: 1.0 if language in served else rest for language in self._codes.values()}
+    def _guesses(self, shares: Shares) -> list[DetectedLanguage]:
+        """Returns the languages of one text, best first. The best one has at least 1% if the text has letters."""
+        percents = np.rint(100 * shares)
+        shown = np.flatnonzero(self._served | (percents >= LEAST_ALTERNATIVE)).tolist()
+        shown.sort(key=lambda place: (-shares[place], self.codes[place] != "en"))
+        guesses = [DetectedLanguage(self.codes[place], int(percents[place])) for place in shown]
+        first, *others = guesses + [DetectedLanguage(language, 0) for language in self._unknown]
+        if first.confidence < UNSURE and shares.any():
+            likely = [guess for guess in others if guess.confidence >= LEAST_ALTERNATIVE]
+            first = replace(first, confidence=max(1, first.confidence), alternatives=tuple(likely))
+        return [first, *others]
 
 
-def posterior(likelihoods: Mapping[str, float], weights: Mapping[str, float]) -> dict[str, float]:
-    """Returns the normalized products of likelihoods and prior weights; zeros if all likelihoods are."""
-    products = {language: value * weights[language] for language, value in likelihoods.items()}
-    total = sum(products.values())
-    return {language: value / total if total else 0.0 for language, value in products.items()}
+@lru_cache(maxsize=1024)
+def _label(language: str) -> str | None:
+    """Returns the classifier's code of a language, or None if it does not know it."""
+    return resolve_language_code(language, _classifier()[1])
 
 
-def _alike(one: str, other: str) -> bool:
-    """Returns whether two codes are of the same language or of languages that detection confuses."""
-    first, second = primary_subtag(one), primary_subtag(other)
-    return first == second or any({first, second} <= group for group in ALIKE)
+@lru_cache(maxsize=256)
+def _in_scripts(scripts: frozenset[str | None]) -> NDArray[np.bool_]:
+    """Returns which languages are written in one of some scripts: (languages,)."""
+    return np.array([not scripts_of(label).isdisjoint(scripts) for label in _classifier()[1]])
+
+
+def _likelihoods(sample: str) -> Shares:
+    """Returns for each language a number proportional to the probability of the text in it, calibrated: (languages,).
+    A language that is not written in a script of the text has 0."""
+    model, places = _classifier()
+    likelihoods = np.full(len(places), LEAST)
+    if words := words_of(sample):
+        for label, share in zip(*model.predict(words, k=MOST_LABELS, threshold=LEAST), strict=True):
+            if (place := places.get(label.removeprefix("__label__"))) is not None:
+                likelihoods[place] = share
+    first, letters, most = SHARPNESS
+    exponent = min(most, first + _letters(sample) / letters)
+    return likelihoods**exponent * _in_scripts(frozenset(map(script_of, sample)))
+
+
+def words_of(text: str) -> str:
+    """Returns a text as the classifier reads it: its words in small letters, divided by spaces. Names with letters
+    beyond Latin-1 are left out where no other word has any and two are in small letters: Łódź is nice."""
+    if not text.isascii():
+        words = text.split()
+        kept = [word for word in words if word.isascii() or word[0].islower() or max(word) <= LATIN_1]
+        if len(kept) < len(words) and max("".join(kept), default=" ") <= LATIN_1 and sum(map(str.islower, kept)) > 1:
+            text = " ".join(kept)
+    return " ".join(_WORDS.findall(unicodedata.normalize("NFC", text.lower()).replace("’", "'")))
+
+
+def _letters(text: str) -> int:
+    return sum(map(str.isalpha, text))
+
+
+def _normalized(values: Shares) -> Shares:
+    """Returns the values divided by the sum of their row; zeros where all are."""
+    totals = values.sum(axis=-1, keepdims=True)
+    return values / np.where(totals, totals, 1.0)
 
 
 @lru_cache(maxsize=256)

@@ -68,13 +68,10 @@ class ServedModels:
         """One sentence for each folder or model that cannot be used."""
         return {f.model.name if f.model else name: f.error for name, f in self._failures.items()}
 
-    async def load(self, *, detector: bool = True) -> None:
-        """Loads the models of the catalog into the workers, and the language detector, which without `detector` the first
-        detection loads."""
-        async with asyncio.TaskGroup() as group:
-            if detector:
-                group.create_task(asyncio.to_thread(self._translator.detector.load))
-            await self._engine.preload(self.catalog.models)
+    async def load(self) -> None:
+        """Loads the models of the catalog into the workers, and the language detector."""
+        await asyncio.to_thread(self._translator.detector.load)
+        await self._engine.preload(self.catalog.models)
 
     async def watch(self) -> None:
         """Tries models that cannot be used again, without end."""

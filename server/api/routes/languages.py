@@ -70,8 +70,7 @@ def models_of(catalog: ModelCatalog, source: str) -> dict[str, Any]:
     responses=errors(*WORK),
 )
 async def detect(request: Request, parameters: DetectParameters) -> Response:
-    """The answer lists the candidates, the most probable first. Where the text may be in a language that is not served, the first
-    one is the likeliest served language, with a confidence below 50."""
+    """The answer lists the candidates, the most probable first: every served language, and others that are likely."""
     await admit(request, [parameters.q], parameters.api_key)
     detector = services_of(request).translator.detector
     guesses = await asyncio.to_thread(detector.detect, parameters.q, "", reader_languages(request))

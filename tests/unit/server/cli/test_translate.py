@@ -27,7 +27,6 @@ from server.config import Settings
 from server.engine.client.status import WorkerFailure
 from server.engine.ipc.options import WorkerOptions
 from server.errors import InvalidRequest, TranslationFailed
-from server.text.language_id import LanguageDetector
 from server.translation.types import TranslationRequest
 from tests.support.engine.fake_engine import FakeEngine, fake_catalog
 from tests.support.texts.document_files import part, pdf, word_file
@@ -40,17 +39,6 @@ def run(engine: FakeEngine, lines, settings: Settings = Settings()) -> list[str]
     services = local_services(settings, engine, fake_catalog())
     asyncio.run(translate(services, iter(lines), written.append, REQUEST))
     return written
-
-
-@pytest.mark.parametrize(("source", "loaded"), [("en", False), ("auto", True)])
-def test_the_language_detector_is_loaded_only_for_detection(monkeypatch, source, loaded):
-    loads = []
-    load = LanguageDetector.load
-    monkeypatch.setattr(LanguageDetector, "load", lambda detector: (loads.append(detector), load(detector)))
-    services = local_services(Settings(), FakeEngine(), fake_catalog())
-    request = dataclasses.replace(REQUEST, source=source)
-    asyncio.run(translate(services, iter(["The house is small.\n"]), lambda line: None, request))
-    assert bool(loads) == loaded
 
 
 def test_lines_are_written_in_order_with_their_line_ends():

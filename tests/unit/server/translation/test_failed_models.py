@@ -54,7 +54,7 @@ NUMBERS = count()
 @asynccontextmanager
 async def running(engine: DamagedEngine, models=MODELS, **settings) -> AsyncIterator[Services]:
     services = Services(Settings(**settings), engine, ModelCatalog(models))
-    await services.start(detector=False)
+    await services.start()
     await services.loaded()
     try:
         yield services

@@ -76,7 +76,7 @@ async def test_a_model_counts_with_what_it_takes_on_a_gpu():
 async def test_idle_models_are_unloaded_and_come_back_while_the_server_stays_ready():
     engine = FakeEngine()
     services = Services(Settings(model_idle_seconds=0.01), engine, ModelCatalog([fake_model("one"), fake_model("two")]))
-    await services.start(detector=False)
+    await services.start()
     await services.loaded()
     one, two = services.models.catalog.models
     async with services.engine.holding(one):
