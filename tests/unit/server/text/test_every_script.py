@@ -7,6 +7,7 @@ import random
 import sys
 import unicodedata
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -19,12 +20,22 @@ from server.text.finishing import finish, unchanged
 from server.text.reading import read
 from server.text.tagged import Tagged
 from server.text.vocabulary import with_unwritable
-from server.translation.catalog import readable
+from server.translation.catalog import Leg, readable
+from server.translation.preparation import segment_text
+from tests.support.engine.fake_engine import fake_model
 from tests.support.models.marian_models import train_sentencepiece, vocabulary_with
 
 SEED, EACH, FIRST = 48, 4, 400
 """Words and characters of each script and category, and the number of its first characters among which they are chosen."""
 PLACES = ("{} the house is red", "the {} house is red", "the house is red {}")
+JOINED = (
+    "the house{} is red",
+    "the {}house is red",
+    "the “{}” house, {}, is red.",
+    "the house ({}) is <b>{}</b>red",
+    "{}{}",
+)
+"""Places where a sample may be one with the words beside it."""
 CATEGORIES = "Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So Zs Cf Co Cn".split()
 """All but line and paragraph ends, controls and surrogates, which separate sentences or are no text."""
 
@@ -97,9 +108,25 @@ def test_what_a_vocabulary_lacks_comes_back(
             for place in PLACES:
                 count += 1
                 faults += [f"{pattern} {sample!a} {place}: {fault}" for fault in faults_of(place, sample, tokenizer)]
+            for place in JOINED:
+                count += 1
+                faults += [
+                    f"{pattern} {sample!a}: {fault}" for fault in written_faults(place.replace("{}", sample), tokenizer)
+                ]
     with capsys.disabled():
         print(f"\nregex {regex.__version__}, Unicode {unicodedata.unidata_version}: {count} sentences, seed {SEED}")  # noqa: T201
     assert not faults, f"{len(faults)}\n" + "\n".join(faults[:60])
+
+
+def written_faults(text: str, tokenizer: Tokenizer) -> Iterator[str]:
+    """Yields what is wrong with a whole text that is not changed by its model."""
+    segmented = segment_text(text, Leg(replace(fake_model(), tokenizer=tokenizer), "en", "de"))
+    targets = [
+        finish(each.tagged, each.reading, each.read, ()) if each.ids else unchanged(each.tagged)
+        for each in segmented.segments
+    ]
+    if (written := segmented.join(targets).write()) != text:
+        yield f"{text!a} is written as {written!a}"
 
 
 def faults_of(place: str, sample: str, tokenizer: Tokenizer) -> Iterator[str]:
