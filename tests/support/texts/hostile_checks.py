@@ -178,9 +178,10 @@ def text_faults(source: Tagged, reading: Reading, target: str, finished: Finishe
     """Yields where the text between codes is not what the model wrote, without stand-ins and without symbols that it did not
     read. Spaces, and the s of a genitive after a name, are not compared."""
     parts, done = [], 0
-    for _, start, end in finished.places:
-        parts.append(finished.text[done:start])
-        done = max(done, end)
+    for number, start, end in finished.places:
+        if source.codes[number].kind != APOSTROPHE:
+            parts.append(finished.text[done:start])
+            done = max(done, end)
     written = "".join("".join((*parts, finished.text[done:])).split())
     stand_ins = {item.word for item in reading.stand_ins}
     kept = reading.pattern().sub(" ", target) if stand_ins else target

@@ -71,6 +71,8 @@ class TaggedTexts:
     def _sentence(self, depth: int) -> str:
         """Returns words with codes among them. A code may be inside a word."""
         parts = self._random.choices(WORDS, k=self._random.randint(0, 6))
+        if self._random.random() < 0.1:  # a sentence in capitals
+            parts = [part.upper() for part in parts]
         for _ in range(self._random.choice((0, 1, 1, 2, 2, 3))):
             parts.insert(self._random.randint(0, len(parts)), self._code(depth))
         text = ""
@@ -146,7 +148,8 @@ ALONE: tuple[Kind, ...] = (
     _alone("code span", "`@@ x`", "``@@``"),
     _alone("address", "https://@@.org/a?b=1", "www.@@.org", "@@@example.org", r"C:\dir\@@.txt", "/usr/lib/@@/x", "@@@"),
     _plain("\\n", "\\t", "it''s", ":)", "a > b", "| cat |", "10s", "5x", "[15]", "(15)", "r/name", "a)", "&", "<3", "$5"),
-    _plain(*SIGNS),
+    _plain(*SIGNS, "\u00ad", "\u00a0", "\u200b", "\t", "\u2028", "’", "cat’s", "\x00", "\x1b[0m", "---", "\r\n"),
+    _plain("&lt;ph1&gt;", "Tom", "27", "Tom's", "Linux 42", "Bostons", "27th", "Tom27", "ph1", "<ph1>", "<ph2>s", "<g>"),
 )  # fmt: skip
 PLAIN: tuple[Kind, ...] = (
     *ALONE,
