@@ -174,7 +174,7 @@ def widened(sentence: Tagged, symbols: bool) -> Tagged:
     result: list[Code] = []
     for i, code in enumerate(codes):
         start, end = code.start, code.end
-        if code.word and code.data is None and code.equiv == text[start:end] and code.message is None:
+        if code.word and sentence.is_text(code) and code.equiv == text[start:end] and code.message is None:
             low = codes[i - 1].end if i else 0
             high = codes[i + 1].start if i + 1 < len(codes) else len(text)
             before = None if symbols else _WORDS_AT_END.search(text, max(low, result[-1].end if result else 0), start)
@@ -183,7 +183,7 @@ def widened(sentence: Tagged, symbols: bool) -> Tagged:
             is_plural = after is not None and after[0] == "s" and not (result and result[-1].end > codes[i - 1].end)
             end = after.end() if after and not is_plural else end
             if (start, end) != (code.start, code.end):
-                result.append(replace(code, start=start, end=end, equiv=text[start:end]))
+                result.append(replace(code, start=start, end=end, data=None, equiv=text[start:end]))
                 continue
         result.append(code)
     return replace(sentence, codes=tuple(result))

@@ -82,7 +82,7 @@ def _with_terms(
         target = match.entry.target
         if not inside and is_written(target, tokenizer):
             terms.append(match)
-        elif all(_is_kept(code, text, match) for code in inside):
+        elif all(_is_kept(code, tagged, match) for code in inside):
             written = form(match, text, is_start(text, match.start))
             replaced.append(Code(match.start, match.end, word="name", kind="term", equiv=written))
     return with_codes(tagged, replaced) if replaced else tagged, terms
@@ -131,10 +131,10 @@ def is_written(term: str, tokenizer: Tokenizer) -> bool:
     return tokenizer.decode(tokens) == term and not any(tokenizer.piece(token).startswith("<0x") for token in tokens)
 
 
-def _is_kept(code: Code, text: str, match: TermMatch) -> bool:
+def _is_kept(code: Code, tagged: Tagged, match: TermMatch) -> bool:
     """Returns whether the translation of a term has a code that is within the term."""
-    shown = text[code.start : code.end]
-    return bool(code.word) and match.entry.target.count(shown) == match.entry.source.count(shown)
+    shown = tagged.text[code.start : code.end]
+    return bool(code.word) and tagged.is_text(code) and match.entry.target.count(shown) == match.entry.source.count(shown)
 
 
 def _spans(tagged: Tagged, terms: Sequence[TermMatch]) -> list[Span]:

@@ -65,6 +65,10 @@ class Tagged:
     codes: tuple[Code, ...] = ()
     escape: Escape = field(default="", compare=False)
 
+    def is_text(self, code: Code) -> bool:
+        """Returns whether a code is written as the text that a reader sees of it, and is no markup around this."""
+        return code.data is None or code.data == ESCAPES[self.escape](code.equiv)
+
     def cut(self, start: int, end: int) -> Tagged:
         """Returns the part [start, end), with the codes that belong to it (`owned`). Its pairs have numbers from 1, so that
         equal parts are equal."""

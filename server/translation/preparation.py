@@ -265,8 +265,9 @@ def with_codes(segment: Segment, further: Sequence[Match], leg: Leg) -> Segment 
     none."""
     tagged = segment.tagged
     taken = [(term.start, term.end) for term in segment.terms]
-    inside = [(code.start, code.end) for code in tagged.codes if code.word and code.message is None]
-    taken += [(code.start, code.end) for code in tagged.codes if not code.word or code.message is not None]
+    is_within = [bool(code.word) and code.message is None and tagged.is_text(code) for code in tagged.codes]
+    inside = [(code.start, code.end) for code, within in zip(tagged.codes, is_within, strict=True) if within]
+    taken += [(code.start, code.end) for code, within in zip(tagged.codes, is_within, strict=True) if not within]
     free = [
         span
         for span in further
