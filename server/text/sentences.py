@@ -134,7 +134,9 @@ def is_written(term: str, tokenizer: Tokenizer) -> bool:
 def _is_kept(code: Code, tagged: Tagged, match: TermMatch) -> bool:
     """Returns whether the translation of a term has a code that is within the term."""
     shown = tagged.text[code.start : code.end]
-    return bool(code.word) and tagged.is_text(code) and match.entry.target.count(shown) == match.entry.source.count(shown)
+    return (
+        bool(code.word) and tagged.is_text(code) and match.entry.target.count(shown) == match.entry.source.count(shown)
+    )
 
 
 def _spans(tagged: Tagged, terms: Sequence[TermMatch]) -> list[Span]:

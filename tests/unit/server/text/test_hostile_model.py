@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import os
 import sys
+from collections import Counter
 from types import ModuleType
 
 import pytest
@@ -40,12 +41,14 @@ RULES = {
 """The rules of `finishing`, and how each of them is removed."""
 
 
-def faults(texts: int, seed: int, module: ModuleType = finishing) -> list[str]:
-    """Returns the first faults in some texts."""
+def faults(texts: int, seed: int, module: ModuleType = finishing, kinds: Counter[str] | None = None) -> list[str]:
+    """Returns the first faults in some texts, and counts their codes in `kinds`."""
     generated = TaggedTexts(seed)
+    counted = Counter() if kinds is None else kinds
     found: list[str] = []
     for number in range(texts):
         text = generated.next()
+        counted.update([kind for kind, _ in text.marks])
         try:
             found += [
                 f"{seed}/{number} {text.text!r}: {fault}" for fault in HostileTranslation(text, number, 1, module).run()
@@ -59,9 +62,11 @@ def faults(texts: int, seed: int, module: ModuleType = finishing) -> list[str]:
 
 @pytest.mark.slow
 def test_every_code_is_written_once(capsys: pytest.CaptureFixture[str]) -> None:
+    kinds = Counter[str]()
+    found = faults(TEXTS, SEED, finishing, kinds)
     with capsys.disabled():
-        print(f"\nhostile model: {TEXTS} texts, seed {SEED}")  # noqa: T201
-    found = faults(TEXTS, SEED)
+        codes = ", ".join([f"{count} {kind}" for kind, count in sorted(kinds.items())])
+        print(f"\nhostile model: {TEXTS} texts, seed {SEED}; numbered codes: {codes}")  # noqa: T201
     assert not found, "\n".join(found)
 
 
