@@ -258,6 +258,9 @@ class _Markup(HTMLParser):
         super().__init__(convert_charrefs=True)
         self.found: list[str] = []
 
+    def parse_marked_section(self, i: int, report: int = 1) -> int:
+        return self.parse_bogus_comment(i, report)  # as the standard says; the library refuses unknown ones
+
     def handle_starttag(self, tag: str, attrs: object) -> None:
         self.found.append(self.get_starttag_text() or "")
 
