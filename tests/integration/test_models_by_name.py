@@ -48,7 +48,7 @@ def test_two_servers_on_one_folder_serve_a_model_after_failures_and_without_a_ne
     ):
         assert first.post("/translate", ASK | {"target": "de"}).status == 200
         until(lambda: any(pull["error"] for pull in pulls(first)))
-        assert first.post("/translate", ASK).status == 503
+        assert first.post("/translate", ASK).status == 400
         assert not list((tmp_path / "data" / "models").glob("*/config.json"))
         file.write_bytes(whole)
         for server in (first, second):
