@@ -1,9 +1,9 @@
-"""One caller with as much work as it can send, beside clients with single sentences: their refusals and latency."""
+"""One caller with as much work as it can send, three requests at a time, beside clients with single sentences, plain and
+with markup: their refusals and latency."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import http.client
 import json
 import sys
@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlencode
 
 from benchmarks.common.http_connection import Address
 from benchmarks.robustness.client import AttemptStats, CheckedRequest, CheckingClient, distinct, made_texts
@@ -19,6 +20,8 @@ from benchmarks.robustness.server import Served
 
 OTHER_ADDRESS = "127.0.0.2"
 """Address of a hog that is another caller than the clients."""
+IN_FLIGHT = 3
+"""Requests that a hog has in flight."""
 HEAD_START = 0.3
 """Seconds by which the hog's first request comes before those of the clients."""
 LARGEST_WAIT = 5.0
@@ -40,6 +43,7 @@ class HogRequest:
     path: str
     media_type: str
     body: bytes
+    method: str = "POST"
 
 
 def hog_requests(source: str, target: str) -> dict[str, HogRequest]:
@@ -70,7 +74,39 @@ def hog_requests(source: str, target: str) -> dict[str, HogRequest]:
         "file of one line, 0.95 MB": HogRequest("/translate_file", *text_file([(prose * 4)[:950_000]], source, target)),
         "file of many lines, 0.95 MB": HogRequest("/translate_file", *text_file(sentences * 3, source, target)),
         **repeated,
+        **_other_questions(sentences, source, target),
     }
+
+
+def _other_questions(sentences: list[str], source: str, target: str) -> dict[str, HogRequest]:
+    """Returns the kinds of hogs that ask for more than plain translations."""
+    direction = {"source": source, "target": target}
+
+    def post(path: str, **fields: object) -> HogRequest:
+        return HogRequest(path, "application/json", json.dumps(direction | fields).encode())
+
+    tagged = [marked(sentence) for sentence in sentences[:1_000]]
+    long = " ".join(sentences).translate(str.maketrans("", "", ".?!"))[:2_000]
+    query = urlencode({"q": long, "format": "json", "kind": "cross", "layer": 0, "head": 0, **direction})
+    terms = {word: word.upper() for sentence in sentences for word in sentence.strip(".?!").split()}
+    return {
+        "HTML, one text of 1,000 tagged sentences": post("/translate", q=" ".join(tagged), format="html"),
+        "HTML, 1,000 texts of one tagged sentence": post("/translate", q=tagged, format="html"),
+        "alternatives, 200 sentences": post("/translate", q=sentences[:200], alternatives=3, beam_size=4),
+        "glossary of many terms, 200 sentences": post(
+            "/translate", q=sentences[:200], glossary=dict([*terms.items()][:500])
+        ),
+        "alignments of 100 pairs": post("/align", pairs=[[each, each] for each in sentences[:100]]),
+        "scores of 16 translations": post("/score", q=sentences[0], translation=sentences[:16]),
+        "live translation": post("/live", q=sentences[0].rstrip(".?!")),
+        "attention of a long sentence": HogRequest(f"/attention?{query}", "application/json", b"", "GET"),
+    }
+
+
+def marked(sentence: str) -> str:
+    """Returns a sentence with its second word in bold."""
+    first, second, *others = sentence.split(" ")
+    return " ".join([first, f"<b>{second}</b>", *others])
 
 
 async def hog(
@@ -96,12 +132,18 @@ async def hog(
             continue
         for name, address in (("same address", ""), ("another address", OTHER_ADDRESS)):
             alone, statuses = await run(), Counter[str]()
-            task = asyncio.create_task(_hog(served.address, address, request, patience, statuses))
+            alone_marked = await _marked_client(served.address, requests, seconds, source, target)
+            tasks = [
+                asyncio.create_task(_hog(served.address, address, request, patience, statuses))
+                for _ in range(IN_FLIGHT)
+            ]
             await asyncio.sleep(HEAD_START)
-            beside = await run()
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+            beside, beside_marked = await asyncio.gather(
+                run(), _marked_client(served.address, requests, seconds, source, target)
+            )
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
             await _settled(served)
             figures[f"{kind}: {name}"] = row = {
                 "answers": beside.answers,
@@ -109,6 +151,9 @@ async def hog(
                 "p99 ms": round(1000 * beside.latency(0.99), 1),
                 "p99 ms without": round(1000 * alone.latency(0.99), 1),
                 "ratio": round(beside.latency(0.99) / max(1e-9, alone.latency(0.99)), 2),
+                "markup p99 ms": round(1000 * beside_marked.latency(0.99), 1),
+                "markup ratio": round(beside_marked.latency(0.99) / max(1e-9, alone_marked.latency(0.99)), 2),
+                "markup refused": beside_marked.statuses["429"],
                 "hog": dict(statuses),
             }
             print(f"{kind}: {name}: {row}", file=sys.stderr, flush=True)
@@ -130,6 +175,24 @@ async def _clients(address: Address, requests: list[CheckedRequest], clients: in
                 await asyncio.sleep(min(outcome.retry_after, left))
 
     await asyncio.gather(*(client() for _ in range(clients)))
+    pool.close()
+    return stats
+
+
+async def _marked_client(
+    address: Address, requests: list[CheckedRequest], seconds: float, source: str, target: str
+) -> AttemptStats:
+    """Runs one client that sends single sentences with a tag."""
+    stats, end, number = AttemptStats(), time.monotonic() + seconds, 0
+    pool = CheckingClient(address, stats, 60.0)
+    while time.monotonic() < end:
+        body = json.loads(requests[number % len(requests)].body)
+        text = body["q"] if isinstance(body["q"], str) else body["q"][0]
+        sent = json.dumps({"q": marked(f"{text} {number}."), "source": source, "target": target, "format": "html"})
+        outcome = await pool.send(CheckedRequest(sent.encode(), ""))
+        if outcome.status == "429":
+            await asyncio.sleep(min(outcome.retry_after, max(0.0, end - time.monotonic())))
+        number += 1
     pool.close()
     return stats
 
@@ -157,7 +220,7 @@ def _exchange(connection: http.client.HTTPConnection, request: HogRequest) -> tu
     """Returns the status, or the kind of failure, and the Retry-After: 0 without one, 1 after a failure."""
     try:
         headers = {"Content-Type": request.media_type, "Cache-Control": "no-cache"}  # every request is work
-        connection.request("POST", request.path, request.body, headers)
+        connection.request(request.method, request.path, request.body, headers)
         answer = connection.getresponse()
         answer.read()
         return str(answer.status), int(answer.headers.get("Retry-After", "0"))
