@@ -19,12 +19,13 @@ from benchmarks.common import report
 from benchmarks.common.development_sets import DevelopmentSet, read_sets
 from benchmarks.quality.behaviour.__main__ import DIRECTIONS, LANGUAGES
 from model.analysis.confidence import GOOD_CHRF
-from server.text.frequent_words import evident_language
+from server.text.frequent_words import is_evidently_in
 from server.text.language_id import LanguageDetector
 from server.text.lexicon import strange_words
 from server.text.number_words import lost_number_words
 from server.text.protection.losses import lost_numbers
 from server.text.translation_checks import ordinary_words
+from server.translation.passes.checks import LEAST_WORDS
 
 SENTENCES = Path(__file__).with_name("behaviour") / "sentences.tsv"
 SETS = ("flores-dev", "tatoeba-dev")
@@ -80,9 +81,9 @@ def shares(sets: Iterable[DevelopmentSet]) -> list[object]:
             counts.update(strange_words(source, target, *pair))
             counts["number words"] += lost_number_words(source, target, *pair)
             counts["digits"] += lost_numbers(source, target, *pair)
-            counts["source_language"] += evident_language(source, item.source) is not None and (
-                detector.other_language(" ".join(ordinary_words(source)), item.source) is not None
-            )
+            words = ordinary_words(source)
+            if len(words) >= LEAST_WORDS and not is_evidently_in(source, item.source):
+                counts["source_language"] += detector.other_language(" ".join(words), item.source) is not None
     return [total, *[_percent(counts[flag], total) for flag in FLAGS]]
 
 

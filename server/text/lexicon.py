@@ -7,8 +7,7 @@ import threading
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
-from server.text.frequent_words import words_by_language
-from server.text.languages import primary_subtag
+from server.text.languages import primary_subtag, table
 from server.text.translation_checks import ordinary_words
 
 if TYPE_CHECKING:
@@ -50,12 +49,22 @@ def _listed(word: str, language: str) -> bool:
         return _dictionaries().get_lemma(word, language) is not None
 
 
+@lru_cache(maxsize=1)
+def _words() -> dict[str, frozenset[str]]:
+    """Returns the words of the table by language."""
+    words: dict[str, frozenset[str]] = {}
+    for row in table("words"):
+        language, _, listed = row.partition(": ")
+        words[language] = words.get(language, frozenset()).union(listed.split(", "))
+    return words
+
+
 @lru_cache(maxsize=65_536)
 def is_word(word: str, language: str, parts: int = 1) -> bool:
     """Returns whether one of LANGUAGES has a word: it is in the dictionary or the table, or is formed of such words. `parts`
     counts the parts of a compound up to this one."""
     small = word.lower().replace("œ", "oe")
-    if len(word) > _LONGEST or word.lower() in words_by_language("words").get(language, ()):
+    if len(word) > _LONGEST or word.lower() in _words().get(language, ()):
         return True
     if _listed(word, language) or _listed(small, language):
         return True

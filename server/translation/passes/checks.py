@@ -15,7 +15,7 @@ from model.search.options import DecodingOptions
 from model.search.repetition import has_loop
 from server.engine.client.engine_client import EngineClient
 from server.engine.ipc.messages import Look
-from server.text.frequent_words import evident_language, is_evidently_in
+from server.text.frequent_words import is_evidently_in
 from server.text.languages import LATIN, scripts_of
 from server.text.lexicon import strange_words
 from server.text.number_words import lost_number_words
@@ -57,7 +57,7 @@ async def apply(context: SentenceContext, draft: Draft) -> Draft:
         flags.add("repetition")
     if language := _wrong_language(context, source, target):
         flags.add(language)
-    elif _other_source(context, source):
+    elif _is_elsewhere(context, source, context.leg.source):
         flags.add("source_language")
     source, target = [_without_codes(context.segment, text) for text in (source, target)]
     if not segment.messages and lost_numbers(source, target, leg.source, leg.target):
@@ -87,13 +87,13 @@ def _flags_of_words(leg: Leg, source: str, target: str) -> set[Flag]:
     return flags
 
 
-def _other_source(context: SentenceContext, source: str) -> bool:
-    """Returns whether a source is certainly in another language than the leg's. The statistics are only asked about a text
-    with frequent words of one; of a thorough request, one such word is enough."""
-    if evident_language(source, context.leg.source, 1 if context.request.thorough else 2) is None:
+def _is_elsewhere(context: SentenceContext, text: str, language: str) -> bool:
+    """Returns whether a text is certainly in another language. Only the ordinary words of a text that is not evidently in
+    its language are looked at; short texts never are in another one."""
+    if len(text) < LEAST_LETTERS or is_evidently_in(text, language):
         return False
-    text = " ".join(ordinary_words(source))
-    return _is_enough(text) and context.detector.other_language(text, context.leg.source) is not None
+    text = " ".join(ordinary_words(text)) if scripts_of(language) == LATIN else text
+    return _is_enough(text) and context.detector.other_language(text, language) is not None
 
 
 def _is_enough(text: str) -> bool:
@@ -112,18 +112,9 @@ def _without_codes(segment: Segment, text: str) -> str:
 
 def _wrong_language(context: SentenceContext, source: str, target: str) -> Flag | None:
     """Returns the flag of a target that is its source, or that is certainly in another language than the leg's."""
-    language = context.leg.target
-    latin = scripts_of(language) == LATIN
-    copied = is_copied(source, target)
-    if not copied:
-        if len(target) < LEAST_LETTERS or is_evidently_in(target, language):
-            return None
-        target = " ".join(ordinary_words(target)) if latin else target
-        if not _is_enough(target):
-            return None
-    if context.detector.other_language(target, language) is None:
-        return None
-    return "copied" if copied else "wrong_language"
+    if is_copied(source, target):
+        return None if context.detector.other_language(target, context.leg.target) is None else "copied"
+    return "wrong_language" if _is_elsewhere(context, target, context.leg.target) else None
 
 
 async def attention_gap(
