@@ -29,8 +29,10 @@ SHORT_WEIGHT, LEAST_LETTERS = 22.0, 3
 """Logarithm of the prior weight of a served language, times the letters of the text; and the letters that count at
 least. Other languages have 0, so that only short texts depend on which languages are served."""
 SHARPNESS = (0.85, 50, 1.4)
-"""Exponent of the classifier's probabilities, with which they are calibrated: the first number plus the letters of the
-text divided by the second, at most the third."""
+"""Exponent of the classifier's probabilities: the first number plus the letters of the text divided by the second, at
+most the third."""
+CALIBRATION = (0.75, 40, 1.1)
+"""The same for the shares of the languages of a text, so that confidences are the shares of answers that are right."""
 TARGET_WEIGHT, ENGLISH_WEIGHT, ACCEPTED_WEIGHT, LEAST_SHARE = 0.2, 4.0, 4.0, 0.1
 """Factors of the prior weight of a source language: the target itself; English if it is not the target; a language of
 the reader; and a language that no other text of the request seems to be in."""
@@ -144,24 +146,24 @@ class LanguageDetector:
         for _ in range(ITERATIONS if count > 1 else 0):
             others = (shares.sum(axis=0) - shares) / (count - 1)
             shares = _normalized(likelihoods * (others + LEAST_SHARE / len(self.codes)))
-        guesses = [self._guesses(row) for row in shares]
+        guesses = [self._guesses(*pair) for pair in zip(places, shares, strict=True)]
         return [list(guesses[row]) for row in rows]
 
     def _prior(self, target: str, accepted: Iterable[str], letters: int) -> Shares:
         """Returns the weights of the languages for a request whose texts have so many letters: (languages,)."""
-        served = exp(SHORT_WEIGHT / max(LEAST_LETTERS, letters))
-        weights = dict(zip(self.codes, np.where(self._served, served, 1.0).tolist(), strict=True))
+        weights = np.where(self._served, exp(SHORT_WEIGHT / max(LEAST_LETTERS, letters)), 1.0)
         for language in {resolve_language_code(code, self.languages) for code in accepted}:
-            if language in weights:
-                weights[language] *= ACCEPTED_WEIGHT
+            if language in self.codes:
+                weights[self.codes.index(language)] *= ACCEPTED_WEIGHT
         if target and target != "en" and "en" in self.languages:
-            weights["en"] *= ENGLISH_WEIGHT
-        if target in weights:
-            weights[target] *= TARGET_WEIGHT
-        return np.array(list(weights.values()))
+            weights[self.codes.index("en")] *= ENGLISH_WEIGHT
+        if target in self.codes:
+            weights[self.codes.index(target)] *= TARGET_WEIGHT
+        return weights
 
-    def _guesses(self, shares: Shares) -> list[DetectedLanguage]:
+    def _guesses(self, sample: str, shares: Shares) -> list[DetectedLanguage]:
         """Returns the languages of one text, best first. The best one has at least 1% if the text has letters."""
+        shares = _normalized(shares ** _exponent(sample, CALIBRATION))
         percents = np.rint(100 * shares)
         shown = np.flatnonzero(self._served | (percents >= LEAST_ALTERNATIVE)).tolist()
         shown.sort(key=lambda place: (-shares[place], self.codes[place] != "en"))
@@ -194,9 +196,12 @@ def _likelihoods(sample: str) -> Shares:
         for label, share in zip(*model.predict(words, k=MOST_LABELS, threshold=LEAST), strict=True):
             if (place := places.get(label.removeprefix("__label__"))) is not None:
                 likelihoods[place] = share
-    first, letters, most = SHARPNESS
-    exponent = min(most, first + _letters(sample) / letters)
-    return likelihoods**exponent * _in_scripts(frozenset(map(script_of, sample)))
+    return likelihoods ** _exponent(sample, SHARPNESS) * _in_scripts(frozenset(map(script_of, sample)))
+
+
+def _exponent(sample: str, numbers: tuple[float, int, float]) -> float:
+    first, letters, most = numbers
+    return min(most, first + _letters(sample) / letters)
 
 
 def words_of(text: str) -> str:
