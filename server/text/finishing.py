@@ -195,8 +195,8 @@ def _elements(sentence: Tagged, reading: Reading, present: dict[int, Span]) -> l
 
 def _point(sentence: Tagged, code: Code, at: Span, reading: Reading) -> Span:
     """Returns the words that place a code without words: none, or those after one that is joined to these alone."""
-    after = sentence.text[code.end : code.end + 1]
-    if code.end > code.start and after.isalnum() and not sentence.text[: code.start][-1:].isalnum():
+    before, after = sentence.text[: code.start][-1:], sentence.text[code.end : code.end + 1]
+    if after.isalnum() and (before.isspace() or (code.end > code.start and not before.isalnum())):
         word = WORD.match(reading.text, at[0])
         return (at[0], word.end()) if word else (at[0], at[0])
     return at[0], at[0]

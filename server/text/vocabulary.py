@@ -38,8 +38,6 @@ def with_unwritable(tagged: Tagged, tokenizer: Tokenizer, readable: Callable[[st
     """Returns a sentence with a code for each run that the vocabulary cannot write. Runs with only white space between
     them are one. A run with a letter or between two words stands for a word. `readable` is what the model reads of a text."""
     text = tagged.text
-    if text.isascii() and not tokenizer.may_spell(tokenizer.encode_ids(readable(text))):
-        return tagged
     visible = list(text)
     for code in tagged.codes:
         visible[code.start : code.end] = " " * (code.end - code.start)
@@ -47,6 +45,13 @@ def with_unwritable(tagged: Tagged, tokenizer: Tokenizer, readable: Callable[[st
     runs = _joined(plain, [_widened(plain, run) for run in _runs(plain, tokenizer, readable)])
     free = [run for run in runs if not any(code.start < run[1] and run[0] < code.end for code in tagged.codes)]
     return _with_runs(tagged, free) if free else tagged
+
+
+def may_lack(text: str, tokenizer: Tokenizer, readable: Callable[[str], str]) -> bool:
+    """Returns False where `with_unwritable` finds nothing outside ASCII. This test is much faster."""
+    return not text.isascii() and not all(
+        character.isascii() or _writes(tokenizer, readable(character)) for character in set(text)
+    )
 
 
 def _runs(text: str, tokenizer: Tokenizer, readable: Callable[[str], str]) -> list[tuple[int, int]]:

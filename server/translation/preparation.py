@@ -18,7 +18,7 @@ from server.text.segmentation import Span, Split, goes_on
 from server.text.syntax import html, plain, xml
 from server.text.syntax.match import Match
 from server.text.tagged import MASKED, Code, Tagged, Word
-from server.text.vocabulary import with_unwritable
+from server.text.vocabulary import may_lack, with_unwritable
 from server.translation.catalog import AUTO, Leg, ModelCatalog, readable
 from server.translation.types import TranslationRequest
 
@@ -291,13 +291,20 @@ def encoded(segment: Segment, tagged: Tagged, leg: Leg) -> Segment:
     """Returns the segment as the model reads it, with the codes of `tagged`. It is copied if nothing else is left to
     translate."""
     tokenizer = leg.model.tokenizer
-    tagged = with_unwritable(tagged, tokenizer, readable)
-    if tagged.codes:
-        tagged = widened(tagged, symbols=bool(stand_ins_of(tokenizer).symbols))
-    terms = _outside(segment.terms, tagged.codes) if segment.terms else ()
-    reading = read(tagged, terms, tokenizer, leg.source)
-    ids = leg.encode_ids(reading.text) if reading.text else ()
-    return replace(segment, tagged=tagged, ids=ids, reading=reading, terms=terms)
+    symbols = bool(stand_ins_of(tokenizer).symbols)
+
+    def with_reading(tagged: Tagged) -> Segment:
+        tagged = widened(tagged, symbols) if tagged.codes else tagged
+        terms = _outside(segment.terms, tagged.codes) if segment.terms else ()
+        reading = read(tagged, terms, tokenizer, leg.source)
+        ids = leg.encode_ids(reading.text) if reading.text else ()
+        return replace(segment, tagged=tagged, ids=ids, reading=reading, terms=terms)
+
+    made = with_reading(tagged)
+    if made.ids and (tokenizer.may_spell(made.ids) or may_lack(tagged.text, tokenizer, readable)):
+        found = with_unwritable(tagged, tokenizer, readable)
+        return made if found is tagged else with_reading(found)
+    return made
 
 
 def _outside(terms: Sequence[TermMatch], codes: Sequence[Code]) -> tuple[TermMatch, ...]:
