@@ -127,15 +127,16 @@ int attentive_forced_decode(Engine* engine, const int32_t* source, const int32_t
     });
 }
 
-// sizes (count, 3): tokens, words and wanted tokens of each sentence; the other arrays: those of all
-// sentences, concatenated.
+// sizes (count, 3): tokens, words and wanted tokens of each sentence; the other arrays: those of
+// all sentences, concatenated.
 int attentive_read_words(Engine* engine, int count, const int32_t* sizes, const int32_t* tokens,
                          const int32_t* bounds, int32_t start, const int32_t* wanted, int d_model,
                          float* states, float* scores) {
     return locked(engine, [&] {
         std::vector<WordSentence> sentences;
         for (int i = 0; i < count; ++i, sizes += 3) {
-            sentences.push_back({tokens, sizes[0], bounds, sizes[1], wanted, sizes[2], states, scores});
+            sentences.push_back(
+                {tokens, sizes[0], bounds, sizes[1], wanted, sizes[2], states, scores});
             tokens += sizes[0];
             bounds += 2 * sizes[1];
             wanted += sizes[2];

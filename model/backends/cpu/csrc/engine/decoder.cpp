@@ -325,8 +325,7 @@ void Engine::decode(PoolThread& thread, int count, const AttentionCapture* captu
             self_attention(thread, index, count, norms[0]);
         }
         apply(thread, *layer.cross_query, sublayer_input(), count, wide_.as<float>());
-        thread.parallel_for(count,
-                            [&](int row) { attend_cross(row, index, thread.index); });
+        thread.parallel_for(count, [&](int row) { attend_cross(row, index, thread.index); });
         if (index + 1 == depth && capture && !capture->scored) return;
         apply(thread, *layer.cross_output, rows(context_.as<float>(), d), count, out_.as<float>());
         thread.parallel_for(count, [&](int row) { add_norm(row, norms[1]); });

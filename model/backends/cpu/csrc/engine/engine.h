@@ -117,8 +117,9 @@ class Engine {
     // of step t, bit for bit, and `capture` receives the attention. `common` and `own` (count)
     // restrict the target as in `restrict`; -1 and 0 allow all tokens. No slot changes.
     void forced_decode(const int32_t* source, const int32_t* inputs, const uint8_t* masked,
-                       int common, const int32_t* own, int count, int candidates, const int32_t* forced, int32_t* ids, float* scores,
-                       float* forced_scores, const AttentionCapture& capture);
+                       int common, const int32_t* own, int count, int candidates,
+                       const int32_t* forced, int32_t* ids, float* scores, float* forced_scores,
+                       const AttentionCapture& capture);
     // Reads sentences as one batch, see WordSentence. No slot changes.
     void read_words(const std::vector<WordSentence>& sentences, int32_t start);
     // Decodes the inputs of each capture (queries) after its source as one batch, up to the depth
@@ -168,7 +169,7 @@ class Engine {
         float* state;                    // as in Slot
         const uint8_t* masked;           // as in Slot; null if no head is masked
         std::array<const Restriction*, 2>
-            restrictions{};  // common and own tokens; both null: all tokens
+            restrictions{};                         // common and own tokens; both null: all tokens
         const AttentionCapture* capture = nullptr;  // receives the attention of the row
     };
     struct WordRow {  // a row of read_words

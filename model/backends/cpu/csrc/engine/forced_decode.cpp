@@ -10,8 +10,8 @@ namespace attentive {
 
 void Engine::forced_decode(const int32_t* source, const int32_t* inputs, const uint8_t* masked,
                            int common, const int32_t* own, int count, int candidates,
-                           const int32_t* forced, int32_t* ids, float* scores,
-                           float* forced_scores, const AttentionCapture& capture) {
+                           const int32_t* forced, int32_t* ids, float* scores, float* forced_scores,
+                           const AttentionCapture& capture) {
     check_source(capture.source, source);
     const int layers = config_.decoder_layers;
     if (capture.depth < 0 || capture.depth > layers || (capture.scored && capture.depth < layers))
@@ -28,8 +28,7 @@ void Engine::forced_decode(const int32_t* source, const int32_t* inputs, const u
     const ClearOnExit clear_on_exit{*this, slots_[reserved]};
     const Sentence sentence{reserved, capture.source, source, masked};
     prefill_chunk(&sentence, 1, &capture);
-    if (common >= 0 || count > 0)
-        restrict(sources_[slots_[reserved].source], common, own, count);
+    if (common >= 0 || count > 0) restrict(sources_[slots_[reserved].source], common, own, count);
     clear_step_rows();
     add_step_rows(slots_[reserved], capture.queries, inputs, &capture);
     run_step(capture.queries, candidates, forced, ids, scores, forced_scores, &capture);

@@ -92,7 +92,8 @@ void Engine::score_tokens(PoolThread& thread, const std::vector<WordSentence>& s
     });
     thread.parallel_for(count, [&](int row) {
         const WordSentence& sentence = sentences[rows[row].sentence];
-        float* scores = sentence.scores + static_cast<size_t>(rows[row].word) * sentence.wanted_count;
+        float* scores =
+            sentence.scores + static_cast<size_t>(rows[row].word) * sentence.wanted_count;
         const float log_sum = top_k_.log_normalizer(row);
         for (int k = 0; k < sentence.wanted_count; ++k) scores[k] -= log_sum;
     });

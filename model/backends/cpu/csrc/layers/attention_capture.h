@@ -16,11 +16,11 @@ struct AttentionCapture {
     int32_t depth, scored;      // decoder layers that run, all of them where tokens are scored
     uint64_t encoder_layers, decoder_layers, cross_layers;  // layers whose weights are written, a
     uint64_t value_layers;  // bit each, and those whose values are; all from layer 64 on
-    float* encoder;             // (layers, heads, S, S)
-    float* decoder;             // (layers, heads, T, T)
-    float* cross;               // (layers, heads, T, S)
-    float* query;               // (S or T, head width)
-    float* key;                 // (S or T, head width); int8 keys and values are dequantised
+    float* encoder;         // (layers, heads, S, S)
+    float* decoder;         // (layers, heads, T, T)
+    float* cross;           // (layers, heads, T, S)
+    float* query;           // (S or T, head width)
+    float* key;             // (S or T, head width); int8 keys and values are dequantised
     float* value;
     float* cross_values;  // (layers, heads, S, head width), as `value`
     float* forget_gates;  // (layers, T), the mean of each position's gates; written by decoders

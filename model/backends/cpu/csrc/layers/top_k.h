@@ -53,8 +53,8 @@ class TopK {
     std::vector<std::array<Part, 2>> parts_;  // (rows)
     std::vector<float> tops_, sums_;          // (rows, panels rounded up to 16)
     std::vector<Candidate> best_;             // (threads, rows, candidates), sorted
-    std::vector<int> forced_places_;          // (rows), panel * 64 + place of the forced token, or -1
-    std::vector<float> forced_logits_;        // (rows)
+    std::vector<int> forced_places_;    // (rows), panel * 64 + place of the forced token, or -1
+    std::vector<float> forced_logits_;  // (rows)
 };
 
 }  // namespace attentive
