@@ -12,6 +12,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from html.entities import html5
 
 from server.text.languages import primary_subtag
 from server.text.syntax import plain
@@ -41,7 +42,7 @@ NOTE_PARTS = 8
 """Most pieces of text and markup of a note mark."""
 TAGS = re.compile(r"<[^>]*>")
 RUBY_TEXT = re.compile(r"<(r[tp])\b[^>]*>[^<]*(?:</\1\s*>)?", re.IGNORECASE)
-REFERENCES = re.compile(r"(&#?\w+;?)")
+REFERENCES = re.compile(r"(&#\d+;?|&#[xX][0-9a-fA-F]+;?|&\w+;?)")
 LONGEST_NAME = 100
 """Characters of an untranslated element up to which it stands for a word."""
 CODES_LIMIT = 200
@@ -142,9 +143,18 @@ def scan(document: str, source: str = "", ignored: frozenset[str] = frozenset(),
 
 
 def pieces(raw: str) -> Iterator[tuple[str, str]]:
-    """Yields text as it is read and as it is written. A reference to a character is a piece of its own."""
+    """Yields text as it is read and as it is written. A reference to a character is one piece, without the letters after it
+    where its semicolon is missing (WHATWG HTML, 13.2.5.73)."""
     for part in REFERENCES.split(raw) if "&" in raw else (raw,):
-        yield html.unescape(part) if part[:1] == "&" else part, part
+        if part[:1] != "&":
+            yield part, part
+            continue
+        end = len(part)
+        if part[1:2] != "#" and part[1:] not in html5:
+            end = next((size for size in range(min(end, LONGEST_NAME), 1, -1) if part[1:size] in html5), end)
+        yield html.unescape(part[:end]), part[:end]
+        if end < len(part):
+            yield part[end:], part[end:]
 
 
 class RawText:

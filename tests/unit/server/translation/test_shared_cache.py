@@ -96,7 +96,7 @@ def shared(redis: str, size: int = 1_000_000) -> list[bool]:
 
 
 def test_the_oldest_translations_are_dropped_beyond_the_bytes(redis):
-    size = len(JSON.dump_json(translation()))
+    size = len(JSON.dump_json(translation(), exclude_defaults=True))
     assert shared(redis, 3 * size) == [False, False, True, True, True]
     with redis_client.Redis.from_url(redis) as direct:
         assert (direct.get(BYTES), direct.zcard(INDEX)) == (str(3 * size).encode(), 3)
