@@ -102,6 +102,8 @@ class Tagged:
         the ones before a splitting one and before the next start of a pair. Codes at the ends of the text belong to
         the part there."""
         codes = self.codes
+        if not codes:
+            return 0, 0
         first = bisect_left(codes, start, key=_start)
         last = bisect_right(codes, end, lo=first, key=_start)
         while last > first and codes[last - 1].end > end:
