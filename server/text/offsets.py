@@ -41,11 +41,6 @@ class OffsetMap:
         return new + min(position - old, length)
 
 
-def reverse(runs: Sequence[Run]) -> tuple[Run, ...]:
-    """Returns the runs from the second text to the first."""
-    return tuple([(new, old, length) for old, new, length in runs])
-
-
 def edited(text: str, edits: Sequence[tuple[int, int, str]]) -> tuple[str, tuple[Run, ...]]:
     """Returns the text with each part [start, end) replaced, and the runs that both texts share. The edits are in order
     and do not overlap."""
