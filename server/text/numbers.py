@@ -44,23 +44,28 @@ def number_values(text: str) -> Counter[str]:
     return Counter(_plain(found[0]) for found in _DIGITS.finditer(joined))
 
 
-def same_numbers(source: str, target: str, lacks: Set[str] = frozenset(), adds: Set[str] = frozenset()) -> bool:
-    """Returns whether the target has the numbers of the source, each as often, but for those that it `lacks` and `adds`. A small
-    number may be missing, since it can be written as a word, unless the target has one that the source does not have. Numbers
-    in the translation of a source without digits are numbers that the source writes as words."""
+def number_difference(
+    source: str, target: str, lacks: Set[str] = frozenset(), adds: Set[str] = frozenset()
+) -> tuple[Set[str], Set[str]]:
+    """Returns the numbers of a source that the target has not as often, but for those that it `lacks` in digits; and those that
+    it has too often, but for those that it `adds`. A small number may be missing, since it can be written as a word, unless
+    the target has one that the source does not have. Numbers in the translation of a source without digits are numbers
+    that the source writes as words."""
     if not _DIGIT.search(source):
-        return True
-    spans = find_numbers(source)
+        return frozenset(), frozenset()
+    written = [source[start:end] for start, end in find_numbers(source)]
     given, found = number_values(source), number_values(target)
-    if found - given - Counter([*map(roman_value, _ROMAN.findall(source)), *_DECADE.findall(source), *adds]):
-        return False
-    written = [source[start:end] for start, end in spans]
+    known = Counter([*map(roman_value, _ROMAN.findall(source)), *_DECADE.findall(source), *adds])
+    added = found - given - known
     missing = (number_values("; ".join(written)) & given) - found - Counter(lacks)
     # The 3 of 978-3-16 is not written as a word.
     small = {value for number in written if len(values := number_values(number)) == 1 for value in values}
-    return all(
-        value in small and value.isdigit() and len(value) < 3 and int(value) <= _OFTEN_A_WORD for value in missing
-    )
+    is_lost = {
+        value
+        for value in missing
+        if not (value in small and value.isdigit() and len(value) < 3 and int(value) <= _OFTEN_A_WORD)
+    }
+    return (missing.keys() if added else is_lost), added.keys()
 
 
 def lost_ordinal(source: str, target: str, lacks: Set[str] = frozenset()) -> bool:

@@ -8,8 +8,8 @@ from functools import lru_cache
 from itertools import pairwise
 
 from model.search.repetition import repeated_blocks
+from server.text.exact_tokens import kept_spans
 from server.text.languages import primary_subtag
-from server.text.protection.copied import do_not_translate_spans
 
 _WORD = re.compile(r"\w+")
 _LETTERS = re.compile(
@@ -55,7 +55,7 @@ def ordinary_words(text: str, capitals: bool = False) -> Sequence[str]:
     """Returns the words of a text that are written in small letters, or in a script without capitals. Names, quotations
     and the parts that every translation repeats are left out. With `capitals`, names are not left out."""
     plain = list(_QUOTED.sub(lambda match: " " * len(match[0]), text))
-    for start, end in do_not_translate_spans(text):
+    for start, end in kept_spans(text):
         plain[start:end] = " " * (end - start)
     found = _LETTERS.findall("".join(plain))
     return [word for word in found if (capitals or not word[0].isupper()) and (len(word) > 1 or not word.isascii())]

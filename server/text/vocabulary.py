@@ -26,8 +26,8 @@ TOKEN, TOKEN_END = regex.compile(r"\S+"), regex.compile(r"\S+$")
 OPENING, CLOSING = "\"'([{<¿¡„“‘«‚", "\"'.,;:!?)]}>…”’“»"
 """Punctuation around a token that is not a part of it."""
 PARTNERS = {")": "(", "]": "[", "}": "{", ">": "<", '"': '"'}
-OPERAND = regex.compile(r"[ ]([A-Za-z]|[+-]?\d[\d.,%]*(?<![.,]))(?![\w-])")
-OPERAND_END = regex.compile(r"(?<![\w-])([A-Za-z]|[+-]?\d[\d.,%]*)[ ]$")
+OPERAND = regex.compile(r"[ ]([A-Za-z]|[+-]?\d[\d.,%]*(?<![.,])[\"'′″]?)(?![\w-])")
+OPERAND_END = regex.compile(r"(?<![\w-])([A-Za-z]|[+-]?\d[\d.,%]*[\"'′″]?)[ ]$")
 LONGEST_PART = 100
 """Characters of a token beside a sign."""
 CLUSTERS = 100_000

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 
 from server.text import sentences
+from server.text.exact_tokens import exact_tokens, without_overlaps
 from server.text.finishing import Finished
 from server.text.language_id import DetectedLanguage, LanguageDetector
-from server.text.protection.copied import copied_spans, without_overlaps
 from server.text.protection.glossary import TermIndex, TermMatch
 from server.text.reading import Reading, read, stand_ins_of, widened
 from server.text.segmentation import Span, Split, goes_on
@@ -225,7 +225,7 @@ class _Cutter:
             codes = [code for code in segment.tagged.codes if code.message is not None]
             segment.messages = tuple(map(self.message, codes))
             return [(0, segment)]
-        long = [span for span in copied_spans(text) if span.end - span.start >= LONG_CODE]
+        long = [span for span in exact_tokens(text) if span.end - span.start >= LONG_CODE]
         if (masked := with_codes(segment, long, leg)) is not None:
             return self.segments(replace(sentence, tagged=masked.tagged), limit)
         encoding = leg.encode(text if tagged.codes else segment.read)

@@ -15,7 +15,7 @@ from server.translation.passes import (
     codes,
     first_letter,
     glossary_terms,
-    masked_names,
+    masked_again,
     reranking,
     retry,
     sentence_parts,
@@ -28,7 +28,7 @@ PASSES = (
     Pass(reranking.apply, lambda context, draft: context.options.rerank and not draft.copied, reranking.rows),
     Pass(first_letter.apply, lambda _, draft: draft.segment.read.count(" ") < first_letter.WORDS and not draft.copied),
     Pass(address_form.apply, lambda context, draft: context.leg.symbol and not draft.copied),
-    Pass(masked_names.apply, lambda _, draft: not draft.copied),
+    Pass(masked_again.apply, lambda _, draft: not draft.copied),
     Pass(glossary_terms.apply, lambda _, draft: draft.segment.terms and not draft.copied),
     Pass(codes.apply, lambda *_: True),
     Pass(

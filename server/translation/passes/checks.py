@@ -15,11 +15,11 @@ from model.search.options import DecodingOptions
 from model.search.repetition import has_loop
 from server.engine.client.engine_client import EngineClient
 from server.engine.ipc.messages import Look
+from server.text.exact_tokens import lost_numbers
 from server.text.frequent_words import is_evidently_in
 from server.text.languages import LATIN, scripts_of
 from server.text.lexicon import strange_words
 from server.text.number_words import lost_number_words
-from server.text.protection.losses import lost_numbers
 from server.text.translation_checks import ends_early, is_copied, may_repeat, ordinary_words, repeats
 from server.translation.alignment import sentence_attention
 from server.translation.catalog import Leg

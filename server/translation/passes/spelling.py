@@ -3,8 +3,8 @@ request asks for them."""
 
 from __future__ import annotations
 
+from server.text.exact_tokens import respelled
 from server.text.number_format import localize_numbers, writes_decimal_point
-from server.text.protection.losses import respelled
 from server.translation.context import Draft, SentenceContext
 
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from model.search.repetition import LONGEST_PERIOD, longest_loop
+from server.text.exact_tokens import WORD, kept_spans
 from server.text.languages import script_of, scripts_of
-from server.text.numbers import same_numbers
-from server.text.protection.copied import WORD, do_not_translate_spans
+from server.text.numbers import number_difference
 from server.text.reading import is_all_caps
 
 
@@ -46,10 +46,10 @@ def broken_rules(case: Case, answer: str) -> list[str]:
         found.append("other lines or columns")
     if [not line.strip() for line in text.split("\n")] != [not line.strip() for line in answer.split("\n")]:
         found.append("lines empty or full that were not")
-    solid = [text[start:end] for start, end in do_not_translate_spans(text)]
+    solid = [text[start:end] for start, end in kept_spans(text)]
     solid += [word[0] for word in WORD.finditer(text) if is_foreign(word[0], case.source)]
     found += [f"lost {part}" for part in (*case.kept, *solid) if answer.count(part) < text.count(part)]
-    if not same_numbers(text, answer):
+    if any(number_difference(text, answer)):
         found.append("lost a number")
     if len(answer) > 3 * len(text) + 30:
         found.append(f"{len(answer)} characters from {len(text)}")

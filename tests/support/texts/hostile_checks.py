@@ -33,7 +33,10 @@ GLOSSARY = TermIndex(
     [Entry("red house", "chat"), Entry("garden", "猫"), Entry("cat", "Haus {zq}"), Entry("Anna", "Anna")]
 )
 KEPT = ("NASA", "old", "two dogs", "sleeps at")
-CATALOGS = {tokenizer: ModelCatalog([replace(fake_model(), tokenizer=tokenizer)]) for tokenizer in (SYMBOLS, NAMED)}
+CATALOGS = {
+    tokenizer: ModelCatalog([replace(fake_model(), tokenizer=tokenizer, formality=frozenset({"de"}))])
+    for tokenizer in (SYMBOLS, NAMED)
+}
 FOREIGN = re.compile("|".join(PLACEHOLDERS))
 WORDS = re.compile(r"\w+|[^\w\s]")
 

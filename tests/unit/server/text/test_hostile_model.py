@@ -9,11 +9,13 @@ import inspect
 import os
 import sys
 from collections import Counter
+from dataclasses import replace
 from types import ModuleType
 
 import pytest
 
 from model.search.options import DecodingOptions
+from model.symbols import FORMAL
 from server.config import Settings
 from server.services import Services
 from server.text import finishing
@@ -25,6 +27,8 @@ from tests.support.texts.tagged_texts import TaggedTexts
 
 TEXTS, SEED = int(os.environ.get("HOSTILE_TEXTS", "10000")), int(os.environ.get("HOSTILE_SEED", "48"))
 SERVED = max(100, TEXTS // 50)
+EXACT = ("7x", "(15)", "A4", "12.50", "house[15]", "2h", "C++", "+49 30 123456", "a_b")
+"""Exact tokens, which a hostile model loses and doubles."""
 RULES = {
     "atomic: a code replaces its stand-in": ("max(done, event.at) + event.stand_in", "max(done, event.at)"),
     "once: what the model wrote is not placed again": ("number in present or number in closed", "number in closed"),
@@ -92,10 +96,14 @@ async def test_translator(tokenizer: HostileTokenizer) -> None:
         await services.loaded()
         for number in range(SERVED):
             text = generated.next()
+            exact = EXACT[number % len(EXACT)] if text.format == "text" and number % 2 else ""
+            if exact:
+                text = replace(text, text=f"{exact} {text.text}")
             request = TranslationRequest(
                 texts=(text.text,), source="en", target="de", format=text.format,
-                options=DecodingOptions(beam_size=4, hypotheses=number % 3 + 1),
+                options=DecodingOptions(beam_size=4, hypotheses=number % 3 + 1, rerank=number % 7 == 0),
                 glossary=GLOSSARY if number % 4 == 0 else None, do_not_translate=KEPT if number % 5 == 0 else (),
+                formality=FORMAL if number % 3 == 0 else None, on_flag="retry" if number % 6 == 0 else "mark",
             )  # fmt: skip
             [prepared] = prepare(request, catalog, services.translator.detector)
             [translation] = await services.translator.translate(request)
@@ -103,5 +111,6 @@ async def test_translator(tokenizer: HostileTokenizer) -> None:
             for written in (translation.text, *translation.alternatives):
                 found = list(written_faults(text, prepared.segmented.tagged, written))
                 assert not found, (SEED, number, text.text, found)
+            assert exact.removeprefix("house") in translation.text, (SEED, number, text.text, translation.text)
     finally:
         await services.stop()

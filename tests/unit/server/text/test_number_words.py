@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from server.text.exact_tokens import lost_numbers
 from server.text.number_words import lost_number_words
-from server.text.protection.losses import lost_numbers
 
 SAME = [
     {"en": "We sold seventeen of them.", "de": "Wir haben siebzehn davon verkauft.",

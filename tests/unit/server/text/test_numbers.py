@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from server.text.finishing import finish
-from server.text.numbers import find_numbers, number_values, same_numbers
+from server.text.numbers import find_numbers, number_difference, number_values
 from server.text.reading import masked
 from server.text.tagged import Code, Tagged
 
@@ -56,12 +56,12 @@ def test_numbers_are_found_outside_words(text: str, expected: list[str]) -> None
     ],
 )
 def test_a_missing_number_is_detected_unless_it_may_be_written_as_a_word(source: str, target: str, same: bool) -> None:
-    assert same_numbers(source, target) is same
+    assert any(number_difference(source, target)) is not same
 
 
 @given(st.text("0123456789 .,:-/$%€\u00a0aé", max_size=40))
 def test_a_text_does_not_lack_its_own_numbers(text: str) -> None:
-    assert same_numbers(text, text)
+    assert not any(number_difference(text, text))
     assert not any(value.startswith("0") and value.strip("0.") for value in number_values(text))
     without = list(text)
     for start, end in find_numbers(text):

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from server.text.finishing import unchanged
 from server.translation.catalog import Leg
 from server.translation.model_discovery import read_model
-from server.translation.passes.masked_names import masked_retry
-from server.translation.preparation import segment_text
+from server.translation.passes.masked_again import lost
+from server.translation.preparation import segment_text, with_codes
 from tests.support.engine.fake_engine import fake_model
 
 PIECES = [
@@ -36,13 +36,14 @@ def test_segments_fit_the_model_and_join_to_the_text(text, limit):
         ("de", "Erdoğans Partei", "Erdoğan's party", None),
         ("de", "Erdoğans Partei", "Erdoan's party", ["Erdoğans"]),
         ("fr", "Œuvre d'art d'Israël", "Work of art of Israel", None),
-        ("en", "A Chișinău 5", "A Chi... 5", ["Chișinău", "5"]),
+        ("en", "A Chișinău 5", "A Chi... 5", ["Chișinău"]),
     ],
 )
 def test_a_lost_name_with_letters_that_the_vocabulary_lacks_with_their_marks_is_masked(source, text, target, masked):
     model = read_model(Path(__file__).resolve().parents[4] / "weights" / "general-en-de-fr-es")
-    [segment] = segment_text(text, Leg(model, source, "de" if source == "en" else "en")).segments
-    found = masked_retry(segment, target, Leg(model, source, "de" if source == "en" else "en"))
+    leg = Leg(model, source, "de" if source == "en" else "en")
+    [segment] = segment_text(text, leg).segments
+    found = with_codes(segment, lost(segment, target, leg) or (), leg)
     assert (found and [code.equiv for code in found.tagged.codes]) == masked
 
 
