@@ -85,12 +85,11 @@ _FIELDS: dict[type, list[tuple[str, object]]] = {
 def _fields(record: TranslationRecord | LegRecord | SentenceRecord | DecodingOptions) -> dict[str, object]:
     if isinstance(record, DecodingOptions):
         return _options(record)
-    values = {}
-    for name, default in _FIELDS[type(record)]:
-        value = getattr(record, name)
-        if value is not default and value != default and (value or default is _UNSET):
-            values[name] = value
-    return values
+    return {
+        name: value
+        for name, default in _FIELDS[type(record)]
+        if ((value := getattr(record, name)) or default is _UNSET) and value != default
+    }
 
 
 @lru_cache(maxsize=256)

@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple
 from server.text.projection import WORD, Link, SpanProjection
 from server.text.reading import APOSTROPHE, SYMBOL, Reading, StandIn
 from server.text.segmentation import Span
+from server.text.syntax.html import RAISED
 from server.text.tagged import Code, Place, Tagged
 
 _MERGED_WORDS = re.compile(r"(?:[^\W\d_]\0(?![²³¹\u2070-\u209c])|\d\0)[^\W_]|\d[.,'’]?\0[.,'’]?\d")
@@ -21,7 +22,6 @@ _MERGED_WORDS = re.compile(r"(?:[^\W\d_]\0(?![²³¹\u2070-\u209c])|\d\0)[^\W_]|
 note stands at its word."""
 _CLOSING = frozenset(".,;:!?…)]}»”’%")
 """Characters that no space is added before."""
-RAISED = frozenset({"sup", "sub"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ CERTAIN, CERTAIN_LETTERS = 0.99, 12
 """Probability that a text is not in the expected language, from which on it counts as in another one, and its letters."""
 LATIN_1 = "\u00ff"
 """The last letter of Western European languages."""
-_WORDS = re.compile(r"(?:[^\W\d_]|[\u0900-\u0dff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff'\u064b-\u0655])+|[¿¡]")
+_WORDS = re.compile(r"(?:[^\W\d_]++|[\u0900-\u0dff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff'\u064b-\u0655]++)+|[¿¡]")
 """Words, with the vowel signs of scripts that write them as marks."""
 
 Shares = NDArray[np.float64]
@@ -120,9 +120,15 @@ class LanguageDetector:
     def other_language(self, text: str, expected: str) -> str | None:
         """Returns the language that a text is certainly in although `expected`, a served code, was expected. Returns
         None for a text that may be in this language, and where the classifier does not know it."""
-        sample, place = text[:DETECTION_CHARACTERS], _classifier()[1].get(_label(expected) or "")
+        sample, label = text[:DETECTION_CHARACTERS], _label(expected)
+        model, places = _classifier()
+        place = places.get(label or "")
+        if place is None or _letters(sample) < CERTAIN_LETTERS:
+            return None
+        if model.predict(words_of(sample))[0] == (f"__label__{label}",):  # takes a third of the time of the rest
+            return None
         shares = _normalized(_likelihoods(sample))
-        if place is None or _letters(sample) < CERTAIN_LETTERS or shares[place] > 1 - CERTAIN or not shares.any():
+        if shares[place] > 1 - CERTAIN or not shares.any():
             return None
         return self.codes[int(shares.argmax())]
 

@@ -18,7 +18,7 @@ from model.tokenizer import Tokenizer
 from server.text.languages import is_translatable
 from server.text.offsets import Run
 from server.text.protection.glossary import TermMatch
-from server.text.segmentation import Span
+from server.text.segmentation import Span, blanked
 from server.text.tagged import Code, Tagged
 
 NAMES = ("Tom", "Linux", "Boston", "Google", "David")
@@ -105,16 +105,13 @@ def read(sentence: Tagged, terms: Sequence[TermMatch], tokenizer: Tokenizer, lan
             return Reading()
         capitals = is_all_caps(text)
         return Reading(text_to_read(text, capitals), capitals)
-    bare = masked(sentence, {}).text if sentence.codes else text
-    plain = list(text)
-    for start, end in [
-        *[(code.start, code.end) for code in sentence.codes],
-        *[(term.start, term.end) for term in terms],
-    ]:
-        plain[start:end] = " " * (end - start)
-    if not is_translatable("".join(plain), language):
+    spans = [(code.start, code.end) for code in sentence.codes if code.end > code.start]
+    spans += [(term.start, term.end) for term in terms]
+    plain = blanked(text, spans) if spans else text
+    if not is_translatable(plain, language):
         return Reading()
     words = stand_ins_of(tokenizer).choose(sentence) if sentence.codes else {}
+    bare = (masked(sentence, {}).text if sentence.codes else text) if plain == plain.upper() else ""
     return masked(sentence, words, is_all_caps(bare))
 
 
@@ -186,7 +183,7 @@ def widened(sentence: Tagged, symbols: bool) -> Tagged:
                 result.append(replace(code, start=start, end=end, data=None, equiv=text[start:end]))
                 continue
         result.append(code)
-    return replace(sentence, codes=tuple(result))
+    return sentence if result == list(codes) else replace(sentence, codes=tuple(result))
 
 
 def is_all_caps(text: str) -> bool:

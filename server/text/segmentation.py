@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Literal
 
@@ -163,6 +163,14 @@ def _trimmed(text: str, start: int, end: int) -> Iterator[Span]:
         yield found.span()
 
 
+def blanked(text: str, spans: Iterable[Span], character: str = " ") -> str:
+    """Returns a text with another character in place of each of these spans."""
+    characters = list(text)
+    for start, end in spans:
+        characters[start:end] = character * (end - start)
+    return "".join(characters)
+
+
 def span_around(position: int, spans: Sequence[Span]) -> Span:
     """Returns that one of the spans, which are in order, that contains a position, or the empty span there."""
     i = bisect_left(spans, (position, position)) - 1
@@ -180,10 +188,7 @@ def split_long_sentence(text: str, starts: Sequence[int], limit: int, whole: Seq
     """
     if limit < 1:
         raise ValueError(f"limit must be at least 1, not {limit}.")
-    characters = list(text)
-    for start, stop in whole:
-        characters[start:stop] = "_" * (stop - start)
-    text = "".join(characters)
+    text = blanked(text, whole, "_")
     spans: list[Span] = []
     begin, token = 0, 0
     while len(starts) - token > limit:

@@ -55,21 +55,12 @@ class Code:
         """Returns the code `by` characters further on."""
         return self.at(self.start + by, self.end + by, self.pair) if by else self
 
-    def at(self, start: int, end: int, pair: int) -> Code:
+    def at(self, start: int, end: int, pair: int, role: Role | None = None) -> Code:
         """Returns the code at another place and with another pair. (`dataclasses.replace` takes four times as long.)"""
         return Code(
-            start,
-            end,
-            self.data,
-            self.role,
-            pair,
-            self.word,
-            self.splits,
-            self.message,
-            self.flows,
-            self.kind,
-            self.equiv,
-        )
+            start, end, self.data, role or self.role, pair,
+            self.word, self.splits, self.message, self.flows, self.kind, self.equiv,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +84,8 @@ class Tagged:
         codes = []
         for code in self.codes[first:last]:
             pair = pairs.setdefault(code.pair, len(pairs))
-            codes.append(code.at(code.start - start, code.end - start, pair))
+            same = pair == code.pair and not start
+            codes.append(code if same else code.at(code.start - start, code.end - start, pair))
         return Tagged(self.text[start:end], tuple(codes), self.escape)
 
     def owned(self, start: int, end: int) -> tuple[int, int]:
@@ -154,6 +146,10 @@ class Tagged:
         """Returns the text with parts [start, end), which are in order, replaced with their codes (`owned`)."""
         texts: list[str] = []
         codes: list[Code] = []
+        if not self.codes and len(parts) == 1:
+            [(start, end, part)] = parts
+            codes = [code.moved(start) for code in part.codes]
+            return Tagged(f"{self.text[:start]}{part.text}{self.text[end:]}", tuple(codes), self.escape)
         done = numbered = length = 0
         for start, end, part in (*parts, (len(self.text), len(self.text), Tagged(""))):
             first, last = self.owned(start, end) if end > start else (len(self.codes),) * 2

@@ -13,6 +13,7 @@ from unicodedata import normalize
 import regex
 
 from model.tokenizer import Tokenizer
+from server.text.segmentation import blanked
 from server.text.tagged import Code, Tagged
 
 CLUSTER = regex.compile(r"\X")
@@ -38,10 +39,7 @@ def with_unwritable(tagged: Tagged, tokenizer: Tokenizer, readable: Callable[[st
     """Returns a sentence with a code for each run that the vocabulary cannot write. Runs with only white space between
     them are one. A run with a letter or between two words stands for a word. `readable` is what the model reads of a text."""
     text = tagged.text
-    visible = list(text)
-    for code in tagged.codes:
-        visible[code.start : code.end] = " " * (code.end - code.start)
-    plain = "".join(visible)
+    plain = blanked(text, [(code.start, code.end) for code in tagged.codes])
     runs = _joined(plain, [_widened(plain, run) for run in _runs(plain, tokenizer, readable)])
     free = [run for run in runs if not any(code.start < run[1] and run[0] < code.end for code in tagged.codes)]
     return _with_runs(tagged, free) if free else tagged

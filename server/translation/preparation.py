@@ -207,6 +207,9 @@ class _Cutter:
     def each(self, parts: Sequence[sentences.Sentence], limit: int) -> Iterator[list[_Placed]]:
         """Yields the segments of each sentence. Equal sentences share theirs."""
         made: dict[Hashable, list[_Placed]] = {}
+        if len(parts) == 1:
+            yield [(parts[0].start + at, segment) for at, segment in self.segments(parts[0], limit)]
+            return
         for sentence in parts:
             content = sentence.tagged, sentence.terms
             if (segments := made.get(content)) is None:
@@ -298,7 +301,9 @@ def encoded(segment: Segment, tagged: Tagged, leg: Leg) -> Segment:
         terms = _outside(segment.terms, tagged.codes) if segment.terms else ()
         reading = read(tagged, terms, tokenizer, leg.source)
         ids = leg.encode_ids(reading.text) if reading.text else ()
-        return replace(segment, tagged=tagged, ids=ids, reading=reading, terms=terms)
+        return Segment(
+            tagged, ids, reading, segment.messages, terms, segment.small_first, segment.continues, segment.unfinished
+        )
 
     made = with_reading(tagged)
     if made.ids and (tokenizer.may_spell(made.ids) or may_lack(tagged.text, tokenizer, readable)):

@@ -8,21 +8,22 @@ from __future__ import annotations
 
 import html
 import re
-from bisect import bisect_right
-from collections import Counter
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from html.entities import html5
+from operator import itemgetter
 
 from server.text.languages import primary_subtag
 from server.text.syntax import plain
-from server.text.tagged import Code, Tagged, Word
+from server.text.tagged import Code, Escape, Tagged, Word
 
 INLINE = frozenset(
     "a abbr acronym b bdi bdo big cite data del dfn em font i ins label mark q rb rp rt s small span strike strong "
     "sub sup time tt u".split()
 )
 """Elements around words of a sentence; so are those with a number as their name (`<0>...</0>`)."""
+RAISED = frozenset({"sup", "sub"})
 PICTURES = frozenset("svg audio video canvas object".split())
 ATOMS = frozenset("code kbd samp var math ruby".split()) | PICTURES
 """Elements within a sentence that are moved as a whole. Their content is not translated."""
@@ -128,7 +129,7 @@ def _tag_end(text: str, position: int) -> int:
 
 def parse(document: str) -> Tagged:
     """Returns a document as text with its markup as codes, and no others."""
-    return _Builder("", frozenset()).build(list(markup_tokens(document)))
+    return Builder().build(list(markup_tokens(document))).tagged("html")
 
 
 def scan(document: str, source: str = "", ignored: frozenset[str] = frozenset(), kept: tuple[str, ...] = ()) -> Tagged:
@@ -138,14 +139,14 @@ def scan(document: str, source: str = "", ignored: frozenset[str] = frozenset(),
     sentences. The content of the elements `ignored` is not translated, nor that of an element within a text whose `lang`
     is another language than `source`. The words of `kept` are codes too.
     """
-    builder = _Builder(primary_subtag(source) if source else "", ignored)
-    return plain.scan(builder.build(list(markup_tokens(document))), kept, builder.raw_text)
+    builder = Builder(primary_subtag(source) if source else "", ignored).build(list(markup_tokens(document)))
+    return plain.scan(builder.tagged("html"), kept, builder.raw)
 
 
 def pieces(raw: str) -> Iterator[tuple[str, str]]:
     """Yields text as it is read and as it is written. A reference to a character is one piece, without the letters after it
     where its semicolon is missing (WHATWG HTML, 13.2.5.73)."""
-    for part in REFERENCES.split(raw) if "&" in raw else (raw,):
+    for part in REFERENCES.split(raw):
         if part[:1] != "&":
             yield part, part
             continue
@@ -157,120 +158,127 @@ def pieces(raw: str) -> Iterator[tuple[str, str]]:
             yield part[end:], part[end:]
 
 
-class RawText:
-    """The text of a document as it is written there, in pieces: a reference to a character is one."""
+class Builder:
+    """Collects the text and the codes of a document: of HTML (`build`), or of what a caller adds."""
 
-    def __init__(self) -> None:
-        self._starts: list[int] = []
-        self._pieces: list[tuple[str, str]] = []
-
-    def add(self, start: int, text: str, raw: str) -> None:
-        """Adds the piece at `start` that is written as `raw`."""
-        self._starts.append(start)
-        self._pieces.append((text, raw))
-
-    def __call__(self, start: int, end: int) -> str:
-        """Returns the text [start, end) as it is written in the document."""
-        written: list[str] = []
-        number = max(0, bisect_right(self._starts, start) - 1)
-        while number < len(self._starts) and (at := self._starts[number]) < end:
-            text, raw = self._pieces[number]
-            if text == raw:
-                written.append(raw[max(start - at, 0) : end - at])
-            elif at + len(text) > start:
-                written.append(raw)
-            number += 1
-        return "".join(written)
-
-
-class _Builder:
-    """Collects the text and the codes of a document."""
-
-    def __init__(self, source: str, ignored: frozenset[str]) -> None:
+    def __init__(self, source: str = "", ignored: frozenset[str] = frozenset()) -> None:
         self._source, self._ignored = source, ignored
         self._texts: list[str] = []
-        self.raw_text = RawText()
         self._length = 0
+        self._references: list[tuple[int, int, str]] = []
+        """Start and end of each reference to a character in the text, and how it is written."""
         self._codes: list[Code] = []
-        self._open: list[tuple[str, int]] = []
-        """Name of each inline element that is open, and the number of its code."""
-        self._names: Counter[str] = Counter()
+        self._open: list[tuple[object, int]] = []
+        """Key of each pair that is open, and the number of its code."""
+        self._keys: dict[object, int] = {}
+        self._pairs = 0
         self._inline = 0
         """Codes since the last one that splits."""
 
-    def build(self, parts: Sequence[str | Tag]) -> Tagged:
+    def tagged(self, escape: Escape) -> Tagged:
+        return Tagged("".join(self._texts), tuple(self._codes), escape)
+
+    def raw(self, start: int, end: int) -> str:
+        """Returns the text [start, end) as it is written in the document."""
+        text = "".join(self._texts)
+        self._texts = [text]
+        written: list[str] = []
+        first = bisect_right(self._references, start, key=itemgetter(1))
+        for low, high, raw in self._references[first : bisect_left(self._references, end, key=itemgetter(0))]:
+            written += text[start:low], raw
+            start = high
+        return "".join((*written, text[start:end]))
+
+    def text(self, text: str, raw: str) -> None:
+        """Adds text that is written as `raw`."""
+        self._texts.append(text)
+        start = self._length
+        self._length += len(text)
+        if text != raw:
+            self._references.append((start, self._length, raw))
+
+    def code(self, raw: str, splits: bool = False, kind: str = "", equiv: str = "", word: Word = "") -> None:
+        """Adds a code that stands alone."""
+        start = self._length
+        if equiv:
+            self._texts.append(equiv)
+            self._length += len(equiv)
+        self._codes.append(Code(start, self._length, raw, "ph", 0, word, splits, None, (), kind, equiv))
+        self._inline = 0 if splits else self._inline + 1
+
+    def start(self, raw: str, kind: str, key: object) -> None:
+        """Adds a code that is the start of a pair, if its end is added."""
+        self._open.append((key, len(self._codes)))
+        self._keys[key] = self._keys.get(key, 0) + 1
+        self.code(raw, kind=kind)
+
+    def end(self, raw: str, kind: str, key: object) -> None:
+        """Adds the end of the last pair with this key; pairs that began in it have no end."""
+        if not self._keys.get(key):
+            self.code(raw, splits=self._is_full, kind=kind)
+            return
+        opened: object = None
+        while opened != key:
+            opened, number = self._open.pop()
+            self._keys[opened] -= 1
+        self._pairs += 1
+        start = self._codes[number]
+        self._codes[number] = start.at(start.start, start.end, self._pairs, "sc")
+        self._codes.append(Code(self._length, self._length, raw, "ec", self._pairs, kind=kind))
+        self._inline += 1
+
+    def build(self, parts: Sequence[str | Tag]) -> Builder:
+        """Adds the tokens of HTML."""
         place = 0
         while place < len(parts):
             part = parts[place]
             after = place + 1
             if isinstance(part, str):
-                self._add_text(part)
-            elif part.opens and (note := _note(parts, place)):
+                for text, raw in pieces(part) if "&" in part else ((part, part),):
+                    self.text(text, raw)
+            elif part.opens and part.name in RAISED and (note := _note(parts, place)):
                 after = note
-                self._add(_raw(parts[place:after]), splits=not self._has_room)
+                self.code(_raw(parts[place:after]), splits=self._is_full)
             elif part.opens and self._is_whole(part):
                 after = _element_end(parts, place)
                 self._add_whole(part.name, _raw(parts[place:after]))
             elif part.name in INLINE or part.name.isdecimal():
-                self._add_inline(part)
+                if part.closing:
+                    self.end(part.raw, part.name, part.name)
+                elif part.opens and not self._is_full:
+                    self.start(part.raw, part.name, part.name)
+                else:
+                    self.code(part.raw, splits=self._is_full, kind=part.name)
             else:
-                splits = part.name not in POINTS or not self._has_room
-                self._add(part.raw, splits=splits, kind=part.name)
+                self.code(part.raw, splits=part.name not in POINTS or self._is_full, kind=part.name)
             place = after
-        return Tagged("".join(self._texts), tuple(self._codes), "html")
+        return self
 
     @property
-    def _has_room(self) -> bool:
-        return self._inline < CODES_LIMIT
+    def _is_full(self) -> bool:
+        return self._inline >= CODES_LIMIT
 
     def _is_whole(self, tag: Tag) -> bool:
         """Returns whether an element is one code: it is not translated, or moves as a whole."""
-        if tag.name in ATOMS or tag.name in self._ignored or NO_TRANSLATE.search(tag.raw):
+        if tag.name in ATOMS or tag.name in self._ignored:
             return True
-        if tag.name in CONTAINERS:
+        if len(tag.raw.split(None, 1)) == 1:  # without attributes
             return False
+        if NO_TRANSLATE.search(tag.raw):
+            return True
         language = LANGUAGE.search(tag.raw)
-        if language is None or not language[1]:
+        if tag.name in CONTAINERS or language is None or not language[1]:
             return False
         return primary_subtag(language[1]) != self._source if self._source else tag.name in INLINE
 
-    def _add(self, raw: str, splits: bool = False, kind: str = "", equiv: str = "", word: Word = "") -> None:
-        start = self._length
-        if equiv:
-            self._texts.append(equiv)
-            self._length += len(equiv)
-        self._codes.append(Code(start, self._length, raw, word=word, splits=splits, kind=kind, equiv=equiv))
-        self._inline = 0 if splits else self._inline + 1
-
-    def _add_text(self, raw: str) -> None:
-        for text, part in pieces(raw):
-            self._texts.append(text)
-            self.raw_text.add(self._length, text, part)
-            self._length += len(text)
-
     def _add_whole(self, name: str, raw: str) -> None:
         """Adds an element that is not translated."""
-        if not self._has_room or name not in ATOMS | INLINE | self._ignored:
-            self._add(raw, splits=True, kind=name)
+        if self._is_full or name not in ATOMS | INLINE | self._ignored:
+            self.code(raw, splits=True, kind=name)
             return
         text = " ".join(html.unescape(TAGS.sub("", RUBY_TEXT.sub("", raw))).split())
         is_word = name not in PICTURES and 0 < len(text) <= LONGEST_NAME
-        self._add(raw, kind=name, equiv=text if is_word else "", word="name" if is_word else "")
-
-    def _add_inline(self, tag: Tag) -> None:
-        number = len(self._codes)
-        if tag.closing and self._names[tag.name]:
-            while (opened := self._open.pop())[0] != tag.name:
-                self._names[opened[0]] -= 1
-            self._names[tag.name] -= 1
-            self._codes[opened[1]] = replace(self._codes[opened[1]], role="sc", pair=number)
-            self._codes.append(Code(self._length, self._length, tag.raw, "ec", number, kind=tag.name))
-            self._inline += 1
-            return
-        if tag.opens and self._has_room:
-            self._open.append((tag.name, number))
-            self._names[tag.name] += 1
-        self._add(tag.raw, splits=not self._has_room, kind=tag.name)
+        self.code(raw, kind=name, equiv=text if is_word else "", word="name" if is_word else "")
 
 
 def _raw(parts: Sequence[str | Tag]) -> str:
@@ -291,10 +299,8 @@ def _element_end(parts: Sequence[str | Tag], start: int) -> int:
 
 def _note(parts: Sequence[str | Tag], start: int) -> int:
     """Returns the number of the part after a raised or lowered note mark, which may be a link: house<sup>1</sup>. The
-    2 of H<sub>2</sub>O belongs to a word. Returns 0 where none begins."""
+    2 of H<sub>2</sub>O belongs to a word. Returns 0 if the element is none."""
     name, text = parts[start].name, ""  # type: ignore[union-attr]
-    if name not in ("sup", "sub"):
-        return 0
     for place in range(start + 1, min(start + NOTE_PARTS, len(parts))):
         part = parts[place]
         if isinstance(part, str):

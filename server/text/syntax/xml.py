@@ -5,17 +5,16 @@ from __future__ import annotations
 
 import html
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from html.entities import html5
 from itertools import pairwise
 
 from server.text.syntax import plain
-from server.text.syntax.html import INLINE, OPAQUE, RawText, Tag, markup_tokens, pieces
+from server.text.syntax.html import Builder, Tag, markup_tokens
 from server.text.syntax.xml_outline import mark_outline
 from server.text.syntax.xml_tokens import LINE_END, Token, scan_xml
-from server.text.tagged import CDATA_END, Code, Role, Tagged
+from server.text.tagged import CDATA_END, Tagged
 
 CODE = frozenset({"script", "style"})
 """Elements of XHTML and SVG whose content is not translated."""
@@ -41,41 +40,35 @@ def scan(document: str, rules: Rules, kept: tuple[str, ...] = ()) -> Tagged:
     """Returns a document as text with its markup as codes. The words of `kept` are codes too."""
     parts = list(_without_ignored(scan_xml(document), rules))
     mark_outline(parts, rules.splitting, rules.non_splitting, rules.outline)
-    subset = "".join([token.raw for token in parts if token.kind == "doctype"])
-    builder = _Builder(frozenset(ENTITY.findall(subset)))
+    builder = _Builder(ENTITY.findall("".join([token.raw for token in parts if token.kind == "doctype"])))
     for token in parts:
         builder.add(token)
-    return plain.scan(builder.tagged(), kept, builder.raw_text)
+    return plain.scan(builder.tagged("xml"), kept, builder.raw)
 
 
-class _Builder:
+class _Builder(Builder):
     """Collects the text and the codes of a document, whose own `entities` are no characters."""
 
-    def __init__(self, entities: frozenset[str]) -> None:
-        self._entities = entities
-        self._texts: list[str] = []
-        self.raw_text = RawText()
-        self._length = 0
-        self._codes: list[Code] = []
-        self._pairs: dict[int, int] = {}
-
-    def tagged(self) -> Tagged:
-        return Tagged("".join(self._texts), tuple(self._codes), "xml")
+    def __init__(self, entities: Sequence[str]) -> None:
+        super().__init__()
+        self._entities = frozenset(entities)
 
     def add(self, token: Token) -> None:
         """Adds a token."""
         if token.kind == "text":
             for number, part in enumerate(REFERENCE.split(token.raw)):
                 if number % 2 and not self._is_character(part):
-                    self._code(part, splits=LINE_END.fullmatch(part) is not None, kind="entity")
+                    self.code(part, splits=LINE_END.fullmatch(part) is not None, kind="entity")
                 else:
-                    self._text(html.unescape(part) if number % 2 else part, part)
+                    self.text(html.unescape(part) if number % 2 else part, part)
         elif token.kind == "cdata":
             self._section(token.raw[len("<![CDATA[") : -len(CDATA_END)])
-        elif token.partner is not None and not token.splits:
-            self._end(token)
+        elif token.partner is None or token.splits:
+            self.code(token.raw, splits=token.splits, kind=token.local)
+        elif token.kind == "start":
+            self.start(token.raw, token.local, id(token))
         else:
-            self._code(token.raw, splits=token.splits, kind=token.local)
+            self.end(token.raw, token.local, id(token.partner))
 
     def _is_character(self, reference: str) -> bool:
         """Returns whether a reference is to a character. What only the document defines is moved like a word."""
@@ -83,52 +76,16 @@ class _Builder:
             return False
         return reference.startswith("&#") or (reference[1:] in html5 and reference[1:-1] not in self._entities)
 
-    def _text(self, text: str, raw: str) -> None:
-        self._texts.append(text)
-        self.raw_text.add(self._length, text, raw)
-        self._length += len(text)
-
-    def _code(self, raw: str, splits: bool = False, kind: str = "") -> None:
-        self._codes.append(Code(self._length, self._length, raw, splits=splits, kind=kind))
-
-    def _end(self, token: Token) -> None:
-        """Adds the start or the end of a pair."""
-        number = self._pairs.pop(id(token.partner), 0) if token.kind == "end" else len(self._codes) + 1
-        role: Role = "ec" if token.kind == "end" else "sc"
-        if role == "sc":
-            self._pairs[id(token)] = number
-        code = Code(self._length, self._length, token.raw, role if number else "ph", number, kind=token.local)
-        self._codes.append(code)
-
     def _section(self, content: str) -> None:
-        """Adds a CDATA section, whose text may be HTML. Markup that could hide its end separates sentences."""
+        """Adds a CDATA section, whose text may be HTML."""
         parts = list(markup_tokens(content))
         is_markup = any(isinstance(part, Tag) for part in parts)
-        self._code("<![CDATA[", splits=True, kind="cdata of markup" if is_markup else "cdata")
-        unclosed = Counter[str]()
-        for part in parts:
-            if isinstance(part, Tag):
-                unclosed[part.name] += part.opens - part.closing
-        opened: list[tuple[str, int]] = []
-        for part in parts:
-            if isinstance(part, str):
-                for text, raw in pieces(part) if is_markup else ((part, part),):
-                    self._text(text, raw)
-                continue
-            hides = not part.name or part.name in OPAQUE or unclosed[part.name] != 0 or part.name not in INLINE
-            number = len(self._codes)
-            if hides or not (part.opens or part.closing):
-                self._code(part.raw, splits=hides, kind=part.name)
-            elif part.opens:
-                opened.append((part.name, number))
-                self._code(part.raw, kind=part.name)
-            elif opened and opened[-1][0] == part.name:
-                start = opened.pop()[1]
-                self._codes[start] = replace(self._codes[start], role="sc", pair=number + 1)
-                self._codes.append(Code(self._length, self._length, part.raw, "ec", number + 1, kind=part.name))
-            else:
-                self._code(part.raw, kind=part.name)
-        self._code(CDATA_END, splits=True, kind="cdata end")
+        self.code("<![CDATA[", splits=True, kind="cdata of markup" if is_markup else "cdata")
+        if is_markup:
+            self.build(parts)
+        else:
+            self.text(content, content)
+        self.code(CDATA_END, splits=True, kind="cdata end")
 
 
 def _without_ignored(tokens: Sequence[Token], rules: Rules) -> Iterator[Token]:

@@ -90,7 +90,7 @@ def _flags_of_words(leg: Leg, source: str, target: str) -> set[Flag]:
 def _is_elsewhere(context: SentenceContext, text: str, language: str) -> bool:
     """Returns whether a text is certainly in another language. Only the ordinary words of a text that is not evidently in
     its language are looked at; short texts never are in another one."""
-    if len(text) < LEAST_LETTERS or is_evidently_in(text, language):
+    if len(text) < LEAST_LETTERS or is_evidently_in(text, language) or not _is_enough(text):
         return False
     text = " ".join(ordinary_words(text)) if scripts_of(language) == LATIN else text
     return _is_enough(text) and context.detector.other_language(text, language) is not None

@@ -28,7 +28,8 @@ async def apply(context: SentenceContext, draft: Draft) -> Draft:
     if segment.reading.missing(draft.text) and not stand_ins_of(context.leg.model.tokenizer).symbols:
         draft = await _without_stand_ins(context, segment)
         segment = draft.segment
-    reading, texts = segment.reading, [decode(hypothesis.tokens) for hypothesis in draft.answer.hypotheses]
+    others = [decode(hypothesis.tokens) for hypothesis in draft.answer.hypotheses[1:]]
+    reading, texts = segment.reading, [draft.text, *others]
     if not segment.tagged.codes and reading.is_complete(draft.text):
         return replace(draft, finished=tuple([Finished(segment.tagged, _cased(segment, text)) for text in texts]))
     tagged = await _with_messages(context, segment)
