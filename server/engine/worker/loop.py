@@ -28,9 +28,10 @@ from server.engine.ipc.messages import (
 )
 from server.engine.ipc.options import WorkerOptions
 from server.engine.ipc.transport import Pipes
+from server.engine.worker.fair_queue import ModelQueue
 from server.engine.worker.model_runner import ModelRunner
 from server.engine.worker.scheduler import Scheduler, SchedulerOutput
-from server.engine.worker.sequence import AttentionRequest, LookGroup, Sequence
+from server.engine.worker.sequence import LookGroup, Sequence
 from server.engine.worker.stopwatch import Stopwatch
 
 _REPORT_SECONDS = 0.1
@@ -60,7 +61,7 @@ class WorkerLoop:
             if not len(self._scheduler):  # the loop waits for messages
                 self._flush()
             self._receive()
-            output = self._scheduler.schedule(time.monotonic())
+            output = self._scheduler.schedule()
             self._announce(output)
             self._flush()
             self._run(output)
@@ -83,11 +84,11 @@ class WorkerLoop:
             case UnloadModel(model=model):
                 for id in self._scheduler.jobs_of(model):
                     self._answer(_unknown_model(id, model))
-                self._scheduler.close(model)
+                del self._scheduler.queues[model]
                 self._runner.unload(model)
 
     def _accept(self, job: Job) -> None:
-        queue = self._scheduler.queue(job.model)
+        queue = self._scheduler.queues.get(job.model)
         if queue is None:
             self._outbox.append(_unknown_model(job.id, job.model))
         elif (refusal := self._runner.refusal(job)) is not None:
@@ -95,23 +96,20 @@ class WorkerLoop:
         elif not self._runner.has_shortlist(job):
             sentence = "The shortlist with which this was translated is no longer there."
             self._outbox.append(Failed(job.id, "gone", sentence))
-        elif job.look is None:
-            if job.options.beam_size > queue.slots:
-                sentence = (
-                    f"A beam of {job.options.beam_size} hypotheses is too wide: this server has slots for {queue.slots}; "
-                    "send a smaller beam_size or fewer alternatives."
-                )
-                self._outbox.append(Failed(job.id, "invalid", sentence))
-            else:
-                self._scheduler.add(job, time.monotonic())
+        elif job.look is None and job.options.beam_size > queue.slots:
+            sentence = (
+                f"A beam of {job.options.beam_size} hypotheses is too wide: this server has slots for {queue.slots}; "
+                "send a smaller beam_size or fewer alternatives."
+            )
+            self._outbox.append(Failed(job.id, "invalid", sentence))
         else:
-            self._scheduler.add_look(job)
+            self._scheduler.add(job, time.monotonic())
 
     def _update_models(self) -> None:
         """Opens queues for models that finished loading."""
         for answer in self._runner.loaded():
             if answer.error is None:
-                self._scheduler.open(answer.model, self._runner.slots(answer.model))
+                self._scheduler.queues[answer.model] = ModelQueue(self._runner.slots(answer.model))
             self._outbox.append(answer)
         ready = self._runner.ready()
         if ready != self._ready:
@@ -132,7 +130,9 @@ class WorkerLoop:
         running = self._scheduler.running
         stats, self._stats = self._stats, StepStats()
         stats.running, stats.waiting = len(running), len(self._scheduler) - len(running)
-        stats.slots_used, stats.slots_total = self._scheduler.slots
+        queues = self._scheduler.queues.values()
+        stats.slots_total = sum(queue.slots for queue in queues)
+        stats.slots_used = stats.slots_total - sum(len(queue.free) for queue in queues)
         if stats.steps or stats.prefill_sequences or self._outbox:
             self._outbox.insert(0, stats)
         for sequence in running:
@@ -150,13 +150,14 @@ class WorkerLoop:
             self._outbox.append(Started(tuple(started)))
 
     def _run(self, output: SchedulerOutput) -> None:
-        for queue, admitted in output.prefill:
-            self._guard(admitted, partial(self._prefill, queue.model, admitted))
-        for queue, decoding in output.decode:
+        for model, admitted in output.prefill:
+            self._guard(admitted, partial(self._prefill, model, admitted))
+        for model, decoding in output.decode:
             running = [sequence for sequence in decoding if sequence.running]
             if running:
                 # Those that pause may have steps on the device.
-                self._guard(queue.running.values(), partial(self._step, queue.model, running))
+                beside = self._scheduler.queues[model].running.values()
+                self._guard(beside, partial(self._step, model, running))
         if output.looks is not None:
             self._guard(output.looks.requests, partial(self._attend, output.looks))
 
@@ -205,12 +206,12 @@ class WorkerLoop:
         group.passes = group.passes or self._runner.attend([request.job for request in requests])
         while (answers := next(group.passes)) is None and requests[0].alone:
             pass
-        ended = time.monotonic()
-        self._scheduler.record_looks(requests, ended, ended - started)
+        tokens = [request.length for request in requests]
+        self._scheduler.charge(requests, tokens, time.monotonic() - started)
         for answer in answers or ():
             self._answer(answer)
 
-    def _guard(self, jobs: Iterable[Sequence | AttentionRequest], action: Callable[[], None]) -> None:
+    def _guard(self, jobs: Iterable[Sequence], action: Callable[[], None]) -> None:
         """Runs `action` for `jobs`. If it raises, each job runs again alone, and a job that fails alone is answered
         with the failure. An error that breaks the device ends the process; the supervisor restarts it and isolates jobs
         in the same way."""
@@ -237,8 +238,8 @@ class WorkerLoop:
             self._release(job)
             self._outbox.append(answer)
 
-    def _release(self, job: Sequence | AttentionRequest) -> None:
-        if isinstance(job, Sequence) and job.slots:
+    def _release(self, job: Sequence) -> None:
+        if job.slots:
             self._runner.release(job)
 
 

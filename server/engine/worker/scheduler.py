@@ -1,223 +1,224 @@
-"""Decides which jobs run next: which sequences join the running batch, and when looks run. Pure Python.
+"""Decides which jobs have the next turn of the device. Pure Python, without a clock: it counts the seconds it is told.
 
-output = scheduler.schedule(now)   # which sequences to prefill, which queues to decode, which looks to run
-scheduler.finish(id)               # answered: the slots are free for the next call
+output = scheduler.schedule()   # what to prefill and decode, or which looks to run
+scheduler.record_step(...)      # how long that took
+scheduler.finish(id)            # answered: the slots are free for the next turn
 """
 
 from __future__ import annotations
 
-from collections import deque
+import heapq
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Sequence as Items
 from dataclasses import dataclass, field
 
 from server.engine.ipc.messages import Job
-from server.engine.worker.device_time import DeviceTime
-from server.engine.worker.fair_queue import FairQueue, LookQueue
-from server.engine.worker.sequence import AttentionRequest, LookGroup, Sequence
+from server.engine.worker.fair_queue import FairClock, ModelQueue
+from server.engine.worker.sequence import KINDS, SHORT, Kind, LookGroup, Sequence
 
-_TRANSLATION_SHARE = 3.0
-"""After an attention pass of t seconds, waiting and running translations have the device for _TRANSLATION_SHARE * t."""
+_DOCUMENT_WEIGHT = 1 / 3
+"""Seconds for documents in each second for short requests, while there are both."""
+_DOCUMENT_SLOTS, _DOCUMENT_SLOTS_BESIDE = 3 / 4, 1 / 4
+"""Part of a model's slots for documents; the smaller one while it has short requests."""
+_TURN_STEPS, _MOST_LOOKS = 3.0, 8
+"""A turn may also take as long as so many decode steps of short requests; looks of one pass."""
 
 
 @dataclass(slots=True)
 class SchedulerOutput:
-    """The jobs to run now. The sequences of `prefill` are already among the running ones of their queue, and decode in
-    the same step."""
+    """The jobs to run now, by model. Those of `prefill` have their slots, and decode in the same turn."""
 
-    prefill: list[tuple[FairQueue, list[Sequence]]] = field(default_factory=list)
-    decode: list[tuple[FairQueue, list[Sequence]]] = field(default_factory=list)
+    prefill: list[tuple[str, list[Sequence]]] = field(default_factory=list)
+    decode: list[tuple[str, list[Sequence]]] = field(default_factory=list)
     looks: LookGroup | None = None
 
 
 class Scheduler:
-    """Schedules all models of one worker. `max_batch_tokens` bounds the padded source tokens of a prefill."""
+    """Schedules the models in `queues`. `max_batch_tokens` bounds the padded source tokens of a prefill.
+
+    A turn belongs to short requests or documents, whichever used less time by weight, and to the kind of their flow that is
+    next. Other clients' jobs of this kind run in the same turn.
+    """
 
     def __init__(self, max_batch_tokens: int) -> None:
-        self._queues: dict[str, FairQueue] = {}
-        self._jobs: dict[int, Sequence | AttentionRequest] = {}
-        self._looks = LookQueue()
-        self._group: LookGroup | None = None
-        """The looks that have begun."""
-        self._alone: deque[Sequence | AttentionRequest] = deque()
-        self._isolated: Sequence | AttentionRequest | None = None
-        """The job that runs alone now."""
-        self._next_look = 0.0
-        self.time = DeviceTime(max_batch_tokens)
-
-    # -- models --------------------------------------------------------------------------------------------------------
-
-    def open(self, model: str, slots: int) -> None:
-        """Opens the queue of a model that was loaded."""
-        self._queues[model] = FairQueue(model, slots)
-
-    def close(self, model: str) -> None:
-        """Removes the queue of a model whose jobs are all answered."""
-        del self._queues[model]
-
-    def queue(self, model: str) -> FairQueue | None:
-        """Returns the queue of `model`."""
-        return self._queues.get(model)
-
-    # -- jobs ----------------------------------------------------------------------------------------------------------
+        self.queues: dict[str, ModelQueue] = {}
+        self._max_batch_tokens = max_batch_tokens
+        self._jobs: dict[int, Sequence] = {}
+        self._groups: dict[Kind, LookGroup] = {}  # looks that have begun
+        self._alone: deque[Sequence] = deque()  # the first one may be running
+        self._classes, self._flows = FairClock(), {False: FairClock(), True: FairClock()}  # by Kind.document
+        self._prefill_seconds, self._step_seconds = 1e-4, 0.0  # of a padded token; of a step of short requests
+        self._token_seconds = dict.fromkeys(KINDS, 1e-4)  # all that a token of a row takes
 
     def __len__(self) -> int:
         """Jobs that are not answered."""
         return len(self._jobs)
 
     def jobs_of(self, model: str) -> list[int]:
-        """Returns the ids of the jobs of `model` that are not answered."""
-        return [id for id, job in self._jobs.items() if job.job.model == model]
+        return [id for id, sequence in self._jobs.items() if sequence.job.model == model]
 
     @property
     def running(self) -> list[Sequence]:
-        return [sequence for queue in self._queues.values() for sequence in queue.running.values()]
-
-    @property
-    def slots(self) -> tuple[int, int]:
-        """Slots in use, and all slots."""
-        free = sum(len(queue.free) for queue in self._queues.values())
-        total = sum(queue.slots for queue in self._queues.values())
-        return total - free, total
-
-    @property
-    def _interactive(self) -> bool:
-        """Whether interactive sequences run or wait."""
-        return any(queue.interactive_needed for queue in self._queues.values())
+        return [sequence for queue in self.queues.values() for sequence in queue.running.values()]
 
     def add(self, job: Job, now: float) -> None:
-        """Accepts a job for an open model with enough slots for its beams. A target that is only scored is the next of its
-        client, because a sentence waits for it that was already translated."""
+        """Accepts a job for an open model with enough slots. A target that is only scored is the next of its client, because a
+        sentence waits for it that was already translated."""
         self._jobs[job.id] = sequence = Sequence(job, now, job.alone)
         if sequence.alone:
             self._alone.append(sequence)
         else:
-            self._queues[job.model].push(sequence, first=job.options.target is not None)
+            self.queues[job.model].push(sequence, first=job.options.target is not None and job.look is None)
 
-    def add_look(self, job: Job) -> None:
-        """Accepts a look for an open model."""
-        self._jobs[job.id] = request = AttentionRequest(job, job.alone)
-        if request.alone:
-            self._alone.append(request)
-        else:
-            self._looks.push(request)
-
-    def finish(self, id: int) -> Sequence | AttentionRequest | None:
+    def finish(self, id: int) -> Sequence | None:
         """Removes a job that is answered or cancelled, and frees its slots. Returns None where it is unknown."""
-        job = self._jobs.pop(id, None)
-        if job is not None:
-            self._remove(job)
-            job.answered = True
-        return job
+        sequence = self._jobs.pop(id, None)
+        if sequence is not None:
+            self._remove(sequence)
+            sequence.answered = True
+            if sequence.hypotheses or sequence.kind.look:
+                more = sequence.seconds / sequence.length / sequence.width - self._token_seconds[sequence.kind]
+                self._token_seconds[sequence.kind] += 0.05 * more
+        return sequence
 
-    def restart(self, job: Sequence | AttentionRequest) -> None:
+    def restart(self, sequence: Sequence) -> None:
         """Runs a job again from its start, alone, after a step of its batch failed."""
-        self._remove(job)
-        if isinstance(job, Sequence):
-            job.reset()
-        job.alone = True
-        self._alone.append(job)
+        self._remove(sequence)
+        sequence.reset()
+        sequence.alone = True
+        self._alone.append(sequence)
 
     def record_prefill(self, sequences: Items[Sequence], seconds: float) -> None:
-        """A prefill of these sequences took `seconds`."""
-        self.time.record_prefill(len(sequences) * max(sequence.length for sequence in sequences), seconds)
-        self._charge(sequences[0], seconds)
+        padded = len(sequences) * max(sequence.length for sequence in sequences)
+        self._prefill_seconds += 0.2 * (seconds / padded - self._prefill_seconds)
+        self.charge(sequences, [sequence.length for sequence in sequences], seconds)
 
     def record_step(self, sequences: Items[Sequence], seconds: float, steps: int) -> None:
-        """`steps` decode steps of these sequences took `seconds`."""
-        self.time.record_step(seconds / steps)
-        self._charge(sequences[0], seconds)
+        rows = [sequence.width for sequence in sequences]
+        self.queues[sequences[0].job.model].step_time.record(sum(rows), seconds / steps)
+        if not sequences[0].kind.document:
+            self._step_seconds += 0.2 * (seconds / steps - self._step_seconds)
+        self.charge(sequences, rows, seconds)
 
-    def _charge(self, sequence: Sequence, seconds: float) -> None:
-        if self._interactive or not sequence.document:
-            self.time.charge(seconds, sequence.document)
+    def charge(self, sequences: Items[Sequence], parts: Items[int], seconds: float) -> None:
+        """Divides the seconds of some work among its jobs by their parts, and charges their flows."""
+        second = seconds / sum(parts)
+        for sequence, part in zip(sequences, parts, strict=True):
+            used, kind, job = second * part, sequence.kind, sequence.job
+            sequence.seconds += used
+            self._flows[kind.document].charge((kind, job.client), used / kind.weight / job.weight)
+            self._classes.charge(kind.document, used / (_DOCUMENT_WEIGHT if kind.document else 1.0))
 
-    def record_looks(self, requests: Items[AttentionRequest], now: float, seconds: float) -> None:
-        """A pass of looks, which ended now, took `seconds`."""
-        self._looks.charge(requests, seconds)
-        self._next_look = now + _TRANSLATION_SHARE * seconds
-
-    # -- decisions -----------------------------------------------------------------------------------------------------
-
-    def schedule(self, now: float) -> SchedulerOutput:
+    def schedule(self) -> SchedulerOutput:
         """Admits jobs and returns what runs. While there are jobs, every output advances at least one."""
-        output = SchedulerOutput()
-        if self._isolated is None and self._alone:
-            if not any(queue.running for queue in self._queues.values()):
-                self._isolate(output)
-        elif self._isolated is None:
-            self._admit(output)
-            self._schedule_look(output, now)
-        due = self.time.documents_due or not any(queue.interactive_slots for queue in self._queues.values())
-        for queue in self._queues.values():
-            if batch := queue.next_batch(due):
-                output.decode.append((queue, batch))
+        output, lacking = SchedulerOutput(), set[str]()
+        if self._alone and not self.running:
+            self.queues[self._alone[0].job.model].start(self._alone[0])
+            output.looks = LookGroup([self._alone[0]]) if self._alone[0].kind.look else None
+            output.prefill += [(sequence.job.model, [sequence]) for sequence in self.running]
+        if self._alone and self._alone[0].running:
+            output.decode += [(sequence.job.model, [sequence]) for sequence in self.running]
+            return output
+        turns = self._turns()
+        beside = any(not kind.document for *_, kind in turns)
+        for _, used, kind in turns:
+            longest = max(kind.longest if beside else SHORT.longest, _TURN_STEPS * self._step_seconds)
+            if kind.look and not self._alone:
+                output.looks = self._look_group(kind, longest)
+            for model, queue in self.queues.items() if not kind.look else ():
+                self._add_batch(output, kind, model, queue, longest, lacking)
+            if output.decode or output.looks:
+                self._classes.now = max(self._classes.now, turns[0][0])
+                self._flows[kind.document].now = max(self._flows[kind.document].now, used)
+                break
         return output
 
-    def _admit(self, output: SchedulerOutput) -> None:
-        """Moves waiting sequences into the running batches: documents, if they are due, and apart from them interactive
-        ones, which leave free slots to a document that needs more than there are."""
-        beside = self._interactive
-        for queue in self._queues.values():
-            if queue.free and queue.waiting:
-                for documents in (True, False) if self.time.documents_due or not beside else (False,):
-                    joining, full = self._joining(queue, documents, self.time.prefill_tokens(documents and beside))
-                    for sequence in joining:
-                        queue.start(sequence)
-                    if joining:
-                        output.prefill.append((queue, joining))
-                    if full:
-                        break
+    def _turns(self) -> list[tuple[float, float, Kind]]:
+        """Returns the kinds that have jobs in fair order, each with the use of its class and of its first flow."""
+        used: dict[Kind, list[float]] = {}
+        for queue in self.queues.values():
+            for kind, flows in queue.flows.items():
+                clock = self._flows[kind.document]
+                used.setdefault(kind, []).extend(clock.used((kind, client)) for client in flows)
+        turns = [(self._classes.used(kind.document), min(flows), kind) for kind, flows in used.items() if flows]
+        return sorted(turns, key=lambda turn: turn[:2])
 
-    def _joining(self, queue: FairQueue, documents: bool, max_tokens: int) -> tuple[list[Sequence], bool]:
-        """Returns the waiting sequences of one kind that join the running batch: in fair order as many as have slots and at
-        most `max_tokens` padded source tokens (a single sequence may have more). Returns too whether one lacks slots."""
-        chosen: list[Sequence] = []
-        longest, free = 0, len(queue.free)
-        for sequence in queue.ordered(documents):
-            longest = max(longest, sequence.length)
-            if sequence.width > free:
-                return chosen, True
-            if chosen and longest * (len(chosen) + 1) > max_tokens:
+    def _in_order(
+        self, queues: Iterable[ModelQueue], kind: Kind, accepts: Callable[[Sequence], bool]
+    ) -> Iterator[Sequence]:
+        """Yields waiting jobs in fair order, as if each were charged when it is yielded. A flow ends at the first job that is
+        not accepted."""
+        flows = [item for queue in queues for item in queue.flows[kind].items() if item[1].waiting]
+        used = self._flows[kind.document].used
+        heap = [(used((kind, client)), flow.waiting[0].id, iter(flow.waiting)) for client, flow in flows]
+        heapq.heapify(heap)
+        while heap:
+            served, _, jobs = heapq.heappop(heap)
+            job = next(jobs, None)
+            if job is not None and accepts(job):
+                yield job
+                seconds = self._token_seconds[kind] * job.length * job.width
+                heapq.heappush(heap, (served + seconds / kind.weight / job.job.weight, job.id, jobs))
+
+    def _add_batch(
+        self, output: SchedulerOutput, kind: Kind, model: str, queue: ModelQueue, longest: float, lacking: set[str]
+    ) -> None:
+        """Adds the sequences of a kind and model that decode, the oldest of each client first, and those that join them. Where
+        one lacks slots, the slots that free up are left to it: the model is added to `lacking`."""
+        rows, each = Counter[str](), queue.client_rows(kind)
+        part = 1.0 if not kind.document else _DOCUMENT_SLOTS_BESIDE if queue.flows[SHORT] else _DOCUMENT_SLOTS
+        most, tokens = part * queue.slots, min(self._max_batch_tokens, longest / self._prefill_seconds)
+
+        def fits(sequence: Sequence) -> bool:
+            held = rows[sequence.job.client]
+            return not held or held + sequence.width <= each * sequence.job.weight
+
+        batch: list[Sequence] = []
+        for sequence in queue.running.values():
+            if sequence.kind is kind and fits(sequence) and (not rows or rows.total() + sequence.width <= most):
+                rows[sequence.job.client] += sequence.width
+                batch.append(sequence)
+        joining: list[Sequence] = []
+        admits = queue.free and not self._alone and model not in lacking
+        free, padded = len(queue.free), 0
+        for sequence in self._in_order([queue], kind, fits) if admits else ():
+            free, padded = free - sequence.width, max(padded, sequence.length)
+            if free < 0:
+                lacking.add(model)
+            full = rows.total() and rows.total() + sequence.width > most
+            if free < 0 or full or (joining and padded * (len(joining) + 1) > tokens):
                 break
-            chosen.append(sequence)
-            free -= sequence.width
-        return chosen, False
+            rows[sequence.job.client] += sequence.width
+            joining.append(sequence)
+        for sequence in joining:
+            queue.start(sequence)
+        output.prefill += [(model, joining)] if joining else []
+        output.decode += [(model, batch + joining)] if batch or joining else []
 
-    def _isolate(self, output: SchedulerOutput) -> None:
-        self._isolated = job = self._alone.popleft()
-        if isinstance(job, AttentionRequest):
-            job.running = True
-            output.looks = LookGroup([job])
-        else:
-            queue = self._queues[job.job.model]
-            queue.occupy(job)
-            output.prefill.append((queue, [job]))
+    def _look_group(self, kind: Kind, longest: float) -> LookGroup | None:
+        """Returns the looks of a kind that have begun, or the next ones that one pass computes together."""
+        looks: list[Sequence] = []
+        if kind in self._groups:
+            return self._groups[kind]
+        for look in self._in_order(self.queues.values(), kind, lambda look: not looks or look.together_with(looks[0])):
+            tokens = look.length + sum(other.length for other in looks)
+            if looks and (len(looks) == _MOST_LOOKS or tokens * self._token_seconds[kind] > longest):
+                break
+            looks.append(look)
+        for look in looks:
+            self.queues[look.job.model].start(look)
+        if looks:
+            self._groups[kind] = LookGroup(looks)
+        return self._groups.get(kind)
 
-    def _schedule_look(self, output: SchedulerOutput, now: float) -> None:
-        """Runs looks, after a pass not before translations had their share. Documents have none before a short request."""
-        if not self._looks:
-            return
-        short = self._looks.short
-        queues = self._queues.values()
-        others = self._interactive if short else any(queue.running or queue.waiting for queue in queues)
-        if not others or now >= self._next_look:
-            self._group = output.looks = self._group or LookGroup(self._looks.batch())
-
-    def _remove(self, job: Sequence | AttentionRequest) -> None:
-        """Removes `job` from the place where it waits or runs."""
-        queue = self._queues[job.job.model]
-        if job is self._isolated:
-            self._isolated = None
-        if isinstance(job, Sequence) and job.running:
-            queue.vacate(job)
-        elif job.running:
-            job.running = False
-        elif job.alone:
-            self._alone.remove(job)
-        elif isinstance(job, AttentionRequest):
-            self._looks.drop(job)
-            if self._group is not None and job in self._group.requests:
-                self._group.requests.remove(job)
-                self._group = self._group if self._group.requests else None
-        else:
-            queue.drop(job)
+    def _remove(self, sequence: Sequence) -> None:
+        """Removes a job from the place where it waits or runs."""
+        if sequence.alone:
+            self._alone.remove(sequence)
+        elif sequence.running and sequence.kind.look:
+            group = self._groups[sequence.kind]
+            group.requests.remove(sequence)
+            if not group.requests:
+                del self._groups[sequence.kind]
+        self.queues[sequence.job.model].remove(sequence)

@@ -1,25 +1,44 @@
-"""Jobs inside the worker: a sentence to translate, and an attention request."""
+"""Jobs inside the worker, from their arrival to their answer, and the kinds that share the device."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from model.search.options import Hypothesis, TraceStep
 from server.engine.ipc.messages import AttentionResult, Job
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Kind:
+    """How jobs of one kind share the device: `weight` is relative to the other kinds for short requests, or to those for
+    documents, `longest` the seconds that one of its turns may take beside others. A `look` takes no slots."""
+
+    document: bool
+    look: bool
+    weight: float
+    longest: float
+
+
+SHORT = Kind(document=False, look=False, weight=3.0, longest=0.05)
+LOOK = Kind(document=False, look=True, weight=1.0, longest=0.01)
+DOCUMENT = Kind(document=True, look=False, weight=3.0, longest=0.003)
+DOCUMENT_LOOK = Kind(document=True, look=True, weight=1.0, longest=0.01)
+KINDS = (SHORT, LOOK, DOCUMENT, DOCUMENT_LOOK)
+
+
 @dataclass(slots=True, eq=False)
 class Sequence:
-    """One sentence from its arrival to its answer. Times are seconds of the worker's monotonic clock.
+    """One job. Times are seconds of the worker's monotonic clock, `seconds` those of the device that it was charged.
 
     `slots` is empty until it runs, `hypotheses` until it has ended. An `alone` sequence runs with nothing beside it.
     `answered` is set when its answer was sent.
     """
 
     job: Job
-    arrived: float
-    alone: bool
+    arrived: float = 0.0
+    alone: bool = False
+    kind: Kind = field(default=SHORT, init=False)
     slots: tuple[int, ...] = ()
     running: bool = False
     answered: bool = False
@@ -27,53 +46,34 @@ class Sequence:
     encoded: float = 0.0
     first_token: float = 0.0  # 0: no token yet
     steps: int = 0
+    seconds: float = 0.0
     hypotheses: tuple[Hypothesis, ...] = ()
     trace: tuple[TraceStep, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.kind = KINDS[2 * (self.job.priority > 0) + (self.job.look is not None)]
 
     @property
     def id(self) -> int:
         return self.job.id
 
     @property
-    def document(self) -> bool:
-        """Whether it has the low priority of documents."""
-        return self.job.priority > 0
-
-    @property
     def width(self) -> int:
-        """Slots it takes: one per beam; one for a given target that is only scored."""
+        """Rows of the batch: one per beam; one for a given target that is only read."""
         return 1 if self.job.options.target is not None else self.job.options.beam_size
 
     @property
     def length(self) -> int:
-        """Source tokens."""
-        return len(self.job.source)
+        """Source tokens; of a look source and target tokens."""
+        return len(self.job.source) + (len(self.job.target) if self.kind.look else 0)
 
     def reset(self) -> None:
         """Discards what was decoded: the sequence starts again from its source."""
-        self.slots, self.steps, self.first_token = (), 0, 0.0
+        self.slots, self.running, self.steps, self.first_token = (), False, 0, 0.0
 
-
-@dataclass(slots=True, eq=False)
-class AttentionRequest:
-    """One look from its arrival to its answer; the fields mean the same as those of Sequence."""
-
-    job: Job
-    alone: bool
-    running: bool = False
-    answered: bool = False
-
-    @property
-    def id(self) -> int:
-        return self.job.id
-
-    @property
-    def length(self) -> int:
-        """Source and target tokens."""
-        return len(self.job.source) + len(self.job.target)
-
-    def together_with(self, other: AttentionRequest) -> bool:
-        """Returns whether one pass can compute both: neither has scores, masked heads or vectors, and both want the same."""
+    def together_with(self, other: Sequence) -> bool:
+        """Returns whether one pass can compute both looks: neither has scores, masked heads or vectors, and both want the
+        same."""
         look, further = self.job.look, other.job.look
         return (
             look is not None
@@ -98,5 +98,5 @@ def is_plain(job: Job) -> bool:
 class LookGroup:
     """Looks that are computed together. `passes` is set when they have begun; those that are answered leave the group."""
 
-    requests: list[AttentionRequest]
+    requests: list[Sequence]
     passes: Iterator[list[AttentionResult] | None] | None = None

@@ -7,6 +7,7 @@ from itertools import count
 
 from model.search.options import DecodingOptions
 from server.engine.ipc.messages import Job
+from server.engine.worker.fair_queue import ModelQueue
 from server.engine.worker.scheduler import Scheduler, SchedulerOutput
 from server.engine.worker.sequence import Sequence
 
@@ -25,7 +26,7 @@ class SimulatedWorker:
 
     def __init__(self, slots: int = 64) -> None:
         self._scheduler = Scheduler(max_batch_tokens=4096)
-        self._scheduler.open("m", slots)
+        self._scheduler.queues["m"] = ModelQueue(slots)
         self._ids = count()
         self._waiting_clients: set[str] = set()
         self.now = 0.0
@@ -52,7 +53,7 @@ class SimulatedWorker:
             self._add(beam, client)
         documents = self.documents > 0
         while self.now < end and self.documents >= documents and (self.documents or self._waiting_clients):
-            for client in self._step(self._scheduler.schedule(self.now)) & names:
+            for client in self._step(self._scheduler.schedule()) & names:
                 self._add(beam, client)
 
     def _add(self, beam: int, client: str, priority: int = 0) -> None:
@@ -70,7 +71,7 @@ class SimulatedWorker:
             self._scheduler.record_prefill(admitted, seconds)
         answered: set[str] = set()
         for _, decoding in output.decode:
-            steps = 1 if any(sequence.document for sequence in decoding) else _MULTI_STEPS
+            steps = 1 if any(sequence.kind.document for sequence in decoding) else _MULTI_STEPS
             seconds = steps * (_STEP_SECONDS + _ROW_SECONDS * sum(sequence.width for sequence in decoding))
             self.now += seconds
             self._scheduler.record_step(decoding, seconds, steps)
@@ -84,7 +85,7 @@ class SimulatedWorker:
         if sequence.steps < sequence.length:
             return False
         self._scheduler.finish(sequence.id)
-        if sequence.document:
+        if sequence.kind.document:
             self.documents -= 1
         elif sequence.job.client == HOG:
             self.hog -= 1

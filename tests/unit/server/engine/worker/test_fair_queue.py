@@ -6,43 +6,58 @@ import itertools
 import random
 from collections import Counter
 
+import pytest
+
 from model.search.options import DecodingOptions
 from server.engine.ipc.messages import Job
-from server.engine.worker.fair_queue import FairQueue
-from server.engine.worker.sequence import Sequence
+from server.engine.worker.fair_queue import ModelQueue, StepTime
+from server.engine.worker.scheduler import Scheduler
+from server.engine.worker.sequence import SHORT, Sequence
 
 LONGEST = 40
 WEIGHTS = {"light": 1.0, "heavy": 2.0}
 
 
-def waiting(slots: int, priority: int = 0, shortest: int = 1) -> FairQueue:
-    """Returns a queue in which each client has 400 sequences with `shortest` to LONGEST tokens."""
-    queue, draw = FairQueue("m", slots), random.Random(7)
-    for id in range(800):
-        client = "light" if id < 400 else "heavy"
-        source = (4,) * draw.randint(shortest, LONGEST)
-        job = Job(id, "m", source, DecodingOptions(), priority, client, WEIGHTS[client])
-        queue.push(Sequence(job, 0.0, alone=False))
-    return queue
+def jobs(priority: int = 0, shortest: int = 1) -> list[Job]:
+    """Returns 400 sentences of each client with `shortest` to LONGEST tokens."""
+    draw, clients = random.Random(7), sorted(WEIGHTS) * 400
+    sources = [(4,) * draw.randint(shortest, LONGEST) for _ in clients]
+    return [
+        Job(id, "m", source, DecodingOptions(), priority, client, WEIGHTS[client])
+        for id, (client, source) in enumerate(zip(clients, sources, strict=True))
+    ]
 
 
-def next_of(queue: FairQueue, documents: bool) -> Sequence:
-    """Runs the next sequence of a queue with one slot to its end."""
-    sequence = next(queue.ordered(documents))
-    queue.start(sequence)
-    queue.vacate(sequence)
-    return sequence
-
-
-def test_a_client_of_weight_2_gets_twice_the_tokens_at_any_time() -> None:
+def test_a_client_of_weight_2_gets_twice_the_seconds_at_any_time() -> None:
     for priority in (0, 1):
-        queue, served = waiting(1, priority), Counter[str]()
+        made, served = Scheduler(4096), Counter[str]()
+        made.queues["m"] = ModelQueue(1)
+        for job in jobs(priority):
+            made.add(job, 0.0)
         for _ in range(500):
-            sequence = next_of(queue, bool(priority))
+            [(_, [sequence])] = made.schedule().decode
+            made.record_step([sequence], float(sequence.length), 1)
+            made.finish(sequence.id)
             served[sequence.job.client] += sequence.length
             assert abs(served["heavy"] / 2 - served["light"]) <= LONGEST / 2 + LONGEST
 
 
 def test_weights_hold_within_one_batch_too() -> None:
-    taken = itertools.islice(waiting(30, shortest=LONGEST).ordered(documents=False), 30)
+    queue = ModelQueue(30)
+    for job in jobs(shortest=LONGEST):
+        queue.push(Sequence(job))
+
+    taken = itertools.islice(Scheduler(4096)._in_order([queue], SHORT, lambda _: True), 30)
     assert Counter(sequence.job.client for sequence in taken) == {"heavy": 20, "light": 10}
+
+
+@pytest.mark.parametrize("slots", [1, 8, 64, 512])
+@pytest.mark.parametrize("fixed_rows", [0, 1, 5, 16, 100, 10_000])
+def test_the_rows_that_cost_as_much_as_a_step_are_measured(slots: int, fixed_rows: int) -> None:
+    """The measured line is that of the steps, within its bounds, whatever the order of the rows and some noise."""
+    draw, step_time = random.Random(slots), StepTime(slots)
+    for _ in range(300):
+        rows = draw.randint(1, slots)
+        step_time.record(rows, 0.001 * (fixed_rows + rows) * draw.uniform(0.99, 1.01))
+    expected = min(slots / 2, max(slots / 32, fixed_rows if slots > 1 else 1 / 16))
+    assert step_time.fixed_rows == pytest.approx(expected, rel=0.5, abs=0.6)

@@ -17,6 +17,7 @@ from model.search.driver import translate
 from model.search.options import DEFAULT_GENERATION, DecodingOptions
 from server.engine.ipc.messages import Cancel, Failed, Job
 from server.engine.ipc.options import WorkerOptions
+from server.engine.worker.fair_queue import ModelQueue
 from server.engine.worker.loop import WorkerLoop
 from server.engine.worker.model_runner import ModelRunner
 from tests.support.models.hypotheses import assert_same_up_to_ties
@@ -65,11 +66,11 @@ def serve(backend: Logged, turns: list[list[Any]]) -> dict[int, Any]:
     folder = Mock(model=backend.transformer.config, generation=DEFAULT_GENERATION)
     runner.attach("m", Mock(folder=folder, backend=backend, engine="fake"))
     loop = WorkerLoop(Mock(), runner, WorkerOptions())
-    loop._scheduler.open("m", backend.slots)
+    loop._scheduler.queues["m"] = ModelQueue(backend.slots)
     while turns or len(loop._scheduler):
         for message in turns.pop(0) if turns else []:
             loop._handle(message)
-        loop._run(loop._scheduler.schedule(0.0))
+        loop._run(loop._scheduler.schedule())
     answers: list[Any] = loop._outbox
     found = {answer.id: answer for answer in answers}
     assert len(found) == len(answers) and not any(backend.cache.lengths)

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from model.analysis.types import ALIGNMENT, EVERYTHING, MapChoice
 from model.search.options import DecodingOptions
 from server.engine.ipc.messages import Job, Look
+from server.engine.worker.fair_queue import FairClock, ModelQueue
 from server.engine.worker.scheduler import Scheduler, SchedulerOutput
+from server.engine.worker.sequence import Sequence
 
 SLOTS, TOKENS = 8, 64
+MODELS = ("m", "n")
 
 
 def job(id: int, length: int = 5, beam: int = 1, priority: int = 0, client: str = "", alone: bool = False) -> Job:
@@ -22,23 +27,29 @@ def job(id: int, length: int = 5, beam: int = 1, priority: int = 0, client: str 
 
 def scheduler(slots: int = SLOTS, tokens: int = TOKENS) -> Scheduler:
     made = Scheduler(tokens)
-    made.open("m", slots)
+    for model in MODELS:
+        made.queues[model] = ModelQueue(slots)
     return made
 
 
 def check(made: Scheduler, output: SchedulerOutput) -> None:
     """Invariants of every output."""
-    held = [slot for sequence in made.running for slot in sequence.slots]
-    assert len(held) == len(set(held)) == made.slots[0] <= made.slots[1]
+    for model in MODELS:
+        held = [slot for sequence in made.running if sequence.job.model == model for slot in sequence.slots]
+        assert len(held) == len(set(held)) <= SLOTS
     assert all(len(sequence.slots) == sequence.width for sequence in made.running)
-    for queue, newcomers in output.prefill:
+    for model, newcomers in output.prefill:
         padded = len(newcomers) * max(sequence.length for sequence in newcomers)
         assert padded <= TOKENS or len(newcomers) == 1
-        assert all(sequence.id in queue.running for sequence in newcomers)
+        assert {sequence.job.model for sequence in newcomers} == {model}
     isolated = [sequence for sequence in made.running if sequence.alone]
     assert not isolated or len(made.running) == 1
     if output.looks is not None and output.looks.requests[0].alone:
         assert not made.running
+    decoded = [sequence for _, batch in output.decode for sequence in batch]
+    assert all(sequence.slots for sequence in decoded)
+    kinds = {sequence.kind for sequence in decoded}
+    assert len(kinds) <= 1 and not (decoded and output.looks)
 
 
 jobs = st.builds(
@@ -49,61 +60,120 @@ jobs = st.builds(
     st.sampled_from("abc"),
     st.integers(0, 9).map(lambda draw: draw == 0),
 )
-events = st.lists(st.one_of(jobs, st.tuples(st.just("cancel"), st.integers(0, 60)), st.just("attend")), max_size=60)
+failing = st.tuples(st.just("fail"), st.integers(0, 60))
+events = st.lists(
+    st.one_of(jobs, st.tuples(st.just("cancel"), st.integers(0, 60)), failing, st.sampled_from(("look", "late"))),
+    max_size=60,
+)
 
 
-def look(id: int, client: str = "", choice: MapChoice = ALIGNMENT) -> Job:
-    return Job(id, "m", (1,), DecodingOptions(target=(2,)), client=client, look=Look(choice))
+def look(id: int, client: str = "", choice: MapChoice = ALIGNMENT, priority: int = 0, model: str = "m") -> Job:
+    return Job(id, model, (1,), DecodingOptions(target=(2,)), priority, client, look=Look(choice))
 
 
 @settings(max_examples=200, deadline=None)
-@given(events, st.randoms(use_true_random=False))
-def test_every_job_is_answered_once_and_slots_are_never_shared(
-    asked: list[tuple[object, ...] | str], random: object
-) -> None:
+@given(events)
+def test_every_job_is_answered_once_and_every_second_is_charged_once(asked: list[tuple[object, ...] | str]) -> None:
     made = scheduler()
     accepted: set[int] = set()
-    over: list[int] = []
+    ended: list[Sequence] = []
     left: dict[int, int] = {}
-    now = 0.0
+    seconds = 0.0
     pending = list(enumerate(asked))
     while pending or len(made):
         for id, event in pending[:5]:
-            if event == "attend":
-                made.add_look(Job(id, "m", (1,), DecodingOptions(target=(2,)), look=Look()))
+            if event in ("look", "late"):
+                made.add(look(id, priority=int(event == "late"), model=MODELS[id % 2]), 0.0)
                 accepted.add(id)
             elif event[0] == "cancel":
                 gone = made.finish(int(str(event[1])))
-                over += [] if gone is None else [gone.id]
+                ended += [] if gone is None else [gone]
+            elif event[0] == "fail":  # a step that fails: all that ran beside are started again, each alone
+                for sequence in made.running:
+                    if sequence.alone:
+                        assert made.finish(sequence.id) is sequence
+                        ended.append(sequence)
+                    else:
+                        made.restart(sequence)
             else:
                 length, beam, priority, client, alone = event
-                made.add(job(id, length, beam, priority, client, alone), now)  # type: ignore[arg-type]
+                one = job(id, length, beam, priority, client, alone)  # type: ignore[arg-type]
+                made.add(dataclasses.replace(one, model=MODELS[id % 2]), 0.0)
                 accepted.add(id)
         del pending[:5]
-        output = made.schedule(now)
+        output = made.schedule()
         check(made, output)
         assert output.decode or output.looks or not len(made), "an output that advances no job"
+        for _, batch in output.prefill:
+            made.record_prefill(batch, 0.25)
+        for _, batch in output.decode:
+            made.record_step(batch, 0.5, 1)
+        seconds += 0.25 * len(output.prefill) + 0.5 * len(output.decode)
         if output.looks is not None:
-            for request in list(output.looks.requests):
-                assert made.finish(request.id) is not None
-                made.record_looks([request], now, 0.5)
-                over.append(request.id)
-        for sequence in list(made.running):
+            requests = list(output.looks.requests)
+            made.charge(requests, [request.length for request in requests], 0.5)
+            seconds += 0.5
+            for request in requests:
+                assert made.finish(request.id) is request
+                ended.append(request)
+        for sequence in [sequence for _, batch in output.decode for sequence in batch]:
             left.setdefault(sequence.id, sequence.length % 7 + 1)
             left[sequence.id] -= 1
             if not left[sequence.id]:
                 assert made.finish(sequence.id) is sequence
-                over.append(sequence.id)
-        now += 1.0
-    assert sorted(over) == sorted(accepted)
-    assert made.slots == (0, SLOTS)
+                ended.append(sequence)
+    assert sorted(sequence.id for sequence in ended) == sorted(accepted)
+    assert all(len(made.queues[model].free) == SLOTS for model in MODELS)
+    assert not any(flows for model in MODELS for flows in made.queues[model].flows.values())
+    assert sum(sequence.seconds for sequence in ended) == pytest.approx(seconds)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(1, 40), st.integers(1, SLOTS), st.sampled_from((1.0, 2.0))), min_size=2, max_size=6)
+)
+def test_beside_clients_with_less_the_others_at_most_double_the_step(asked: list[tuple[int, int, float]]) -> None:
+    """However many sequences a client has and however wide they are: the rows of those that do not get what they need cost as
+    much as one step of the others, or are as many as others have, or are those of one sequence."""
+    made = Scheduler(10_000)
+    made.queues["m"] = ModelQueue(64)
+    ids = iter(range(10_000))
+    for client, (number, beam, weight) in enumerate(asked):
+        for _ in range(number):
+            made.add(dataclasses.replace(job(next(ids), 5, beam, client=str(client)), weight=weight), 0.0)
+    needed = {str(client): number * beam for client, (number, beam, _) in enumerate(asked)}
+    weights = {str(client): weight for client, (*_, weight) in enumerate(asked)}
+    least = min(needed, key=lambda client: needed[client] / weights[client])
+    for _ in range(20):
+        rows, largest = Counter[str](), Counter[str]()
+        for _, batch in made.schedule().decode:
+            made.record_step(batch, 0.001 + 0.00025 * sum(sequence.width for sequence in batch), 1)
+            for sequence in batch:
+                rows[sequence.job.client] += sequence.width
+                largest[sequence.job.client] = sequence.width
+        if needed[least] < 64 * weights[least] / sum(weights.values()):
+            assert rows[least] == needed[least], "the client with the fewest rows waits"
+            limited = {client for client in rows if largest[client] < rows[client] < needed[client]}
+            met = {client: count for client, count in rows.items() if client not in limited}
+            as_others = max(met[client] / weights[client] for client in met)
+            further = sum(rows[client] for client in limited if rows[client] > as_others * weights[client])
+            assert further <= sum(met.values()) + made.queues["m"].step_time.fixed_rows
+
+
+def test_a_full_model_does_not_delay_another_model_of_the_same_client() -> None:
+    made = scheduler()
+    for id in range(50):
+        made.add(job(id, beam=SLOTS), 0.0)
+    made.schedule()
+    made.add(dataclasses.replace(job(99), model=MODELS[1]), 0.0)
+    assert [99] in [[sequence.id for sequence in batch] for _, batch in made.schedule().decode]
 
 
 def test_a_target_that_is_only_scored_is_the_next_of_its_client() -> None:
     made = scheduler()
     for id in range(9):
         made.add(job(id, beam=SLOTS), 0.0)
-    [(_, [first])] = made.schedule(0.0).prefill
+    [(_, [first])] = made.schedule().prefill
     made.finish(first.id)
     other = job(9, beam=SLOTS, client="other")
     scored = dataclasses.replace(job(10), options=DecodingOptions(target=(4,)))
@@ -111,76 +181,94 @@ def test_a_target_that_is_only_scored_is_the_next_of_its_client() -> None:
     made.add(scored, 0.0)
     served = []
     for _ in range(3):
-        [(_, [sequence])] = made.schedule(0.0).prefill
+        [(_, [sequence])] = made.schedule().prefill
         made.finish(sequence.id)
         served.append(sequence.id)
     assert served == [9, 10, 1]
 
 
-def test_attention_requests_leave_time_for_translations() -> None:
-    made = scheduler()
-    made.add(job(1), 0)
-    for id in range(2, 5):
-        made.add_look(Job(id, "m", (1,), DecodingOptions(target=(2,)), look=Look()))
-    first = made.schedule(10.0)
-    assert first.looks is not None
-    [request] = first.looks.requests
-    made.record_looks([request], 11.0, 1.0)
-    assert made.schedule(12.0).looks is None
-    assert made.schedule(14.5).looks is first.looks, "its next pass comes before the next request"
-    made.finish(request.id)
-    made.record_looks([request], 15.5, 1.0)
-    assert made.schedule(16.0).looks is None
-    assert made.schedule(19.0).looks is not None
+def test_looks_leave_time_for_translations() -> None:
+    """Beside endless sentences of the same client, looks have a quarter of the time, however long one takes."""
+    for seconds in (0.001, 0.01, 0.1):
+        made = scheduler()
+        for id in range(1, 1000):
+            made.add(look(id) if id % 2 else job(id), 0.0)
+        spent = Counter[bool]()
+        while sum(spent.values()) < 200 * seconds:
+            output = made.schedule()
+            if output.looks is not None:
+                requests = list(output.looks.requests)
+                made.charge(requests, [1] * len(requests), seconds)
+                spent[True] += seconds  # type: ignore[assignment]
+                made.finish(requests[0].id)
+            for _, batch in output.decode:
+                made.record_step(batch, 0.001, 1)
+                spent[False] += 0.001  # type: ignore[assignment]
+        assert 0.2 < spent[True] / sum(spent.values()) < 0.3
 
 
 def test_looks_that_want_the_same_run_together_in_fair_order() -> None:
     """A pass has looks of one model that want the same; a hog has no more of it than its share."""
     made = scheduler()
     for id in range(1, 101):
-        made.add_look(look(id, client="hog"))
-    made.add_look(look(200, client="polite"))
-    made.add_look(look(201, client="polite"))
-    made.add_look(look(300, client="third", choice=EVERYTHING))
-    group = made.schedule(0.0).looks
+        made.add(look(id, client="hog"), 0.0)
+    made.add(look(200, client="polite"), 0.0)
+    made.add(look(201, client="polite"), 0.0)
+    made.add(look(300, client="third", choice=EVERYTHING), 0.0)
+    group = made.schedule().looks
     assert group is not None and 200 in [request.id for request in group.requests[:2]]
     wanted = [request.job.look for request in group.requests]
     assert len({*wanted}) == 1 and len(group.requests) <= 16
     made.finish(group.requests[0].id)  # cancelled: the others go on
-    assert made.schedule(0.0).looks is group
+    assert made.schedule().looks is group
 
 
-def test_the_looks_of_one_client_do_not_wait_behind_those_of_another() -> None:
+@pytest.mark.parametrize("priority", [0, 1])
+@pytest.mark.parametrize("beside", [False, True])
+def test_the_looks_of_one_client_do_not_wait_behind_those_of_another(priority: int, beside: bool) -> None:
     """Whatever one client asks for, another one's look is among the next few, by its share of the seconds."""
     made = scheduler()
     for id in range(1, 1001):
-        made.add_look(Job(id, "m", (1,), DecodingOptions(target=(2,)), client="hog", look=Look()))
-    now = 0.0
+        made.add(look(id, "hog", EVERYTHING, priority), 0.0)
+        if beside:
+            made.add(job(10_000 + id, client="hog", priority=priority), 0.0)
     for number in range(20):
         polite = 2000 + number
-        made.add_look(Job(polite, "m", (1,), DecodingOptions(target=(2,)), client="polite", look=Look()))
-        order = []
-        while polite not in order:
-            group = made.schedule(now).looks
-            assert group is not None
-            [request] = group.requests
-            now += 0.01
-            made.finish(request.id)
-            made.record_looks([request], now, 0.01)
-            order.append(request.id)
-        assert len(order) <= 2
+        made.add(look(polite, "polite", EVERYTHING), 0.0)
+        turns, answered = 0, False
+        while not answered:
+            turns += 1
+            output = made.schedule()
+            for _, batch in output.decode:
+                made.record_step(batch, 0.01, 1)
+            if output.looks is not None:
+                [request] = output.looks.requests
+                made.charge([request], [1], 0.01)
+                made.finish(request.id)
+                answered = request.id == polite
+        assert turns <= 6
 
 
 def test_a_look_of_a_short_request_does_not_wait_for_documents() -> None:
     made = scheduler()
-    made.add(job(1, priority=1), 0)
+    made.add(job(1, priority=1), 0.0)
     for id in (2, 3):
-        made.add_look(Job(id, "m", (1,), DecodingOptions(target=(2,)), priority=1, client="hog", look=Look()))
-    output = made.schedule(10.0)
-    assert output.looks is not None
-    [first] = output.looks.requests
-    made.finish(first.id)
-    made.record_looks([first], 11.0, 1.0)
-    assert made.schedule(11.1).looks is None  # documents have their share before looks of documents
-    made.add_look(look(4, client="polite"))
-    assert made.schedule(11.2).looks is not None
+        made.add(look(id, "hog", EVERYTHING, priority=1), 0.0)
+    for _ in range(5):
+        output = made.schedule()
+        for _, batch in output.decode:
+            made.record_step(batch, 0.01, 1)
+        if output.looks is not None:
+            made.charge(output.looks.requests, [1], 1.0)
+    made.add(look(4, client="polite"), 0.0)
+    output = made.schedule()
+    assert output.looks is not None and [request.id for request in output.looks.requests] == [4]
+
+
+def test_the_charge_of_a_client_is_forgotten_only_while_it_makes_no_difference() -> None:
+    clock = FairClock()
+    for client in range(20_000):
+        clock.charge(client, 1.0)
+        clock.now = max(clock.now, clock.used(client) - 0.5)
+    assert len(clock._used) <= 5_000
+    assert clock.used("new") == clock.used(0) < clock.now < clock.used(19_999)
