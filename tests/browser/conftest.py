@@ -157,7 +157,8 @@ def violations() -> Violations:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
 
     def found(page: Any) -> list[tuple[str, str]]:
-        answer = axe.Axe().run(page, options={"rules": {"target-size": {"enabled": True}}}).response
+        options = {"rules": {"target-size": {"enabled": True}}, "resultTypes": ["violations"]}
+        answer = axe.Axe().run(page, options=options).response
         return [(rule["id"], rule["nodes"][0]["html"]) for rule in answer["violations"]]
 
     return found

@@ -43,8 +43,10 @@ def compilers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
 
 @pytest.fixture
 def start(compilers: int) -> Iterator[Starts]:
-    """Starts Python with these words, and ends it."""
+    """Starts Python with these words, and ends it. A handler for SIGINT is set here, because programs inherit a signal that is
+    ignored, as the shell does for what runs in the background, and then do not end."""
     started: list[subprocess.Popen[str]] = []
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def program(words: list[str]) -> subprocess.Popen[str]:
         pipe = subprocess.PIPE
@@ -52,6 +54,7 @@ def start(compilers: int) -> Iterator[Starts]:
         return started[-1]
 
     yield program
+    signal.signal(signal.SIGINT, handler)
     for each in started:
         each.kill()
         each.communicate()
