@@ -25,7 +25,7 @@ from server.text.language_id import LanguageDetector
 from server.text.lexicon import strange_words
 from server.text.number_words import lost_number_words
 from server.text.translation_checks import ordinary_words
-from server.translation.passes.checks import LEAST_WORDS
+from server.translation.checks import LEAST_WORDS
 
 SENTENCES = Path(__file__).with_name("behaviour") / "sentences.tsv"
 SETS = ("flores-dev", "tatoeba-dev")

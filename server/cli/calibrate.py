@@ -20,8 +20,8 @@ from server.config import add_flags
 from server.errors import InvalidRequest
 from server.services import Services, default_options
 from server.translation.catalog import Leg, ModelCatalog, ServedModel
+from server.translation.checks import attention_gap
 from server.translation.model_discovery import find_model
-from server.translation.passes.checks import attention_gap
 from server.translation.types import FAULTS, TranslationRequest
 
 NAME = "calibrate"

@@ -1,13 +1,14 @@
-"""The frozen context that all passes over a sentence share, and the draft that each of them receives and returns."""
+"""The frozen context in which a sentence is translated, and the draft that each step receives and returns."""
 
 from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from model.search.options import DecodingOptions
 from model.search.search import normalize
@@ -29,9 +30,13 @@ COPIED = TranslationResult(0, (), NO_TIMINGS, 0)
 """The answer for a segment that no model reads."""
 
 
+Form = Literal["beam", "list", "reverse", "small", "address", "masked", "terms", "bare", "parts", "attention", "wider"]
+"""In what way a sentence is decoded: `server.translation.sentence.declared` says which of them, and with how many rows."""
+
+
 @dataclass(slots=True)
 class Draft:
-    """A translation of a segment between two passes. `segment` is the form of it that the model read, and `text` is its
+    """A translation of a segment between two steps. `segment` is the form of it that the model read, and `text` is its
     best translation as the model wrote it. A copied draft has no hypotheses. `finished` are the final texts of the
     hypotheses with their codes; the flags and confidence are those of the `Sentence`."""
 
@@ -77,42 +82,28 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True)
-class Pass:
-    """One step over the translation of a sentence. `apply` returns the draft, or a better one; it runs where `when` is true.
-    `rows` states the rows that it adds to those of the first decoding, for admission; a rescue of a few sentences has none."""
-
-    apply: Callable[[SentenceContext, Draft], Coroutine[Any, Any, Draft]]
-    when: Callable[[SentenceContext, Draft], object]
-    rows: Callable[[TranslationRequest, DecodingOptions], int] | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class SentenceContext:
-    """One segment with the model of its leg, the request (its options, its caller), and the passes over its translation.
-    `options` are those of the request with what the model adds. `on_progress` receives the tokens of the first decoding.
-    The caller keeps the model loaded."""
+    """One segment with the model of its leg, the request (its options, its caller), and `translate`, which translates the
+    arms of its messages. `options` are those of the request with what the model adds. `declared` are the most rows of each
+    form in which the sentence may be decoded, and `spent` those that were. `on_progress` receives the tokens of the first
+    decoding. The caller keeps the model loaded."""
 
     segment: Segment
     leg: Leg
     request: TranslationRequest
     options: DecodingOptions
     priority: int
-    passes: tuple[Pass, ...]
+    translate: Callable[[SentenceContext], Coroutine[Any, Any, Draft]]
     engine: EngineClient
     detector: LanguageDetector
     metrics: Metrics
+    declared: Mapping[Form, int]
     on_progress: Callable[[tuple[int, ...]], None] | None = None
-
-    async def translate(self) -> Draft:
-        """Decodes the segment and runs the passes."""
-        draft = await self.decode(self.segment, on_progress=self.on_progress)
-        for step in self.passes:
-            if step.when(self, draft):
-                draft = await step.apply(self, draft)
-        return draft
+    spent: Counter[Form] = field(default_factory=Counter)
 
     async def decode(
         self,
+        form: Form,
         segment: Segment,
         *,
         prefix: tuple[int, ...] = (),
@@ -129,9 +120,9 @@ class SentenceContext:
             given = replace(self.request.options, prefix=prefix, target=target, hypotheses=hypotheses)
             options = self.leg.decoding_options(given)
         best = options if options.rerank or options.hypotheses == 1 else replace(options, hypotheses=1)
-        answer = await self.answer(self.leg, segment.ids, best, on_progress)
+        answer = await self.answer(form, self.leg, segment.ids, best, on_progress)
         if best.hypotheses < options.hypotheses:  # a list is searched further, and may have another best translation
-            wider = await self.answer(self.leg, segment.ids, options, None)
+            wider = await self.answer("list" if form == "beam" else form, self.leg, segment.ids, options)
             first, tokens = answer.hypotheses[0], [each.tokens for each in wider.hypotheses]
             place = tokens.index(first.tokens) if first.tokens in tokens else len(tokens) - 1
             answer = replace(answer, hypotheses=(first, *wider.hypotheses[:place], *wider.hypotheses[place + 1 :]))
@@ -140,18 +131,21 @@ class SentenceContext:
     async def links(self, read: str, ids: tuple[int, ...], tokens: tuple[int, ...]) -> list[Link]:
         """Returns links between a text that the model read as `ids` and that of the `tokens` it wrote."""
         request = self.request
+        self.spend("attention", 1)
         return await sentence_links(
             self.engine, self.leg, read, ids, tokens, request.client, request.weight, self.priority
         )
 
     async def answer(
         self,
+        form: Form,
         leg: Leg,
         ids: tuple[int, ...],
         options: DecodingOptions,
         on_progress: Callable[[tuple[int, ...]], None] | None = None,
     ) -> TranslationResult:
         """Sends one job for the caller and returns the worker's answer."""
+        self.spend(form, 1 if options.target is not None else options.beam_size)
         # The request's deadline is not part of the job: requests with another deadline may share it.
         return await self.engine.translate(
             leg.model,
@@ -162,6 +156,12 @@ class SentenceContext:
             weight=self.request.weight,
             on_progress=on_progress,
         )
+
+    def spend(self, form: Form, rows: int) -> None:
+        """Counts rows of a form. Raises RuntimeError if they were not declared."""
+        self.spent[form] += rows
+        if self.spent[form] > self.declared.get(form, 0):
+            raise RuntimeError(f"more rows of the form {form} than were declared")
 
 
 async def gather_or_cancel(coroutines: Sequence[Coroutine[Any, Any, Result]]) -> list[Result]:

@@ -1,47 +1,89 @@
-"""Translates the segments of a text: one decoding of each, and the passes over it."""
+"""Translates the segments of a text. A sentence declares the forms in which it may be decoded, with the most rows of each; one
+candidate is chosen and finished, and nothing decodes that was not declared."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Hashable, Sequence
-from typing import NamedTuple
+from collections import Counter
+from collections.abc import Callable, Coroutine, Hashable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from model.search.options import DecodingOptions
-from server.text.finishing import Finished
-from server.translation.context import BURST, Draft, Pass, SentenceContext
-from server.translation.passes import (
-    address_form,
-    checks,
-    codes,
-    first_letter,
-    glossary_terms,
-    masked_again,
-    reranking,
-    retry,
-    sentence_parts,
-    spelling,
-)
+from server.errors import InvalidRequest
+from server.text.finishing import Finished, unchanged
+from server.translation import checks
+from server.translation.catalog import wider_beam
+from server.translation.context import BURST, Draft, Form, SentenceContext
+from server.translation.passes import candidates, finish, terms
 from server.translation.preparation import Segment
-from server.translation.types import Sentence, TranslationRequest
+from server.translation.types import FAULTS, Sentence, TranslationRequest
 
-PASSES = (
-    Pass(reranking.apply, lambda context, draft: context.options.rerank and not draft.copied, reranking.rows),
-    Pass(first_letter.apply, lambda _, draft: draft.segment.read.count(" ") < first_letter.WORDS and not draft.copied),
-    Pass(address_form.apply, lambda context, draft: context.leg.symbol and not draft.copied),
-    Pass(masked_again.apply, lambda _, draft: not draft.copied),
-    Pass(glossary_terms.apply, lambda _, draft: draft.segment.terms and not draft.copied),
-    Pass(codes.apply, lambda *_: True),
-    Pass(
-        sentence_parts.apply,
-        lambda _, draft: (draft.segment.continues or draft.segment.unfinished) and not draft.copied,
-    ),
-    Pass(spelling.apply, lambda context, draft: context.request.localize_numbers or not draft.copied),
-    Pass(checks.apply, lambda _, draft: not draft.copied, checks.rows),
-    Pass(retry.apply, lambda _, draft: draft.flags, retry.rows),
-)
-"""The passes in order, and when each runs. A new one is a file in `passes/` and a line here."""
 IN_FLIGHT = 512
 """Segments of a text that are at the workers at the same time: enough for every slot of a GPU."""
+CHOSEN: tuple[Form, ...] = ("beam", "reverse", "wider", "attention")
+"""Forms that a request chooses itself. The others are for single sentences."""
+START: Mapping[Form, float] = {"beam": 1.0, "list": 1.0, "reverse": 1.0, "attention": 0.5, "wider": 0.5}
+"""The shares before any sentence was translated; 0 for other forms."""
+RECENT = 1 / 256
+"""The weight of a sentence in the share of the declared rows that is used."""
+_NGRAM = 3
+
+
+def declared(request: TranslationRequest, options: DecodingOptions) -> dict[Form, int]:
+    """Returns the most rows of each form in which a sentence may be decoded. `options` have the width of its beam. Forced
+    tokens, and the attention of a translation, take one row."""
+    beam, wanted = options.beam_size, request.options.hypotheses
+    reverse = max(candidates.MOST, wanted) if options.rerank and beam > 1 else 0
+    alone = beam if wanted > 1 and not options.rerank else 0
+    whole = beam + alone + reverse
+    forms: dict[Form, int] = {
+        "beam": beam,
+        "list": alone,
+        "reverse": reverse,
+        "small": whole,
+        "masked": 2 * whole,
+        "bare": whole,
+        "parts": 2,
+        "attention": 1 + request.thorough,
+    }
+    if request.formality:
+        forms["address"] = candidates.ADDRESS_BEAM
+    if request.glossary:  # also in the bare form
+        forms["terms"] = 2 * ((terms.FORCED + 1) * whole + 2)
+        forms["attention"] += 2 * (terms.FORCED + 1)
+    if request.on_flag == "retry":
+        once = replace(request, on_flag="mark", thorough=False)
+        forms["wider"] = sum(declared(once, retry_options(options)).values()) + request.thorough
+    return forms
+
+
+def rows(request: TranslationRequest, options: DecodingOptions) -> int:
+    """Returns the rows that a request chooses for a sentence: of its beam, of reranking, of checks and of a retry."""
+    beams = [options.beam_size, *([retry_options(options).beam_size] if request.on_flag == "retry" else [])]
+    reverse = max(candidates.MOST, request.options.hypotheses) if options.rerank else 0
+    return sum([beam + reverse * (beam > 1) for beam in beams]) + request.thorough
+
+
+class Shares:
+    """The share of the declared rows of each form that sentences lately used, which is what admission charges."""
+
+    def __init__(self) -> None:
+        self._shares: dict[Form, float] = dict(START)
+
+    def rows(self, request: TranslationRequest, options: DecodingOptions) -> float:
+        """Returns the rows that a sentence is expected to need."""
+        return sum([most * self.of(form) for form, most in declared(request, options).items()])
+
+    def of(self, form: Form) -> float:
+        return self._shares.get(form, 0.0)
+
+    def note(self, declared: Mapping[Form, int], spent: Mapping[Form, int]) -> None:
+        """Takes the rows of a sentence into account."""
+        for form, most in declared.items():
+            if most:
+                share = self.of(form)
+                self._shares[form] = share + RECENT * (spent.get(form, 0) / most - share)
 
 
 class Translated(NamedTuple):
@@ -59,10 +101,67 @@ def _translated(draft: Draft) -> Translated:
     return Translated(draft.sentence(), draft.finished)
 
 
-def rows(request: TranslationRequest, options: DecodingOptions) -> int:
-    """Returns the rows that a sentence costs: those of its beam, whose width is known in the options, and those that each
-    pass states."""
-    return options.beam_size + sum([step.rows(request, options) for step in PASSES if step.rows])
+def _started(context: SentenceContext) -> Coroutine[Any, Any, Draft]:
+    return context.translate(context)
+
+
+async def translate_sentence(shares: Shares, context: SentenceContext) -> Draft:
+    """Returns the translation of a segment, and notes the rows that it took."""
+    draft = await _marked(context)
+    shares.note(context.declared, context.spent)
+    return draft
+
+
+async def _marked(context: SentenceContext) -> Draft:
+    """Returns the translation of a segment, with its flags. One that is probably wrong is only marked, translated again with a
+    wider beam, or replaced by its source, as the request says."""
+    draft = await _chosen(context)
+    for flag in draft.flags:
+        context.metrics.flagged.labels(flag).inc()
+    request, segment = context.request, draft.segment
+    if request.on_flag == "mark" or not draft.flags & FAULTS:
+        return draft
+    if request.on_flag == "source":
+        answer, copy = replace(draft.answer, hypotheses=()), (unchanged(segment.tagged),)
+        return Draft(replace(segment, ids=()), answer, "", copy, draft.flags, draft.confidence)
+    return draft if draft.copied else await _retried(context, draft)
+
+
+async def _chosen(context: SentenceContext) -> Draft:
+    """Returns the translation that is chosen among the candidates, finished and checked."""
+    draft = await candidates.decoded(context, "beam", context.segment)
+    for step in (candidates.small, candidates.address, candidates.masked, terms.apply):
+        if not draft.copied:
+            draft = await step(context, draft)
+    draft = await finish.apply(context, draft)
+    return draft if draft.copied else await checks.apply(context, draft)
+
+
+async def _retried(context: SentenceContext, draft: Draft) -> Draft:
+    """Returns the draft, or one of a wider beam with fewer faults, or with as many and a higher score."""
+    options = replace(retry_options(context.options), hypotheses=context.request.options.hypotheses)
+    request = replace(context.request, options=options, on_flag="mark")
+    decoding = context.leg.decoding_options(options)
+    wider = replace(
+        context, request=request, options=decoding, translate=_chosen, declared=declared(request, decoding),
+        on_progress=None, spent=Counter(),
+    )  # fmt: skip
+    try:
+        other = await _chosen(wider)
+    except InvalidRequest:  # the beam has more rows than the server has slots
+        return draft
+    finally:
+        context.spend("wider", wider.spent.total())
+    before, after = [candidates.Candidate(each, len(each.flags & FAULTS)) for each in (draft, other)]
+    chosen = candidates.better(before, after, options)
+    context.metrics.retried.labels("retry" if chosen is after else "first").inc()
+    return chosen.draft
+
+
+def retry_options(options: DecodingOptions) -> DecodingOptions:
+    """Returns the options of a retry: a wider beam, and no sequence of three tokens twice."""
+    ngram = options.no_repeat_ngram_size or _NGRAM
+    return replace(options, beam_size=wider_beam(options.beam_size), no_repeat_ngram_size=ngram)
 
 
 async def translate(
@@ -75,7 +174,7 @@ async def translate(
     workers at the same time. Equal segments are translated once. The text has the segments in this `order`, where
     `on_sentence` gets the place and the sentence of each; the numbers ascend at their first places."""
     if len(segments) == 1 and on_sentence is None:  # needs no task
-        return [_translated(await context(0).translate())]
+        return [_translated(await _started(context(0)))]
     tasks: list[asyncio.Task[Draft]] = []
     begun: dict[Hashable, asyncio.Task[Draft]] = {}
     sentences: list[Translated] = []
@@ -85,7 +184,7 @@ async def translate(
             for ahead in range(len(tasks), min(number + IN_FLIGHT, len(segments))):
                 content = segments[ahead].content
                 if content not in begun:
-                    begun[content] = asyncio.create_task(context(ahead).translate())
+                    begun[content] = asyncio.create_task(_started(context(ahead)))
                 tasks.append(begun[content])
                 if len(tasks) % BURST == 0:
                     await asyncio.sleep(0)

@@ -74,6 +74,7 @@ class Translator:
         self.cache = cache
         self._metrics = metrics
         self._threads = WorkThreads()
+        self._shares = sentence.Shares()
         self._users: Counter[ModelCatalog] = Counter()
         self._released: dict[ModelCatalog, asyncio.Event] = {}
 
@@ -141,7 +142,7 @@ class Translator:
         chosen = catalog if request.model is None else catalog.only(request.model)
         searched = chosen.searched(request.source, request.target, request.options)
         beam = searched.beam_size
-        cost = tokens * sentence.rows(request, searched)
+        cost = round(tokens * self._shares.rows(request, searched))
         document = characters > DOCUMENT_CHARACTERS or cost > DOCUMENT_COST or beam > DOCUMENT_ROWS
         if not document:
             self._threads.note_short()
@@ -275,6 +276,8 @@ class Translator:
         order = segmented.order if listener else ()
         places = {number: place for place, number in reversed(list(enumerate(order)))}
 
+        declared = sentence.declared(request, options)
+
         def context(number: int) -> SentenceContext:
             return SentenceContext(
                 segments[number],
@@ -282,10 +285,11 @@ class Translator:
                 request,
                 options,
                 priority,
-                sentence.PASSES,
+                partial(sentence.translate_sentence, self._shares),
                 self.engine,
                 self.detector,
                 self._metrics,
+                declared,
                 _token_progress(listener, text, places.get(number, 0), segments[number], leg),
             )
 

@@ -1,1 +1,1 @@
-"""The passes over the translation of a sentence, one a file; `server.translation.sentence.PASSES` lists them in order."""
+"""The candidates of a sentence, the terms of a glossary in it, and its finish."""

@@ -22,7 +22,7 @@ from server.text.syntax.html import VOID
 from server.text.tagged import ESCAPES, Code, Tagged
 from server.translation.catalog import ModelCatalog
 from server.translation.context import COPIED, Draft
-from server.translation.passes import codes
+from server.translation.passes import finish as finish_pass
 from server.translation.preparation import Segment, SegmentedText, prepare
 from server.translation.types import TranslationRequest
 from tests.support.engine.fake_engine import fake_model
@@ -81,7 +81,7 @@ class HostileTranslation:
     def _segment(self, segment: Segment) -> Finished:
         messages = iter(segment.messages)
         arms = [
-            codes._with_message(code, self._translated(next(messages))) if code.message is not None else code
+            finish_pass._with_message(code, self._translated(next(messages))) if code.message is not None else code
             for code in segment.tagged.codes
         ]
         tagged = replace(segment.tagged, codes=tuple(arms))
@@ -89,7 +89,7 @@ class HostileTranslation:
         target = self._target(segment.ids)
         if not target.strip():
             bare = replace(segment, tagged=tagged, messages=())
-            finished = result(codes._copied(None, Draft(bare, COPIED))).finished[0]  # type: ignore[arg-type]
+            finished = result(finish_pass._copied(None, Draft(bare, COPIED))).finished[0]  # type: ignore[arg-type]
             self.faults += segment_faults(tagged, finished)
             return finished
         if reading.missing(target) and self._tokenizer is NAMED:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from server.text.finishing import unchanged
 from server.translation.catalog import Leg
 from server.translation.model_discovery import read_model
-from server.translation.passes.masked_again import lost
+from server.translation.passes.candidates import lost
 from server.translation.preparation import segment_text, with_codes
 from tests.support.engine.fake_engine import fake_model
 

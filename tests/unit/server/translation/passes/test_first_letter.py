@@ -9,7 +9,7 @@ import pytest
 from model.search.options import DecodingOptions, Hypothesis
 from server.engine.ipc.messages import TranslationResult
 from server.translation.catalog import Leg
-from server.translation.passes.first_letter import may_begin_small, with_small_first_letter
+from server.translation.passes.candidates import may_begin_small, with_small_first_letter
 from server.translation.preparation import segment_text
 from server.translation.translator import history_record
 from server.translation.types import Translation

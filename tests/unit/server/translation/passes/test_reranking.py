@@ -11,7 +11,7 @@ from model.search.options import DecodingOptions, Hypothesis
 from server.engine.client.status import WorkerFailure
 from server.engine.ipc.messages import TranslationResult
 from server.translation.catalog import ModelCatalog
-from server.translation.passes.reranking import MARGIN, MOST, WEIGHT
+from server.translation.passes.candidates import MARGIN, MOST, WEIGHT
 from server.translation.types import OnFlag, Translation
 from tests.support.engine.fake_engine import FIRST, TAGS, FakeEngine, FakeTokenizer, fake_model
 from tests.support.engine.translating import measured, translated

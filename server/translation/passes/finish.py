@@ -1,27 +1,45 @@
-"""Puts the codes of a segment into its translation, each once; one that the model drops at the aligned place."""
+"""Finishes a translation: its codes, each once, and one that the model dropped at the aligned place; its first letter and last
+mark if it is a part of a sentence; and the spelling of its source."""
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
+from server.text.exact_tokens import respelled
 from server.text.finishing import Finished, finish, unchanged
+from server.text.number_format import localize_numbers, writes_decimal_point
 from server.text.offsets import edited
 from server.text.projection import WORD, Link
-from server.text.protection.terms import Edit, form, is_start
+from server.text.protection.terms import Edit, case_edits, form, is_start
 from server.text.reading import APOSTROPHE, SYMBOL, Reading, stand_ins_of, without_stand_ins
 from server.text.segmentation import Span
 from server.text.tagged import Code, Tagged
 from server.text.translation_checks import ordinary_words
 from server.translation.alignment import links_by_position
 from server.translation.context import COPIED, Draft, SentenceContext, gather_or_cancel
-from server.translation.passes import glossary_terms, reranking
+from server.translation.passes import terms
+from server.translation.passes.candidates import decoded
 from server.translation.preparation import Segment, SegmentedText
 from server.translation.types import Flag
 
+_BEFORE = ", "
+"""Stands for the words before a part of a sentence."""
+_MARKS = ",;:"
+
 
 async def apply(context: SentenceContext, draft: Draft) -> Draft:
-    """Returns the draft with the final texts of its hypotheses: with all codes, in the case of the segment."""
+    """Returns the draft with the final texts of its hypotheses."""
+    draft = await with_all_codes(context, draft)
+    if (draft.segment.continues or draft.segment.unfinished) and not draft.copied:
+        draft = await as_part(context, draft)
+    return respelled_draft(context, draft)
+
+
+async def with_all_codes(context: SentenceContext, draft: Draft) -> Draft:
+    """Returns the draft with the texts of its hypotheses, with all codes, in the case of the segment."""
     if not draft.text.strip():
         return await _copied(context, draft)
     segment, decode = draft.segment, context.leg.model.tokenizer.decode
@@ -54,11 +72,11 @@ async def _copied(context: SentenceContext, draft: Draft) -> Draft:
     segment = draft.segment
     tagged = await _with_messages(context, segment)
     text = segment.text
-    terms = [(term.start, term.end, form(term, text, is_start(text, term.start))) for term in segment.terms]
+    written = [(term.start, term.end, form(term, text, is_start(text, term.start))) for term in segment.terms]
     shown = [(code.start, code.end, code.equiv) for code in tagged.codes if code.equiv != text[code.start : code.end]]
     finished = unchanged(tagged)
-    if terms or shown:
-        edits = sorted([*terms, *shown])
+    if written or shown:
+        edits = sorted([*written, *shown])
         places = [(number, *_after(edits, start, end)) for number, start, end in finished.places]
         finished = Finished(tagged, edited(text, edits)[0], tuple(places))
     flagged = not draft.copied and ordinary_words(text)
@@ -78,8 +96,8 @@ async def _with_messages(context: SentenceContext, segment: Segment) -> Tagged:
     if not segment.messages:
         return segment.tagged
     arms = {arm.content: arm for message in segment.messages for arm in message.segments}
-    contexts = [replace(context, segment=arm, on_progress=None) for arm in arms.values()]
-    drafts = await gather_or_cancel([arm.translate() for arm in contexts])
+    contexts = [replace(context, segment=arm, on_progress=None, spent=Counter()) for arm in arms.values()]
+    drafts = await gather_or_cancel([context.translate(arm) for arm in contexts])
     targets = {content: draft.finished[0] for content, draft in zip(arms, drafts, strict=True)}
 
     def translated(message: SegmentedText) -> Tagged:
@@ -119,7 +137,7 @@ async def _without_stand_ins(context: SentenceContext, segment: Segment) -> Draf
     written another one."""
     bare = without_stand_ins(segment.tagged, segment.reading.capitals)
     segment = replace(segment, reading=bare, ids=context.leg.encode_ids(bare.text))
-    return await glossary_terms.apply(context, await reranking.apply(context, await context.decode(segment)))
+    return await terms.apply(context, await decoded(context, "bare", segment))
 
 
 def _needs_links(segment: Segment) -> bool:
@@ -136,3 +154,60 @@ def _needs_links(segment: Segment) -> bool:
         return False
     end = len(reading.text.rstrip())
     return any(0 < place < end for place, _ in codes)
+
+
+async def as_part(context: SentenceContext, draft: Draft) -> Draft:
+    """Returns the draft with the first letter and the last mark that the translations have within their sentence.
+
+    A model begins every text with a capital letter, and may drop the comma at the end of one. Which words have a capital
+    letter within a sentence (nouns of German, names) the model says too: of the two spellings after a comma, the likelier
+    one is kept."""
+    segment = draft.segment
+    targets = draft.targets
+    if segment.continues and await _begins_small(context, draft):
+        start = draft.text[:1]
+        targets = tuple([text[:1].lower() + text[1:] if text[:1] == start else text for text in targets])
+    if segment.unfinished:
+        targets = tuple([with_mark(text, segment.text) for text in targets])
+    return draft.respelled(targets)
+
+
+def with_mark(text: str, source: str) -> str:
+    """Returns the translation of a part that its sentence goes on after, with the mark at the end of its source."""
+    mark = source[-1:] if source[-1:] in _MARKS else ""
+    bare = text.rstrip(".") if not source.endswith(".") and not text.endswith("..") else text
+    return bare + mark if bare[-1:].isalnum() else text
+
+
+async def _begins_small(context: SentenceContext, draft: Draft) -> bool:
+    """Returns whether the best translation begins with a capital letter that it would not have within a sentence."""
+    segment, leg, text = draft.segment, context.leg, draft.text
+    small = text[:1].lower() + text[1:]
+    if small == text or len(small) != len(text) or draft.targets[0][:1] != text[:1]:
+        return False
+    if (
+        segment.reading.capitals
+        or segment.reading.pattern().match(text)
+        or case_edits(segment.terms, segment.text, small)
+    ):
+        return False
+    encode = leg.model.tokenizer.encode_target
+    within = replace(segment, ids=leg.encode_ids(_BEFORE + segment.read))
+    tokens = [tuple(encode(_BEFORE + spelling)) for spelling in (text, small)]
+    if max(len(within.ids), *[len(each) + 1 for each in tokens]) > leg.model.max_length:
+        return False
+    scored = await gather_or_cancel([context.decode("parts", within, target=each) for each in tokens])
+    capital, other = [math.fsum(each.answer.hypotheses[0].token_scores) for each in scored]
+    return other > capital
+
+
+def respelled_draft(context: SentenceContext, draft: Draft) -> Draft:
+    """Returns the draft with the spelling of its source. A sentence that is copied stays as it is, but for the separators of
+    one that has no words."""
+    leg, source, targets = context.leg, draft.segment.text, draft.targets
+    if context.request.localize_numbers and not (draft.copied and draft.flags):
+        targets = tuple([localize_numbers(source, target, leg.source, leg.target) for target in targets])
+    if not draft.copied:
+        point = writes_decimal_point(leg.source)
+        targets = tuple([respelled(source, target, point) for target in targets])
+    return draft if targets == draft.targets else draft.respelled(targets)

@@ -27,14 +27,14 @@ from server.text.sentences import with_codes
 from server.text.tagged import Code
 from server.translation.catalog import Leg
 from server.translation.context import Draft, SentenceContext
-from server.translation.passes import reranking
+from server.translation.passes.candidates import decoded
 from server.translation.preparation import Segment, encoded
 
 SPACE = "\u2581"
 """The piece of a space alone."""
 SPACED = ".,;:!?…)]}»”%"
 """Characters after which a space follows."""
-_FORCED = 8
+FORCED = 8
 """Most translations of a segment with forced terms."""
 
 
@@ -48,7 +48,7 @@ async def apply(context: SentenceContext, draft: Draft) -> Draft:
         terms = tuple([term._replace(case="written") for term in terms])
     missing = lacking(terms, draft.text, leg.target)
     failed: set[int] = set()
-    for _ in range(_FORCED):
+    for _ in range(FORCED):
         candidates = [term for term in missing if term.start not in failed]
         if not candidates:
             break
@@ -57,7 +57,7 @@ async def apply(context: SentenceContext, draft: Draft) -> Draft:
         prefix = _prefix(leg, draft, term, places[term.start][0])
         if len(prefix) + 1 >= leg.model.max_length:
             break
-        other = await context.decode(segment, prefix=prefix)
+        other = await context.decode("terms", segment, prefix=prefix)
         if len(still := lacking(terms, other.text, leg.target)) < len(missing):
             draft, missing = other, still
         else:
@@ -80,7 +80,7 @@ async def _masked(context: SentenceContext, segment: Segment, terms: Sequence[Te
         written = form(term, text, is_start(text, term.start))
         codes.append(Code(term.start, term.end, word="name", kind="term", equiv=written))
     masked = encoded(replace(segment, terms=()), with_codes(segment.tagged, codes), context.leg)
-    return await reranking.apply(context, await context.decode(masked))
+    return await decoded(context, "terms", masked)
 
 
 async def _places(context: SentenceContext, draft: Draft, terms: Sequence[TermMatch]) -> dict[int, Span]:
@@ -109,7 +109,7 @@ async def _with_edits(context: SentenceContext, draft: Draft, edits: Sequence[Ed
     tokens = _edited(draft.tokens, context.leg, edits)
     if len(tokens) + 1 >= context.leg.model.max_length:
         return draft
-    scored = await context.decode(draft.segment, target=tokens)
+    scored = await context.decode("terms", draft.segment, target=tokens)
     hypotheses = (*scored.answer.hypotheses[:1], *draft.answer.hypotheses[1:])
     answer = replace(draft.answer, hypotheses=hypotheses, options=scored.answer.options)
     return replace(draft, answer=answer, text=scored.text)

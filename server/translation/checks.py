@@ -11,7 +11,6 @@ import asyncio
 from model.analysis.attention_alignment import largest_gap, reading_map, received_attention, words
 from model.analysis.confidence import LOW, length_ratio
 from model.analysis.types import ALIGNMENT
-from model.search.options import DecodingOptions
 from model.search.repetition import has_loop
 from server.engine.client.engine_client import EngineClient
 from server.engine.ipc.messages import Look
@@ -25,7 +24,7 @@ from server.translation.alignment import sentence_attention
 from server.translation.catalog import Leg
 from server.translation.context import Draft, SentenceContext
 from server.translation.preparation import Segment
-from server.translation.types import FAULTS, Flag, TranslationRequest
+from server.translation.types import FAULTS, Flag
 
 SHORT = -0.7
 """Logarithm of target tokens per source token below which a target is short, for models without a calibration."""
@@ -37,11 +36,6 @@ MOST_CELLS = 20_000
 """Source tokens times target tokens of a sentence whose attention is checked: a model may have a thousand such maps."""
 UNSPACED = frozenset({"CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR"})
 """Scripts without spaces between words. The words of a source in them are not known, so its gaps are not measured."""
-
-
-def rows(request: TranslationRequest, _: DecodingOptions) -> int:
-    """The row of the attention."""
-    return int(request.thorough)
 
 
 async def apply(context: SentenceContext, draft: Draft) -> Draft:
@@ -64,6 +58,7 @@ async def apply(context: SentenceContext, draft: Draft) -> Draft:
         flags.add("number")
     if limits and context.request.thorough:
         charged = (context.request.client, context.request.weight, context.priority)
+        context.spend("attention", 1)
         gap = await attention_gap(context.engine, leg, segment.read, segment.ids, best.tokens, *charged)
         if gap is not None and gap > limits.gap:
             flags.add("omission")

@@ -1,0 +1,230 @@
+"""The candidates of a sentence: what is decoded beside its first translation, and the choice among them.
+
+A candidate with fewer faults is chosen; of two with as many, the later one if its score is above that of the one before it by
+its margin. Each of these functions returns the draft that it was given, or a better one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from model.search.options import DecodingOptions
+from model.symbols import form_of_address
+from server.errors import InvalidRequest
+from server.text.exact_tokens import WORD, acronyms, all_tokens, lost_tokens
+from server.text.numbers import find_numbers
+from server.text.syntax.match import Match
+from server.translation.catalog import Leg
+from server.translation.context import Draft, Form, SentenceContext, gather_or_cancel
+from server.translation.preparation import Segment, with_codes
+
+WEIGHT = 0.3
+"""The factor of the reverse score. Both scores are normalised by length."""
+MARGIN, MOST = 0.6, 4
+"""Only the first MOST hypotheses are compared, unless more are wanted, and of these, for one translation, those at most
+MARGIN below the best. Others hardly ever win."""
+WORDS, SENTENCE_WORDS = 5, 3
+"""The longest text that is read with a small first letter, and the longest that ends as a sentence. Longer ones gain nothing."""
+UNSURE = -0.3
+"""A translation with a higher score is kept without a second reading."""
+GAIN, GAIN_OVER_COPY = 0.2, 0.1
+"""The margin of the second reading, and that over a first translation that copies the text."""
+ADDRESS_BEAM, ADDRESS_MARGIN = 8, 0.5
+"""A hypothesis whose score is further below that of the best has the form of address, but says something else."""
+MANY_NUMBERS = 3
+"""Numbers of a sentence that loses others if only one is masked."""
+_ENGLISH_I = re.compile(r"I\b")
+_RARE_LETTERS = frozenset("àâæçèéêëîïôœùûüÿ")
+"""Letters that a vocabulary may lack although the language has them: a word such as Israël is translated."""
+
+
+class Candidate(NamedTuple):
+    """A draft with its faults, of those that its form may have, and its margin over the candidate before it."""
+
+    draft: Draft
+    faults: int = 0
+    margin: float = 0.0
+
+
+def better(before: Candidate, other: Candidate, options: DecodingOptions) -> Candidate:
+    """Returns the candidate that is chosen. A score is that of the search with these options."""
+    if before.faults != other.faults or before.draft.copied or other.draft.copied:
+        return other if other.faults < before.faults else before
+    return other if other.draft.score(options) > before.draft.score(options) + other.margin else before
+
+
+async def decoded(context: SentenceContext, form: Form, segment: Segment) -> Draft:
+    """Returns a translation of a form of the segment, whose hypotheses are reranked if the request asks for it."""
+    progress = context.on_progress if form == "beam" else None
+    draft = await context.decode(form, segment, on_progress=progress)
+    if not context.options.rerank or draft.copied:
+        return draft
+    return await _reranked(context, "reverse" if form == "beam" else form, draft)
+
+
+async def _reranked(context: SentenceContext, form: Form, draft: Draft) -> Draft:
+    """Returns the draft with as many hypotheses as the request wants, in the order of both directions (noisy channel). If there
+    are several to choose from, their `score` is that of both, and the timings count the slowest of their scores.
+
+    A hypothesis that leaves out or invents something may be probable, but makes its source improbable. So the model also
+    scores the source as a translation of each hypothesis (Yee, Dauphin and Auli 2019, "Simple and Effective Noisy Channel
+    Modeling for Neural Machine Translation")."""
+    wanted, hypotheses = context.request.options.hypotheses, draft.answer.hypotheses
+    hypotheses = hypotheses[: max(MOST, wanted)]
+    if wanted == 1:
+        hypotheses = tuple([each for each in hypotheses if each.score >= hypotheses[0].score - MARGIN])
+    draft = replace(draft, answer=replace(draft.answer, hypotheses=hypotheses))
+    if len(hypotheses) > 1 and (reverse := context.leg.reverse) is not None:
+        draft = await _in_both_directions(context, form, reverse, draft)
+    answer = replace(draft.answer, hypotheses=draft.answer.hypotheses[:wanted])
+    return Draft(draft.segment, answer, context.leg.model.tokenizer.decode(answer.hypotheses[0].tokens))
+
+
+async def _in_both_directions(context: SentenceContext, form: Form, reverse: Leg, draft: Draft) -> Draft:
+    """Returns the hypotheses in the order of both directions, or as they are if one is too long to be read."""
+    hypotheses, read = draft.answer.hypotheses, draft.segment.read
+    model, options = reverse.model, context.request.options
+    source = model.tokenizer.encode_target(read)
+    texts = [model.tokenizer.decode(each.tokens) for each in hypotheses]
+    written = [reverse.encode_ids(text) for text in texts]
+    if max(len(source) + 1, *map(len, written)) > model.max_length:
+        return draft
+    scored = reverse.decoding_options(
+        DecodingOptions(
+            target=source,
+            length_penalty=options.length_penalty,
+            normalization=options.normalization,
+            masked_heads=options.masked_heads,
+        )
+    )
+    answers = await gather_or_cancel([context.answer(form, reverse, ids, scored) for ids in written])
+    both = [
+        replace(each, score=each.score + WEIGHT * answer.hypotheses[0].score)
+        for each, answer in zip(hypotheses, answers, strict=True)
+    ]
+    # A copy predicts its text best, so a copy is first only if the search has put it there.
+    copies = [place > 0 and text.casefold() == read.casefold() for place, text in enumerate(texts)]
+    order = sorted(range(len(both)), key=lambda i: (copies[i], -both[i].score))
+    context.metrics.reranked.labels("other" if order[0] else "search").inc()
+    first = draft.answer.timings
+    slowest = max([answer.timings for answer in answers], key=lambda each: each.queue + each.encode + each.decode)
+    timings = replace(
+        first,
+        queue=first.queue + slowest.queue,
+        encode=first.encode + slowest.encode,
+        decode=first.decode + slowest.decode,
+    )
+    return replace(draft, answer=replace(draft.answer, hypotheses=tuple([both[i] for i in order]), timings=timings))
+
+
+async def small(context: SentenceContext, draft: Draft) -> Draft:
+    """Reads a short text with a small first letter too.
+
+    Models are trained on sentences, where most words begin with a small letter. Alone and with a capital, as in the menus
+    of programs, they are rare: a model may copy `Next` and translate `next`."""
+    segment = draft.segment
+    if segment.read.count(" ") >= WORDS or not may_begin_small(segment) or draft.score(context.options) >= UNSURE:
+        return draft
+    other = await decoded(context, "small", with_small_first_letter(segment, context.leg))
+    margin = GAIN_OVER_COPY if draft.text.casefold() == segment.read.casefold() else GAIN
+    return better(Candidate(draft), Candidate(other, margin=margin), context.options).draft
+
+
+def may_begin_small(segment: Segment) -> bool:
+    """Returns whether a segment is short and only its first letter is a capital that may be small."""
+    read = segment.read
+    longest = SENTENCE_WORDS if read.endswith((".", "!", "?")) else WORDS
+    if segment.messages or segment.terms or not read[:1].isupper() or len(read.split()) > longest:
+        return False
+    small = read[0].lower() + read[1:]
+    return small == read.lower() and 1 < len(read) == len(small) and not _ENGLISH_I.match(read)
+
+
+def with_small_first_letter(segment: Segment, leg: Leg) -> Segment:
+    """Returns a segment that may begin small, with a small first letter in what the model reads."""
+    small = segment.read[0].lower() + segment.read[1:]
+    return replace(segment, ids=leg.encode_ids(small), reading=replace(segment.reading, text=small), small_first=True)
+
+
+async def address(context: SentenceContext, draft: Draft) -> Draft:
+    """Searches a wider beam for a translation that addresses its reader in the form that the leg's symbol requests."""
+    leg, options = context.leg, context.request.options
+    if not leg.symbol or form_of_address(draft.text, leg.target) in (None, leg.symbol):
+        return draft
+    wider = leg.decoding_options(replace(options, beam_size=ADDRESS_BEAM, hypotheses=ADDRESS_BEAM, rerank=False))
+    try:
+        answer = await context.answer("address", leg, draft.segment.ids, wider)
+    except InvalidRequest:  # the beam has more rows than the server has slots
+        return draft
+    lowest = answer.hypotheses[0].score - ADDRESS_MARGIN
+    for best in [each for each in answer.hypotheses if each.score >= lowest]:
+        text = leg.model.tokenizer.decode(best.tokens)
+        if form_of_address(text, leg.target) == leg.symbol:
+            others = [each for each in draft.answer.hypotheses if each.tokens != best.tokens]
+            hypotheses = (best, *others)[: options.hypotheses]
+            return Draft(draft.segment, replace(answer, hypotheses=hypotheses), text)
+    return draft
+
+
+async def masked(context: SentenceContext, draft: Draft) -> Draft:
+    """Translates a sentence again whose translation lost or doubled an exact token, with this token masked; if others are then
+    lost, or there are many, with all of them masked."""
+    leg, best = context.leg, draft
+    for everything in (False, True):
+        if not everything and len(find_numbers(best.segment.text)) > MANY_NUMBERS:
+            continue
+        missing, segment = lost(best.segment, best.text, leg), best.segment
+        if missing is None:
+            break
+        other = with_codes(segment, all_of(segment, leg) if everything else missing, leg)
+        if other is None and everything:
+            other = with_codes(segment, acronyms(segment.text), leg)
+        if other is None:
+            continue
+        again = await decoded(context, "masked", other)
+        left = 0 if everything else len(lost(other, again.text, leg) or ())
+        before = Candidate(best, len(missing) or 1)
+        best = better(before, Candidate(again, left, margin=float("inf")), context.options).draft
+    return best
+
+
+def lost(segment: Segment, target: str, leg: Leg) -> list[Match] | None:
+    """Returns what `target`, the translation of what the model read, lacks or doubles; None if it has everything. The list is
+    empty if only stand-ins are missing."""
+    reading, text = segment.reading, list(segment.text)
+    for code in segment.tagged.codes:
+        text[code.start : code.end] = " " * (code.end - code.start)
+    visible = "".join(text)
+    read, written = visible.casefold(), target.casefold()
+    found = lost_tokens(visible, reading.without_stand_ins(target))
+    names = []
+    for name in _names_in_bytes(segment, leg):
+        word = visible[name.start : name.end].casefold().removesuffix("s")  # of a genitive
+        if word.strip() and written.count(word) < read.count(word):
+            names.append(name)
+    return [*(found or ()), *names] if found is not None or names or reading.missing(target) else None
+
+
+def all_of(segment: Segment, leg: Leg) -> list[Match]:
+    """Returns all that may be masked."""
+    tokens = all_tokens(segment.text)
+    return [*[token for token in tokens if token.kind], *_names_in_bytes(segment, leg), *tokens]
+
+
+def _names_in_bytes(segment: Segment, leg: Leg) -> Sequence[Match]:
+    """Returns the words with a letter that the vocabulary spells in bytes, such as Erdoğan. The languages of the model do not
+    have this letter, so the word is a name."""
+    tokenizer = leg.model.tokenizer
+    if not tokenizer.may_spell(segment.ids):
+        return ()
+    letters = {
+        character
+        for character in segment.text
+        if character.isalpha() and not character.isascii() and character.lower() not in _RARE_LETTERS
+    }
+    spelled = {letter for letter in letters if tokenizer.may_spell(tokenizer.encode_ids(letter.lower()))}
+    words = WORD.finditer(segment.text) if spelled else ()
+    return [Match(*word.span(), "word") for word in words if not spelled.isdisjoint(word[0])]
