@@ -33,6 +33,7 @@ _RAISED = r"\u00b2\u00b3\u00b9\u00bc-\u00be\u2070-\u209c\u2150-\u2188\u2460-\u24
 _COMBINING = r"\u0300-\u036f\u0483-\u0489\u20d0-\u20ff"
 SIGN, RAISED = re.compile(f"[{_SIGN}]"), re.compile(f"[{_RAISED}]")
 WORD, DIGIT, _ALNUM = re.compile(r"\w+"), re.compile(r"\d"), re.compile(r"[^\W_]")
+_SIGN_OR_DIGIT = re.compile(rf"[{_SIGN}\d«»\ufffd]")
 _PROGRAM_SIGN = re.compile(f"[{_OF_PROGRAMS}†‡]")
 _EMOJIS = re.compile(rf"[{_EMOJI}]+(?:\+\w+|[A-Z](?!\w)|(?<=[⇧⌃⌘⌥])[A-Z][a-z]+)*")
 """Emoji, arrows, and signs of keys with those that are pressed with them: ⌘+C, ⌘Esc."""
@@ -182,9 +183,11 @@ def all_tokens(text: str) -> list[Match]:
 def lost_tokens(text: str, target: str) -> list[Match] | None:
     """Returns the tokens of a text that a translation lacks or doubles, or None if there are none. Where it has a sign or
     number that the text lacks, these are all tokens, or the words in capitals."""
+    tokens = exact_tokens(text)
+    if not tokens and _SIGN_OR_DIGIT.search(text) is None is _SIGN_OR_DIGIT.search(target):
+        return None
     target = _TIME.sub(":", target)
     given, written = _folded(text), _folded(target)
-    tokens = exact_tokens(text)
     lost = [token for token in tokens if not _is_kept(token, given, written)]
     changed = {sign for sign in (*SIGN.findall(text), *arrows_of(text)) if text.count(sign) != target.count(sign)}
     if changed:

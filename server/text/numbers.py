@@ -71,7 +71,8 @@ def number_difference(
 def lost_ordinal(source: str, target: str, lacks: Set[str] = frozenset()) -> bool:
     """Returns whether the number of an ordinal or decade of the source, 18th or 1990s, is nowhere in the target: 18., 18e, 18º,
     XVIII. A small one may be written as a word, and one that the target `lacks` in another way."""
-    ordinals = {value for value in _ORDINAL.findall(source) if int(value) > _OFTEN_A_WORD}
+    found = _ORDINAL.findall(source) if _DIGIT.search(source) else ()
+    ordinals = {value for value in found if int(value) > _OFTEN_A_WORD}
     return bool(ordinals) and not ordinals <= {
         *lacks,
         *number_values(target),

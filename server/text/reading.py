@@ -110,7 +110,8 @@ def read(sentence: Tagged, terms: Sequence[TermMatch], tokenizer: Tokenizer, lan
     plain = blanked(text, spans) if spans else text
     if not is_translatable(plain, language):
         return Reading()
-    words = stand_ins_of(tokenizer).choose(sentence) if sentence.codes else {}
+    has_words = any(code.word for code in sentence.codes)
+    words = stand_ins_of(tokenizer).choose(sentence) if has_words else {}
     bare = (masked(sentence, {}).text if sentence.codes else text) if plain == plain.upper() else ""
     return masked(sentence, words, is_all_caps(bare))
 

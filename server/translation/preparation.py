@@ -297,7 +297,7 @@ def encoded(segment: Segment, tagged: Tagged, leg: Leg) -> Segment:
     symbols = bool(stand_ins_of(tokenizer).symbols)
 
     def with_reading(tagged: Tagged) -> Segment:
-        tagged = widened(tagged, symbols) if tagged.codes else tagged
+        tagged = widened(tagged, symbols) if any(code.word for code in tagged.codes) else tagged
         terms = _outside(segment.terms, tagged.codes) if segment.terms else ()
         reading = read(tagged, terms, tokenizer, leg.source)
         ids = leg.encode_ids(reading.text) if reading.text else ()

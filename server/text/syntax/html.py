@@ -10,9 +10,9 @@ import html
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from html.entities import html5
 from operator import itemgetter
+from typing import NamedTuple
 
 from server.text.languages import primary_subtag
 from server.text.syntax import plain
@@ -61,8 +61,7 @@ BROKEN_TAGS = 100
 """Number of tags with unbalanced quotes after which quotes are ignored, so that scanning takes linear time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tag:
+class Tag(NamedTuple):
     """One piece of markup as written. `name` is in lower case and "" for comments and declarations."""
 
     raw: str
