@@ -151,7 +151,8 @@ class Settings:
     )
     attention_jobs: int = setting(
         16,
-        "Maximum attention requests accepted and not yet answered, half of them of one caller. Further ones get 429.",
+        "Attention requests of the longest sentences that are accepted and not yet answered, half of them of one caller. Further "
+        "ones get 429; requests count by their tokens.",
         1,
         10_000,
     )

@@ -76,7 +76,7 @@ class Services:
             self.engine,
             catalog,
             LanguageDetector(catalog.sources),
-            admission or Admission(settings.queue_tokens, settings.queue_seconds),
+            admission or Admission(settings.queue_tokens, settings.queue_seconds, looks=look_room(settings)),
             self.history,
             self.metrics,
             ResultCache(settings, self.state) if settings.cache_bytes else None,
@@ -99,8 +99,7 @@ class Services:
         self.store.at_every_beat(self.engine.unload_idle)
         if self.state is not None:
             self.state.at_every_beat(self.file_jobs.beat)
-        attention = Admission(settings.attention_jobs, caller_share=1.0)
-        self.inspector = Inspector(self.translator, attention, settings.attention_tokens)
+        self.inspector = Inspector(self.translator, settings.attention_tokens)
 
         self.draining = False
         self._was_ready = False
@@ -152,13 +151,17 @@ class Services:
         self._was_ready = self.engine.workers.rests = True  # from now on workers without a model are ready
         return "degraded" if missing else "ready"
 
-    def _counters(self) -> dict[str, int]:
+    def _counters(self) -> dict[str, float]:
         """Returns the current values of the metrics in `server.observability.metrics.DESCRIPTIONS`."""
         admission, history, cache = self.translator.admission, self.history, self.translator.cache
-        shared = {} if self.state is None else {"state_up": self.state.up, "state_errors_total": self.state.errors}
+        token_seconds, look_seconds = self.engine.workers.prices
+        seconds = admission.accepted * token_seconds + admission.queues["look"].units * look_seconds
+        state = self.state
+        shared: dict[str, float] = {} if state is None else {"state_up": state.up, "state_errors_total": state.errors}
         return shared | {
             "models_missing": len(self.pulls.missing),
             "models_failed": len(self.models.errors),
+            "queue_device_seconds": seconds,
             "queue_tokens": admission.accepted,
             "queue_requests": admission.requests,
             "requests_shared_total": self.engine.in_flight.shared,
@@ -177,6 +180,11 @@ def default_options(settings: Settings, *, rerank: bool | None = None) -> Decodi
     """Returns the decoding options of requests that choose none but `rerank`."""
     rerank = settings.rerank if rerank is None else rerank
     return DecodingOptions(beam_size=settings.beam_size, loop_guard=True, rerank=rerank)
+
+
+def look_room(settings: Settings) -> int:
+    """Returns the tokens of looks that may be accepted and unanswered: those of `attention_jobs` of the longest sentences."""
+    return settings.attention_jobs * 2 * settings.attention_tokens
 
 
 def worker_options(settings: Settings) -> WorkerOptions:

@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.routing import BaseRoute
 from starlette.types import Scope
 
+from server.access.admission import WorkKind
 from server.access.authentication import network
 from server.api.errors import path_of
 from server.api.parameters import ParameterRoute
@@ -38,14 +39,15 @@ class EarlyRefusal:
 
     def _text(self, size: int, caller: str | None, key: int) -> None:
         cost = max(1, size // BYTES_PER_TOKEN)
-        self._services.translator.admission.refuse_early(cost, caller, key, size > DOCUMENT_CHARACTERS)
+        kinds: tuple[WorkKind, ...] = ("short", "document") if size > DOCUMENT_CHARACTERS else ("short",)
+        self._services.translator.admission.refuse_early(cost, caller, key, *kinds)
 
     def _file(self, size: int, caller: str | None, key: int) -> None:
         documents = self._services.documents
-        documents.admission.refuse_early(documents.cost(size), caller, key)
+        documents.admission.refuse_early(documents.cost(size), caller, key, "short")
 
     def _look(self, size: int, caller: str | None, key: int) -> None:
-        self._services.inspector.admission.refuse_early(1, caller, None)  # which does not know its requests again
+        self._services.translator.admission.refuse_early(1, caller, None, "look")  # does not know its requests again
 
     def __call__(self, scope: Scope, body: bytes) -> None:
         if (found := self._routes.get((scope["method"], path_of(scope)))) is None:

@@ -44,7 +44,7 @@ async def with_effects(
     engine, starts = inspector.translator.engine, [word.pieces[0] for word in result.target.words]
     effects = np.zeros((len(result.target.words), len(result.source.words)), dtype=np.float32)
     async with asyncio.timeout_at(deadline):
-        with inspector.admit(caller, deadline):
+        with inspector.admit(caller, deadline, len(pair.source) + len(pair.target)):
             answers = await gather_or_cancel(
                 [engine.trace(leg.model, source, options, client=caller.name) for source in sources]
             )

@@ -47,7 +47,7 @@ async def study_encoder(
         "samples": [(x.ids, [i for i, (start, end) in enumerate(x.offsets) if start < end]) for x in samples],
     }
     async with asyncio.timeout_at(deadline):
-        with inspector.admit(caller, deadline):
+        with inspector.admit(caller, deadline, 2 * limit):
             try:
                 study = await inspector.encoders.run(task)
             except (MemoryError, TimeoutError):

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from model.analysis.types import EVERYTHING, Head, MapChoice
 from model.search.options import DecodingOptions
 from model.symbols import FORMAL, INFORMAL
-from server.access.admission import Admission, Permit
+from server.access.admission import Permit
 from server.access.authentication import Caller
 from server.engine.ipc.messages import Look
 from server.errors import ExpiredTranslation, InvalidRequest, NotFound, TextTooLong
@@ -30,13 +30,12 @@ class Inspector:
     """Answers attention requests with the workers of the translator.
 
     A request has two steps: `find`, `translate` or `given` returns the sentence, `attend` computes its maps.
-    `admission` counts attention requests apart from translations, so that they cannot block translations, with a share for
-    each caller. `token_limit` bounds the source and the target of one request, in tokens.
+    The admission of the translator counts attention requests apart from translations, so that they cannot block translations,
+    with a share for each caller. `token_limit` bounds the source and the target of one request, in tokens.
     """
 
-    def __init__(self, translator: Translator, admission: Admission, token_limit: int) -> None:
+    def __init__(self, translator: Translator, token_limit: int) -> None:
         self.translator = translator
-        self.admission = admission
         self.token_limit = token_limit
         self.encoders = TaskProcess("model.analysis.encoder_study")
         self.heads = HeadWorth()
@@ -80,9 +79,10 @@ class Inspector:
                 f"{len(target) + 1}."
             )
 
-    def admit(self, caller: Caller, deadline: float | None, cost: int = 1) -> Permit:
-        """Occupies the place of one attention request, or of `cost`. Raises Overloaded or TimeoutError."""
-        return self.admission.admit(cost, deadline, caller=caller.name, weight=caller.weight)
+    def admit(self, caller: Caller, deadline: float | None, tokens: int) -> Permit:
+        """Takes the room of attention requests with so many tokens of source and target. Raises Overloaded or TimeoutError."""
+        admission = self.translator.admission
+        return admission.admit(max(1, tokens), deadline, caller=caller.name, weight=caller.weight, kind="look")
 
     async def decoded(
         self,
@@ -112,7 +112,7 @@ class Inspector:
             raise InvalidRequest("prefix has more pieces than a translation of this model.")
         options = dataclasses.replace(options, hypotheses=hypothesis + 1, prefix=forced)
         async with asyncio.timeout_at(deadline):
-            with self.admit(caller, deadline):
+            with self.admit(caller, deadline, 2 * len(pair.source)):
                 answer = await self.translator.engine.trace(leg.model, pair.source, options, client=caller.name)
         if hypothesis >= len(answer.hypotheses):
             raise out_of_range("hypothesis", len(answer.hypotheses), f"this beam of {options.beam_size}")
@@ -163,7 +163,7 @@ class Inspector:
         look = Look(choice, vectors_of, None if words is None else words.worded)
         as_written = subject.options is not None and set(heads) == set(options.masked_heads)
         async with asyncio.timeout_at(deadline):
-            with self.admit(caller, deadline):
+            with self.admit(caller, deadline, len(pair.source) + len(pair.target)):
                 attention = await self.translator.engine.attend(
                     model, pair.source, decode, look, client=caller.name, weight=caller.weight
                 )

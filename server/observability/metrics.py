@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
@@ -142,7 +142,7 @@ class Metrics:
 class StateCollector(Collector):
     """Reads the state of workers, queue and history at each scrape. `status` and `counters` return without blocking."""
 
-    def __init__(self, status: Callable[[], WorkerStatus], counters: Callable[[], dict[str, int]]) -> None:
+    def __init__(self, status: Callable[[], WorkerStatus], counters: Callable[[], Mapping[str, float]]) -> None:
         self._status = status
         self._counters = counters
 
@@ -181,7 +181,8 @@ class StateCollector(Collector):
 DESCRIPTIONS = {
     "models_missing": "Models of --models that are not served yet.",
     "models_failed": "Model folders that cannot be used.",
-    "queue_tokens": "Source tokens, times beam, of requests accepted and not yet answered.",
+    "queue_device_seconds": "Seconds that accepted and unanswered requests take of a device, by what workers measured.",
+    "queue_tokens": "Source tokens, times beam, of requests accepted and not yet answered; alignments by their time.",
     "queue_requests": "Translation requests accepted and not yet answered.",
     "requests_shared_total": "Sentences that shared the computation of an identical one in flight.",
     "history_hits_total": "Look-ups by id that found their translation.",

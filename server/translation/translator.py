@@ -144,11 +144,19 @@ class Translator:
         beam = searched.beam_size
         cost = round(tokens * self._shares.rows(request, searched))
         document = characters > DOCUMENT_CHARACTERS or cost > DOCUMENT_COST or beam > DOCUMENT_ROWS
+        if request.format != "text":  # sentences with codes are aligned
+            price, look_price = self.engine.workers.prices
+            cost += round(2 * tokens * look_price / price)
         if not document:
             self._threads.note_short()
         with (
             self.admission.admit(
-                cost, request.deadline, caller=request.client, weight=request.weight, document=document, key=key
+                cost,
+                request.deadline,
+                caller=request.client,
+                weight=request.weight,
+                kind="document" if document else "short",
+                key=key,
             ),
             self._using(catalog),
         ):
@@ -345,7 +353,12 @@ def _differs_in_case(sentence: Sentence) -> bool:
 
 def estimated_tokens(request: TranslationRequest) -> int:
     """Returns about the number of source tokens of a request, without tokenizing."""
-    return sum([len(text.encode("utf-8", "surrogatepass")) // BYTES_PER_TOKEN + 2 for text in request.texts])
+    return sum([token_estimate(text) for text in request.texts])
+
+
+def token_estimate(text: str) -> int:
+    """Returns about the number of tokens of a text."""
+    return len(text.encode("utf-8", "surrogatepass")) // BYTES_PER_TOKEN + 2
 
 
 def _translated(segmented: SegmentedText, sentences: Sequence[sentence.Translated], hypotheses: int) -> list[Tagged]:

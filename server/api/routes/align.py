@@ -16,6 +16,7 @@ from server.api.schemas.alignment import PAIRS_LIMIT, AlignAnswer, AlignParamete
 from server.errors import TextTooLong
 from server.inspection.text_alignment import PAIRS_AT_ONCE, TextAligner, between_spaces
 from server.translation.context import gather_or_cancel
+from server.translation.translator import token_estimate
 
 router = APIRouter(tags=["attention"], route_class=ParameterRoute, responses=errors(*WORK))
 
@@ -36,7 +37,8 @@ async def align(request: Request, parameters: AlignParameters) -> Response:
     cut = between_spaces if parameters.tokenized else word_spans
     aligner = TextAligner(inspector, leg, parameters.method, cut, caller.name, sum(map(len, texts)))
     async with asyncio.timeout_at(limit):
-        with inspector.admit(caller, limit, min(len(pairs), PAIRS_AT_ONCE)):
+        longest = sorted([sum(map(token_estimate, pair)) for pair in pairs])[-PAIRS_AT_ONCE:]
+        with inspector.admit(caller, limit, sum(longest)):
             work = [aligner.align(*pair, f"pair {number}") for number, pair in enumerate(pairs)]
             found = await gather_or_cancel(work)
     return json_response({"model": leg.model.name, "method": aligner.method, "pairs": found})

@@ -30,6 +30,8 @@ from server.engine.ipc.options import NO_DEVICE, WorkerOptions
 
 RESTART_SECONDS = 30.0
 """Time in which the server stays ready while its workers restart: jobs are accepted and wait."""
+USUAL_PRICES = 3e-4, 1.5e-4
+"""Seconds of a token of a row and of one of a look, before a worker has measured them."""
 UNLOADED = "The model was unloaded."
 _TICK = 1.0
 _EXIT_SECONDS, _KILL_SECONDS = 2.0, 10.0
@@ -165,6 +167,18 @@ class WorkerPool:
         is up, or while they differ."""
         computations = {worker.ready.computation for worker in self._workers if worker.ready is not None}
         return computations.pop() if len(computations) == 1 else ()
+
+    @property
+    def prices(self) -> tuple[float, float]:
+        """Returns the seconds of a device that a token of a translation's row and a token of a look take, as the workers reported
+        lately."""
+        stats = [worker.stats for worker in self._workers if worker.stats is not None and worker.stats.token_seconds]
+        if not stats:
+            return USUAL_PRICES
+        return (
+            sum(each.token_seconds for each in stats) / len(stats),
+            sum(each.look_seconds for each in stats) / len(stats),
+        )
 
     def status(self) -> WorkerStatus:
         """Returns the state of the workers now."""

@@ -179,14 +179,17 @@ class Failed:
 class StepStats:
     """The work since the StepStats before, for the metrics. The worker adds to it until it is sent.
 
-    `running`, `waiting`, `slots_used` and `slots_total` are the present state (sequences, slots); the other fields are
-    sums since then. `steps` has the rows and seconds of each decode step. Every step is counted exactly once.
+    `running`, `waiting`, `slots_used` and `slots_total` are the present state (sequences, slots), `token_seconds` and
+    `look_seconds` what a token of a row and one of a look took lately, on the device and in all; the other fields are sums since
+    then. `steps` has the rows and seconds of each decode step. Every step is counted exactly once.
     """
 
     running: int = 0
     waiting: int = 0
     slots_used: int = 0
     slots_total: int = 0
+    token_seconds: float = 0.0
+    look_seconds: float = 0.0
     prefill_sequences: int = 0
     prefill_tokens: int = 0
     prefill_padded_tokens: int = 0

@@ -131,6 +131,7 @@ class WorkerLoop:
         stats, self._stats = self._stats, StepStats()
         stats.running, stats.waiting = len(running), len(self._scheduler) - len(running)
         queues = self._scheduler.queues.values()
+        stats.token_seconds, stats.look_seconds = self._scheduler.prices
         stats.slots_total = sum(queue.slots for queue in queues)
         stats.slots_used = stats.slots_total - sum(len(queue.free) for queue in queues)
         if stats.steps or stats.prefill_sequences or self._outbox:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from server.engine.ipc.messages import Job
 from server.engine.worker.fair_queue import FairClock, ModelQueue
-from server.engine.worker.sequence import KINDS, SHORT, Kind, LookGroup, Sequence
+from server.engine.worker.sequence import KINDS, LOOK, SHORT, Kind, LookGroup, Sequence
 
 _DOCUMENT_WEIGHT = 1 / 3
 """Seconds for documents in each second for short requests, while there are both."""
@@ -61,6 +61,11 @@ class Scheduler:
     @property
     def running(self) -> list[Sequence]:
         return [sequence for queue in self.queues.values() for sequence in queue.running.values()]
+
+    @property
+    def prices(self) -> tuple[float, float]:
+        """Returns the measured seconds of a token and row of a short request, and of a token of a look."""
+        return self._token_seconds[SHORT], self._token_seconds[LOOK]
 
     def add(self, job: Job, now: float) -> None:
         """Accepts a job for an open model with enough slots. A target that is only scored is the next of its client, because a

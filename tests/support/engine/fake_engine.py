@@ -16,6 +16,7 @@ from model.search.options import DecodingOptions, Hypothesis
 from model.symbols import FORMAL, INFORMAL
 from model.tokenizer import Decoding, Encoding
 from server.engine.client.status import WorkerFailure, WorkerStatus
+from server.engine.client.worker_pool import USUAL_PRICES
 from server.engine.ipc.messages import (
     AttentionResult,
     Job,
@@ -142,6 +143,8 @@ class FakeEngine:
     @property
     def computation(self) -> tuple[str, ...]:
         return ("cpu", "float32", "fake")
+
+    prices = USUAL_PRICES
 
     def status(self) -> WorkerStatus:
         ready = self.ready and bool(self.loaded or self.rests)

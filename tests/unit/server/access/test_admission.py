@@ -146,8 +146,8 @@ def test_a_retry_after_its_retry_after_is_admitted(retrying, callers):
 
 def test_documents_leave_room_for_short_requests():
     admission = Admission(1_000)
-    with admission.admit(900, document=True):
-        with pytest.raises(Overloaded), admission.admit(10, document=True):
+    with admission.admit(900, kind="document"):
+        with pytest.raises(Overloaded), admission.admit(10, kind="document"):
             pass
         with admission.admit(100), admission.admit(150), pytest.raises(Overloaded), admission.admit(10):
             pass
@@ -157,26 +157,26 @@ def test_the_deadline_of_a_short_request_ignores_documents():
     """Documents are processed after short requests, so they do not delay them."""
     clock = Clock()
     admission = Admission(10_000, 5.0, clock)
-    with admission.admit(1_000, document=True):
+    with admission.admit(1_000, kind="document"):
         clock.now += 100.0
-    with admission.admit(5_000, document=True):
+    with admission.admit(5_000, kind="document"):
         with admission.admit(10, clock.now + 1):
             pass
-        with pytest.raises(Overloaded), admission.admit(10, clock.now + 1, document=True):
+        with pytest.raises(Overloaded), admission.admit(10, clock.now + 1, kind="document"):
             pass
 
 
-@pytest.mark.parametrize("document", [False, True])
-def test_one_caller_leaves_room_for_others(document):
+@pytest.mark.parametrize("kind", ["short", "document"])
+def test_one_caller_leaves_room_for_others(kind):
     admission = Admission(1_000)
     with ExitStack() as stack:
         for caller in ("a", "b", "c", "d"):
             with suppress(Overloaded):
                 while True:
-                    stack.enter_context(admission.admit(1, caller=caller, document=document))
+                    stack.enter_context(admission.admit(1, caller=caller, kind=kind))
         held = admission.accepted
-        stack.enter_context(admission.admit(1, caller="e", document=document))
-    room = 750 if document else 1_000
+        stack.enter_context(admission.admit(1, caller="e", kind=kind))
+    room = 750 if kind == "document" else 1_000
     assert 0.98 * room < held < room
     assert admission.accepted == 0
 
@@ -231,7 +231,7 @@ def test_retry_after_is_at_most_two_minutes():
     with admission.admit(1):
         clock.now += 60.0
     with admission.admit(1_000):
-        for options in ({}, {"key": 1}, {"deadline": clock.now}, {"document": True}):
+        for options in ({}, {"key": 1}, {"deadline": clock.now}, {"kind": "document"}):
             with pytest.raises(Overloaded) as caught, admission.admit(1_000, **options), admission.admit(90, **options):
                 pass
             assert caught.value.retry_after <= 120
@@ -255,3 +255,21 @@ def test_documents_are_counted_in_bytes_and_share_their_room():
             admission.admit(100, caller="h")
     with admission.admit(64_000, caller="a"), pytest.raises(Overloaded):  # a single document may have any size
         admission.admit(100, caller="b")
+
+
+@pytest.mark.parametrize("kind", ["short", "document"])
+def test_looks_and_translations_leave_each_other_their_room(kind):
+    admission = Admission(1_000, looks=500)
+    with ExitStack() as stack:
+        for filled in (kind, "look"):
+            with suppress(Overloaded):
+                while True:
+                    stack.enter_context(admission.admit(1, kind=filled))
+        assert admission.queues["look"].units == 500
+        assert admission.accepted == (1_000 if kind == "short" else 750)
+        assert admission.requests == admission.accepted, "looks are no translations"
+    with suppress(Overloaded):
+        while True:
+            admission.admit(1, kind="look", caller="a")
+    assert admission.queues["look"].units == 250, "a lone caller fills half"
+    admission.admit(1, kind="look", caller="b")

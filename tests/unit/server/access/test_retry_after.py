@@ -50,7 +50,7 @@ class Server:
     def send(self, cost: int, caller: str, key: int) -> int | None:
         """Returns the Retry-After of a request, or None for one that is accepted."""
         try:
-            permit = self.admission.admit(cost, caller=caller, key=key, document=cost > 2_000)
+            permit = self.admission.admit(cost, caller=caller, key=key, kind="document" if cost > 2_000 else "short")
         except Overloaded as rejection:
             return rejection.retry_after
         self._idle_from = max(self._idle_from, self.clock.now) + cost / SPEED
@@ -118,9 +118,9 @@ def test_the_wait_for_an_own_share_counts_what_others_finish():
     server = Server()
     for number in range(10_000):
         server.send(10, f"caller {number % 16}", next(server.keys))
-    queue = server.admission._short
+    queue = server.admission.queues["short"]
     for caller in queue.callers:
-        assert 0 < server.admission._excess(queue, 100, caller, 1.0, 0.5) <= min(queue.units, 3_000)
+        assert 0 < server.admission._excess("short", 100, caller, 1.0, 0.5) <= min(queue.units, 3_000)
 
 
 def test_repeating_a_rejected_request_too_early_changes_nothing():

@@ -35,15 +35,16 @@ GUARDED = [
 def fill(client) -> None:
     """Leaves no room in any queue, for about ten seconds at their measured speeds."""
     services = client.app.state.services
-    for admission in (services.translator.admission, services.inspector.admission, services.documents.admission):
+    for admission in (services.translator.admission, services.documents.admission):
         now = [1_000.0]
         admission.clock = lambda now=now: now[0]
         admission._seconds = 1e9
-        for document in (False, True):
-            with admission.admit(admission.limit, document=document):
+        for kind in admission.queues:
+            with admission.admit(admission.limit, kind=kind):
                 now[0] += 10.0
-        for document in (False, True):
-            admission.admit(2 * admission.limit, document=document)
+        admission._looks = admission.limit // 4  # as much as short requests have beside documents
+        for kind in admission.queues:
+            admission.admit(2 * admission.limit, kind=kind)
 
 
 @pytest.mark.parametrize(("method", "path", "content"), GUARDED)
@@ -73,7 +74,7 @@ def test_a_rejected_form_is_known_when_it_returns_with_another_boundary(client):
     fill(client)
     for _ in range(3):
         assert client.post("/translate_file", data=ASK, files=FILE).status_code == 429
-    assert len(client.app.state.services.documents.admission._short.invitations) == 1
+    assert len(client.app.state.services.documents.admission.queues["short"].invitations) == 1
 
 
 def test_pages_are_free(client):
@@ -107,7 +108,7 @@ def test_requests_that_differ_in_the_query_string_are_different(full):
     assert full.post("/translate?" + "q=Hello&source=en&target=de").status_code == 429
     for _ in range(3):
         assert full.post("/translate", params=ASK | {"q": "Other"}).status_code == 429
-    assert len(full.app.state.services.translator.admission._short.invitations) == 2
+    assert len(full.app.state.services.translator.admission.queues["short"].invitations) == 2
 
 
 def test_a_rejected_request_that_returns_in_time_is_accepted(serve):
@@ -118,7 +119,7 @@ def test_a_rejected_request_that_returns_in_time_is_accepted(serve):
     with admission.admit(1_000):
         now[0] += 1.0
     fill = [admission.admit(1) for _ in range(10)]
-    fill.append(admission.admit(round(admission._room(admission._short)) - 11))  # more than others may take
+    fill.append(admission.admit(round(admission._room(admission.queues["short"])) - 11))  # more than others may take
     rejected = [client.post("/translate", json=ASK | {"q": f"Hello {number}" * 4}) for number in range(20)]
     assert {answer.status_code for answer in rejected} <= {429, 200}
     number = next(number for number, answer in enumerate(rejected) if answer.status_code == 429)

@@ -125,17 +125,19 @@ def test_one_caller_leaves_room_for_the_attention_requests_of_others(engine, key
         httpx.Client(base_url=url, timeout=60) as client,
         ThreadPoolExecutor(30) as pool,
     ):
-        admission = server._services.inspector.admission
+        admission = server._services.translator.admission
+        admission._looks = 60
+        looks = admission.queues["look"]
 
         def ask(key: str, method: str = "GET", path: str = "/attention", **further: object) -> int:
             fields = ASK | {"translation": "Hallo", "api_key": key} | further
             return client.request(method, path, **{"params" if method == "GET" else "json": fields}).status_code
 
         hog = [pool.submit(ask, first, method, path, **further) for _ in range(24)]
-        wait_for(lambda: admission.requests + sum(map(Future.done, hog)) == 24)
-        held = admission.requests
+        wait_for(lambda: looks.requests + sum(map(Future.done, hog)) == 24)
+        held = looks.requests
         polite = [pool.submit(ask, key) for key in others]
-        wait_for(lambda: admission.requests == held + 2)
+        wait_for(lambda: looks.requests == held + 2)
         engine.gate.set()
         assert {one.result() for one in polite} == {200}
         assert sorted(one.result() for one in hog) == [200] * held + [429] * (24 - held)

@@ -8,8 +8,8 @@ from collections import Counter
 
 import pytest
 
-from model.search.options import DecodingOptions
-from server.engine.ipc.messages import Job
+from model.search.options import DecodingOptions, Hypothesis
+from server.engine.ipc.messages import Job, Look
 from server.engine.worker.fair_queue import ModelQueue, StepTime
 from server.engine.worker.scheduler import Scheduler
 from server.engine.worker.sequence import SHORT, Sequence
@@ -40,6 +40,27 @@ def test_a_client_of_weight_2_gets_twice_the_seconds_at_any_time() -> None:
             made.finish(sequence.id)
             served[sequence.job.client] += sequence.length
             assert abs(served["heavy"] / 2 - served["light"]) <= LONGEST / 2 + LONGEST
+
+
+def test_the_worker_reports_what_a_token_takes_lately() -> None:
+    made = Scheduler(4096)
+    made.queues["m"] = ModelQueue(4)
+    for seconds in (0.001, 0.1):
+        for id in range(200):
+            target = DecodingOptions(target=(2,) * 5)
+            made.add(Job(id, "m", (4,) * 10, DecodingOptions(beam_size=2)), 0.0)
+            made.add(Job(1000 + id, "m", (4,) * 5, target, look=Look()), 0.0)
+            while len(made):
+                output = made.schedule()
+                for _, batch in output.decode:
+                    made.record_step(batch, 20 * seconds, 1)
+                    batch[0].hypotheses = (Hypothesis((), (), 0.0, "stop"),)
+                    made.finish(batch[0].id)
+                if output.looks is not None:
+                    [look] = output.looks.requests
+                    made.charge([look], [1], 5 * seconds)
+                    made.finish(look.id)
+        assert made.prices == pytest.approx((seconds, seconds / 2), rel=0.01)
 
 
 def test_weights_hold_within_one_batch_too() -> None:
