@@ -71,9 +71,11 @@ class Shares:
     def __init__(self) -> None:
         self._shares: dict[Form, float] = dict(START)
 
-    def rows(self, request: TranslationRequest, options: DecodingOptions) -> float:
-        """Returns the rows that a sentence is expected to need."""
-        return sum([most * self.of(form) for form, most in declared(request, options).items()])
+    def rows(self, request: TranslationRequest, options: DecodingOptions, look: float = 1.0) -> float:
+        """Returns the rows that a sentence is expected to need, where the attention of a translation takes as long as `look`
+        rows."""
+        forms = declared(request, options).items()
+        return sum([most * self.of(form) * (look if form == "attention" else 1.0) for form, most in forms])
 
     def of(self, form: Form) -> float:
         return self._shares.get(form, 0.0)

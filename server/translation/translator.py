@@ -142,11 +142,9 @@ class Translator:
         chosen = catalog if request.model is None else catalog.only(request.model)
         searched = chosen.searched(request.source, request.target, request.options)
         beam = searched.beam_size
-        cost = round(tokens * self._shares.rows(request, searched))
+        price, look_price = self.engine.workers.prices
+        cost = round(tokens * self._shares.rows(request, searched, 2 * look_price / price))
         document = characters > DOCUMENT_CHARACTERS or cost > DOCUMENT_COST or beam > DOCUMENT_ROWS
-        if request.format != "text":  # sentences with codes are aligned
-            price, look_price = self.engine.workers.prices
-            cost += round(2 * tokens * look_price / price)
         if not document:
             self._threads.note_short()
         with (
