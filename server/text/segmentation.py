@@ -27,10 +27,12 @@ BREAKS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u2028\u2029]+")
 # Further ends of sentences in lines that a program has laid out: columns, rulers, and colors of a terminal.
 LAYOUT = re.compile(rf" {{3,}}|(?<!\S)([-=])\1{{2,}}(?!\S)|\x1b\[[0-?]*[ -/]*[@-~]|{BREAKS.pattern}")
-# The beginning of a list item or of a line of dialogue, and the number of a heading.
+# What begins list items, lines of dialogue and headings: bullets, boxes, letters and numbers, also several of them. A letter
+# with a point stands before a capital, and no initial of a name is small: i. The beginning.
 BULLET = re.compile(
-    r"(?:[-*+•‣◦▪●○·–—]|\[[ xX]\]|>{1,3}|[-=]>|#{1,6}"
-    r"|\d{1,2}(?:\.\d{1,2}){1,3}(?=[^\S\n]+(?:A|[A-Z][a-z]{2,})(?![\w/])))[^\S\n]+(?=\S)"
+    r"(?:(?:[-*+•‣◦▪●○·–—]|--|\[[ xX]\]|>{1,3}|[-=]>|#{1,6}|[QA]:"
+    r"|(?!v\.\s+Chr)(?:[a-h]|[ivx]{1,4})\.(?=[^\S\n]+[^\W\d_a-zß-ÿ][^\W_.])"
+    r"|\d{1,2}(?:\.\d{1,2}){1,3}(?=[^\S\n]+(?:A|[A-Z][a-z]{2,})(?![\w/])))[^\S\n]+(?=\S))+"
 )
 # The label of an item: a) red b) green.
 LABEL = re.compile(r"(?<![^\s.:;,])\(?(?:[a-z]|[ivx]{1,4}|\d{1,2})\)[^\S\n]+(?=\w)", re.IGNORECASE)

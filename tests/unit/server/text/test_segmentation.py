@@ -68,6 +68,11 @@ def test_sentences_and_separators_are_the_text(text, language):
         ("(ii) see it in (a) and b", ["see it in (a) and b"]),
         ("See a) here", ["See a) here"]),
         ("3.2 The house", ["The house"]),
+        ("- [ ] Buy milk", ["Buy milk"]),
+        ("> > * [x] iii. Über uns", ["Über uns"]),
+        ("i. The beginning\nb. Red", ["The beginning", "Red"]),
+        ("Q: Who?\nA: She.\n-- Not I", ["Who?", "She.", "Not I"]),
+        ("d. h. sie.\ni. e. she.\ne. V. ist.", ["d. h. sie.", "i. e. she.", "e. V. ist."]),
         ("It ended.The next began.", ["It ended.", "The next began."]),
         (
             "Two java.lang.String and com.example.app.Main. Three",
