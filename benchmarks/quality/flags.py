@@ -23,13 +23,12 @@ from server.text.exact_tokens import lost_numbers
 from server.text.frequent_words import is_evidently_in
 from server.text.language_id import LanguageDetector
 from server.text.lexicon import strange_words
-from server.text.number_words import lost_number_words
 from server.text.translation_checks import ordinary_words
 from server.translation.checks import LEAST_WORDS
 
 SENTENCES = Path(__file__).with_name("behaviour") / "sentences.tsv"
 SETS = ("flores-dev", "tatoeba-dev")
-FLAGS = ("number words", "digits", "untranslated", "invented", "source_language")
+FLAGS = ("digits", "untranslated", "invented", "source_language")
 RIGHT_CHRF = 50.0
 """Translations above are rarely wrong."""
 
@@ -79,8 +78,7 @@ def shares(sets: Iterable[DevelopmentSet]) -> list[object]:
             total += 1
             pair = item.source, item.target
             counts.update(strange_words(source, target, *pair))
-            counts["number words"] += lost_number_words(source, target, *pair)
-            counts["digits"] += lost_numbers(source, target, *pair)
+            counts["digits"] += lost_numbers(source, target)
             words = ordinary_words(source)
             if len(words) >= LEAST_WORDS and not is_evidently_in(source, item.source):
                 counts["source_language"] += detector.other_language(" ".join(words), item.source) is not None

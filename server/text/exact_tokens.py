@@ -13,8 +13,15 @@ from collections.abc import Sequence
 from functools import lru_cache
 from unicodedata import normalize
 
-from server.text.number_words import written_otherwise
-from server.text.numbers import find_numbers, is_formula, lost_ordinal, number_difference, number_values, roman_value
+from server.text.numbers import (
+    find_numbers,
+    is_formula,
+    lost_ordinal,
+    number_difference,
+    number_values,
+    roman_value,
+    written_otherwise,
+)
 from server.text.segmentation import Span
 from server.text.syntax import plain
 from server.text.syntax.match import Match
@@ -230,13 +237,13 @@ def _is_kept(token: Match, given: str, written: str) -> bool:
     return same == wanted or same < wanted <= same + len(in_words)
 
 
-def lost_numbers(text: str, target: str, source_language: str = "", target_language: str = "") -> bool:
-    """Returns whether a translation lacks or doubles a number or a code of its source, or has another. The languages tell which
-    numbers it has in words, by the other clock or with another unit."""
+def lost_numbers(text: str, target: str) -> bool:
+    """Returns whether a translation lacks or doubles a number or a code of its source, or has another. It may have a
+    number by the other clock, with a word such as million, or with its unit spelled out."""
     if lost_tokens(text, target) is None and not lost_ordinal(text, target):
         return False
     text, target = [_TIME.sub(":", side) for side in (text, target)]
-    lacks, adds = written_otherwise(text, target, source_language, target_language)
+    lacks, adds = written_otherwise(text, target)
     text, target = [_OTHERWISE.sub("", side) for side in (text, target)]
     given, written = [_code(side) for side in (text, target)]
     amounts = {_code(each[0]).rstrip(_UNIT_LETTERS) for each in _MEASURE.finditer(target)}
@@ -246,7 +253,7 @@ def lost_numbers(text: str, target: str, source_language: str = "", target_langu
         if token.kind == "mark" or written.count(part) == given.count(part):
             continue
         if _ROMAN.fullmatch(word):
-            is_same = roman_value(word) in lacks
+            is_same = int(roman_value(word)) <= 12 or roman_value(word) in number_values(target)
         elif token.kind == "measure":  # a unit may be spelled out, but not be another one
             is_same = part.rstrip(_UNIT_LETTERS) not in amounts
         else:

@@ -55,7 +55,7 @@ def _words() -> dict[str, frozenset[str]]:
     words: dict[str, frozenset[str]] = {}
     for row in table("words"):
         language, _, listed = row.partition(": ")
-        words[language] = words.get(language, frozenset()).union(listed.split(", "))
+        words[language] = words.get(language, frozenset()).union(listed.split())
     return words
 
 

@@ -27,6 +27,13 @@ _ROMAN = re.compile(r"(?<!\w)[IVXLCDM]+(?![A-Z\d_])")
 _ORDINAL = re.compile(r"(?<![\w.,:/-])(\d{2,4})(?:st|nd|rd|th|er|re|i?[eè]me|e|\.?[ºª]|(?<=0)['’]?s)(?!\w)")
 _DECADE = re.compile(r"(?<!\d)\d\d(\d0)['’]?s(?!\w)")
 _VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
+_CLOCK = re.compile(r"\d ?(?:[ap]\.? ?m\b|h\b|:\d\d|uhr|heures?\b|o'clock)|tarde|abends", re.IGNORECASE)
+_SCALED = re.compile(
+    r"(\d+(?:[.,]\d+)*|\d{1,3}(?:[ \u00a0\u202f]\d{3})+) ?(?:(thousand|tausend|mil(?:le)?\b)|(milliard|billion)|(mill|mio\b))",
+    re.IGNORECASE,
+)
+"""Numbers before a word for thousands, for billions (not those of German) or for millions."""
+_HALF = re.compile("half|halb|demi|media", re.IGNORECASE)
 _OFTEN_A_WORD = 12
 """Numbers up to this one are often written as words."""
 _LETTERS_OF_A_UNIT = 2
@@ -50,22 +57,56 @@ def number_difference(
     """Returns the numbers of a source that the target has not as often, but for those that it `lacks` in digits; and those that
     it has too often, but for those that it `adds`. A small number may be missing, since it can be written as a word, unless
     the target has one that the source does not have. Numbers in the translation of a source without digits are numbers
-    that the source writes as words."""
+    that it writes as words."""
     if not _DIGIT.search(source):
         return frozenset(), frozenset()
     written = [source[start:end] for start, end in find_numbers(source)]
     given, found = number_values(source), number_values(target)
     known = Counter([*map(roman_value, _ROMAN.findall(source)), *_DECADE.findall(source), *adds])
-    added = found - given - known
-    missing = (number_values("; ".join(written)) & given) - found - Counter(lacks)
+    added = (found - given - known).keys()
+    missing = ((number_values("; ".join(written)) & given) - found - Counter(lacks)).keys()
     # The 3 of 978-3-16 is not written as a word.
-    small = {value for number in written if len(values := number_values(number)) == 1 for value in values}
-    is_lost = {
-        value
-        for value in missing
-        if not (value in small and value.isdigit() and len(value) < 3 and int(value) <= _OFTEN_A_WORD)
-    }
-    return (missing.keys() if added else is_lost), added.keys()
+    alone = {value for number in written if len(values := number_values(number)) == 1 for value in values}
+    return missing if added else {value for value in missing if value not in alone or not _is_small(value)}, added
+
+
+def _is_small(value: str) -> bool:
+    return value.isdigit() and len(value) < 3 and int(value) <= _OFTEN_A_WORD
+
+
+def written_otherwise(source: str, target: str) -> tuple[Set[str], Set[str]]:
+    """Returns the numbers of a source that its translation has in another way, and the reverse: by the other clock, as a decade
+    without its century, with a word for a half, with a word such as million in place of zeros."""
+    sides = [_values(source), _values(target)]
+    half = _HALF.search(source) or _HALF.search(target)
+    clock = _CLOCK.search(source) or _CLOCK.search(target)
+    both = []
+    for values, others in (sides, sides[::-1]):
+        known = set(others.values()) - {0.0}  # the 0 of 11:00 is no hour
+        both.append(
+            {
+                plain
+                for plain, value in values.items()
+                if plain not in others
+                and (
+                    value in known
+                    or (half and value % 1 == 0.5)
+                    or (clock and 0 < value < 24 and not known.isdisjoint((value - 12, value + 12)))
+                    or (value % 10 == 0 and not known.isdisjoint((value - 1900, value + 1900)))
+                )
+            }
+        )
+    return both[0], both[1]
+
+
+def _values(text: str) -> dict[str, float]:
+    """Returns the numbers of a text as plain decimals, with their values together with words such as million."""
+    found = {plain: float(plain) for plain in number_values(text) if plain.count(".") < 2}
+    for match in _SCALED.finditer(text):
+        for plain in number_values(match[1]):
+            power = 3 if match[2] else 9 if match[3] else 6
+            found[plain] = found.get(plain, 0.0) * 10**power
+    return found
 
 
 def lost_ordinal(source: str, target: str, lacks: Set[str] = frozenset()) -> bool:

@@ -18,7 +18,6 @@ from server.text.exact_tokens import lost_numbers
 from server.text.frequent_words import is_evidently_in
 from server.text.languages import LATIN, scripts_of
 from server.text.lexicon import strange_words
-from server.text.number_words import lost_number_words
 from server.text.translation_checks import ends_early, is_copied, may_repeat, ordinary_words, repeats
 from server.translation.alignment import sentence_attention
 from server.translation.catalog import Leg
@@ -54,7 +53,7 @@ async def apply(context: SentenceContext, draft: Draft) -> Draft:
     elif _is_elsewhere(context, source, context.leg.source):
         flags.add("source_language")
     source, target = [_without_codes(context.segment, text) for text in (source, target)]
-    if not segment.messages and lost_numbers(source, target, leg.source, leg.target):
+    if not segment.messages and lost_numbers(source, target):
         flags.add("number")
     if limits and context.request.thorough:
         charged = (context.request.client, context.request.weight, context.priority)
@@ -68,18 +67,10 @@ async def apply(context: SentenceContext, draft: Draft) -> Draft:
         if draft.confidence < LOW and not flagged:
             flags.add("low_confidence")
     if context.request.thorough and not (segment.messages or segment.terms):
-        flags |= await asyncio.to_thread(_flags_of_words, leg, source, target)
+        flags |= await asyncio.to_thread(strange_words, source, target, leg.source, leg.target)
     if flags:
         draft.flags = frozenset(flags)
     return draft
-
-
-def _flags_of_words(leg: Leg, source: str, target: str) -> set[Flag]:
-    """Returns the flags of words that are not translated or invented, and of numbers that are written as words."""
-    flags: set[Flag] = set(strange_words(source, target, leg.source, leg.target))
-    if lost_number_words(source, target, leg.source, leg.target):
-        flags.add("number")
-    return flags
 
 
 def _is_elsewhere(context: SentenceContext, text: str, language: str) -> bool:
