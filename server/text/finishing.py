@@ -127,8 +127,6 @@ def _occurrences(reading: Reading, target: str, links: Sequence[Link]) -> tuple[
 
 def _symbols(target: str, reading: Reading) -> list[Span]:
     """Returns the symbols that the model wrote and had not read."""
-    if "<" not in target:
-        return []
     return [_with_space(target, match.span()) for match in SYMBOL.finditer(target) if match[0] not in reading.text]
 
 

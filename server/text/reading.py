@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from model.symbols import PLACEHOLDERS
+from model.symbols import PLACEHOLDERS, SYMBOLS
 from model.tokenizer import Tokenizer
 from server.text.languages import is_translatable
 from server.text.offsets import Run
@@ -24,9 +24,12 @@ from server.text.tagged import Code, Tagged
 NAMES = ("Tom", "Linux", "Boston", "Google", "David")
 NUMBERS = ("27", "42", "36", "58", "63")
 """Measured: the default model repeats "Tom" and "27" in more sentences than other names and numbers."""
-SYMBOL = re.compile("|".join(PLACEHOLDERS))
+SYMBOL = re.compile("|".join([*SYMBOLS, "[\u2047\ufffd]"]))
+"""What a model may write that is no text: its symbols, an unknown piece, bytes that are no character."""
 LINE_ENDS = re.compile(r"[\t-\r\x85]")
 CAPITALS = re.compile(r"\w*[^\W\d_]{2}\w*")
+CODE_SPAN = "code span"
+"""Kind of a code that may stand between two letters of other words. It is read with spaces."""
 APOSTROPHE = "apostrophe"
 """Kind of a code that is read as an apostrophe. Those of the translation are written like it."""
 _WORDS_AT_END = re.compile(r"[\w-]*$")
@@ -84,7 +87,7 @@ class Reading:
 
     def is_complete(self, target: str) -> bool:
         """Returns whether a translation has every stand-in as often as the text, and no other symbol."""
-        if "<" in target and any(symbol not in self.text for symbol in SYMBOL.findall(target)):
+        if any(symbol not in self.text for symbol in SYMBOL.findall(target)):
             return False
         return not self.stand_ins or self._counts(target) == Counter([item.word for item in self.stand_ins])
 
@@ -145,10 +148,16 @@ def masked(sentence: Tagged, words: dict[int, str], capitals: bool = False) -> R
         word = words.get(number, "'" if code.kind == APOSTROPHE else "")
         if word:
             copy(code.start)
+            glued = code.kind == CODE_SPAN and text[code.start - 1 : code.start].isalpha()
+            parts.append(" " * glued)
+            length += glued
             places.append((length, length + len(word)))
             parts.append(word)
             length += len(word)
             done = max(done, code.end)
+            glued = code.kind == CODE_SPAN and text[code.end : code.end + 2].isalpha()
+            parts.append(" " * glued)
+            length += glued
             if code.kind == APOSTROPHE:
                 apostrophe = code.equiv
             else:
@@ -180,6 +189,9 @@ def widened(sentence: Tagged, symbols: bool) -> Tagged:
             after = (_UNIT_AT_START if symbols else _WORDS_AT_START).match(text, end, high)
             is_plural = after is not None and after[0] == "s" and not (result and result[-1].end > codes[i - 1].end)
             end = after.end() if after and not is_plural else end
+            if code.kind == CODE_SPAN:  # a word is no part of it
+                start = code.start if text[code.start - 2 : code.start].isalpha() else start
+                end = code.end if text[code.end : code.end + 2].isalpha() else end
             if (start, end) != (code.start, code.end):
                 result.append(replace(code, start=start, end=end, data=None, equiv=text[start:end]))
                 continue

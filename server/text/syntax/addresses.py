@@ -15,6 +15,7 @@ _LOCAL = re.compile(r"[\w.+-]{1,64}$")
 _DOMAIN = re.compile(r"@[\w-]{1,63}(?:\.[\w-]{1,63})+")
 _BEFORE_FILE = re.compile(r"(?<![\w./-])[\w.-]{1,100}$")
 _FILE = re.compile(r"/(?:[\w.-]+/)*+[\w-]+\.(?:[a-z][a-z0-9]{0,4}|[A-Z][A-Z0-9]{1,3})(?!\w|\.\w)")
+_COMMUNITY = re.compile(r"(?<![\w./-])(?:r/\w{2,21}|u/[\w-]{3,20})(?![\w/])")
 _WINDOWS = re.compile(r":\\(?:[\w.$-]+\\)*[\w.$-]*\w")
 _SEGMENT = r"(?:(?:[\w.@+*]|-(?!(?<=[a-z]-)[A-Z][a-z]{2}))+|\[\w+\]|\{[\w.]+\}|:\w+|<[\w-]+>)"
 _NAME = rf"[\w{MARKS}]"
@@ -60,6 +61,12 @@ def email(source: Source, at: int) -> Match | None:
     domain = _DOMAIN.match(source.text, at)
     local = _LOCAL.search(source.text, max(source.done, at - 64), at) if domain else None
     return Match(local.start(), domain.end(), "word", "email") if domain and local else None
+
+
+def community(source: Source, at: int) -> Match | None:
+    """Returns the name of a forum or of a user of Reddit around its slash: r/name, u/name."""
+    found = _COMMUNITY.match(source.text, at - 1) if at > source.done else None
+    return Match(at - 1, found.end(), "word", "handle") if found else None
 
 
 def file_path(source: Source, at: int) -> Match | None:

@@ -17,6 +17,8 @@ _TARGET = re.compile(
 )
 _REFERENCE = re.compile(r"(?<=[\w.!?)`*])\]\[(?=[^\[\]\n]*[^\W\d_]{2})\w[^\[\]\n]{0,100}\](?![\w\[])")
 _BEFORE_REFERENCE = re.compile(r"(?<![\w\])=])!?\[[\w`*]")
+_NAME = re.compile(r"\S{2,}")
+"""Code that may have a word after it: Run`make`now. In l`homme d`affaires there is none."""
 _TEX_QUOTE = re.compile(r"[^'`]*'(?!\w).* ")
 _STRONG = re.compile(r"\*\*(?=[^\s*])|~~(?=[^\s~])|(?<=[^\s*])\*\*|(?<=[^\s~])~~")
 _END_OF_WORD = r"(?<=[\w.,!?…%)}>\"'»“”’])"
@@ -86,7 +88,8 @@ def _code_spans(text: str) -> dict[int, int]:
         close = later.get(end - start, -1)
         if 0 <= close <= end + _LONGEST and "\n" not in (content := text[end:close]):
             last = close + end - start
-            if _is_code(content) and not re.match(r"[^\W\d_]{2}", text[last : last + 2]):
+            after = text[last : last + (1 if text[start - 1 : start].isalpha() else 2)]
+            if _is_code(content) and (not after.isalpha() or _NAME.fullmatch(content)):
                 spans[start] = last
         later[end - start] = start
     return spans

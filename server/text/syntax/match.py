@@ -19,6 +19,8 @@ MARKS = (
     "\u102b-\u109d\u17b4-\u17d3\u1ab0-\u1aff\u1dc0-\u1dff\u200c\u200d\u20d0-\u20ff\ufe20-\ufe2f"
 )
 """Marks of letters, which `\\w` does not match."""
+LATIN = "A-Za-z\u00c0-\u024f"
+"""Letters with which a name of programs goes on. Scripts without spaces have placeholders beside letters."""
 Role = Literal["word", "number", "point", "open", "close", "break", "message", "apostrophe"]
 
 

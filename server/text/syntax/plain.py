@@ -25,7 +25,7 @@ from server.text.syntax import (
     wiki,
 )
 from server.text.syntax.codes import Codes, Raw
-from server.text.syntax.match import Match, Role, Scanner, Source
+from server.text.syntax.match import LATIN, Match, Role, Scanner, Source
 from server.text.tagged import Code, Tagged
 
 _SCANNERS: dict[str, tuple[Scanner, ...]] = {
@@ -58,7 +58,7 @@ _SCANNERS: dict[str, tuple[Scanner, ...]] = {
         escapes.escape,
         escapes.backslash,
     ),
-    "/": (addresses.file_path, addresses.unix_path),
+    "/": (addresses.file_path, addresses.community, addresses.unix_path),
     "@": (templates.sign_before_braces, addresses.email, templates.linked, addresses.handle),
     ":": (addresses.uri, addresses.windows_path, addresses.emoticon, templates.colon_name),
     ";": (addresses.emoticon,),
@@ -72,7 +72,7 @@ _SCANNERS: dict[str, tuple[Scanner, ...]] = {
 """The scanners that are tried at a sign, in order."""
 _RARE = r"%{$<&`\\#\[*~/@\x1b|¦›·•"
 _SIGN = re.compile(
-    rf"[{_RARE}:;=_'.!>\]](?:(?<=[{_RARE}])|(?<=:)(?=[^\s\d])|(?<=[;=])(?=['^-]?[()\[\]DPpOo|/*@$])|(?<=_)(?:(?<!\w_)|(?!\w))"
+    rf"[{_RARE}:;=_'.!>\]](?:(?<=[{_RARE}])|(?<=:)(?=[^\s\d])|(?<=[;=])(?=['^-]?[()\[\]DPpOo|/*@$])|(?<=_)(?:(?<![{LATIN}\d_]_)|(?!\w))"
     r"|(?<=')(?=['{}#|])|(?<=\.)(?:(?<=[wW]{3}\.)|(?=\.?/))|(?<=!)(?=[\[{])|(?<=>)(?= )|(?<=\])(?=[\](\[]))"
 )
 """Signs where a scanner may find something. This test is much faster than the scanners."""

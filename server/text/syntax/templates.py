@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from server.text.syntax.match import NO_FLAG, Match, Role, Source, by_pattern
+from server.text.syntax.match import LATIN, NO_FLAG, Match, Role, Source, by_pattern
 
 BRACES = r"\{(?:[^{}\n]|\{[^{}\n]{0,200}\}){0,300}+\}"
 _LONGEST = 2000
@@ -77,5 +77,5 @@ linked = by_pattern(r"@(?:\.\w+)?:[\w.]*\w", "word", "linked message")
 colon_name = by_pattern(
     r"(?<![^\s(\[{\"'`«»„“‚‘‹›=,;|/*>])(?<!\w[\"'])(?::[a-z_][\w-]*:|:[a-z_]\w*)(?!\w)", "word", "symbol"
 )
-underscores = by_pattern(r"(?<!\w)__\w{1,100}?__(?!\w|\.\w)", "word", "underscores")
+underscores = by_pattern(rf"(?<![{LATIN}\d_])__\w{{1,100}}?__(?![{LATIN}\d_]|\.\w)", "word", "underscores")
 field = by_pattern(r"\[[A-Z][a-z]+(?:(?: [A-Z][a-z]+){1,2}\](?![(\[:])|\](?=[,!:]|['’]s))", "word", "field", NO_FLAG)

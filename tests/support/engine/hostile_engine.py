@@ -12,7 +12,7 @@ import numpy as np
 
 from model.analysis.types import AttentionMaps
 from model.search.options import Hypothesis
-from model.symbols import PLACEHOLDERS
+from model.symbols import SYMBOLS as SYMBOLS_OF_MODELS
 from model.tokenizer import Decoding, Encoding
 from server.engine.ipc.messages import AttentionResult, Timings, TranslationResult
 from server.text.reading import NAMES
@@ -33,7 +33,7 @@ class HostileTokenizer(FakeTokenizer):
 
     def __init__(self, symbols: bool) -> None:
         words = [*WORDS, *([] if symbols else NAMES), "chat", "Haus", "s", "ii"]
-        alone = [*LETTERS, *"0123456789", *PUNCTUATION, *(PLACEHOLDERS if symbols else ())]
+        alone = [*LETTERS, *"0123456789", *PUNCTUATION, "\u2047", "\ufffd", *(SYMBOLS_OF_MODELS if symbols else ())]
         alone = list(dict.fromkeys([*words, *alone]))
         self._pieces = ["<unk>", "</s>", SPACE, *alone, *[SPACE + piece for piece in alone]]
         self._ids = {piece: id for id, piece in enumerate(self._pieces)}
@@ -44,7 +44,7 @@ class HostileTokenizer(FakeTokenizer):
             [
                 self._ids[space + word]
                 for space in ("", SPACE)
-                for word in (PLACEHOLDERS if symbols else (*NAMES, *"0123456789"))
+                for word in (SYMBOLS_OF_MODELS if symbols else (*NAMES, *"0123456789"))
             ]
         )
 

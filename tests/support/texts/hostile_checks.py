@@ -12,7 +12,7 @@ from html.parser import HTMLParser
 from types import ModuleType
 from typing import Any
 
-from model.symbols import PLACEHOLDERS
+from model.symbols import SYMBOLS as SYMBOLS_OF_MODELS
 from server.text import finishing
 from server.text.finishing import Finished
 from server.text.projection import Link
@@ -37,7 +37,7 @@ CATALOGS = {
     tokenizer: ModelCatalog([replace(fake_model(), tokenizer=tokenizer, formality=frozenset({"de"}))])
     for tokenizer in (SYMBOLS, NAMED)
 }
-FOREIGN = re.compile("|".join(PLACEHOLDERS))
+FOREIGN = re.compile("|".join([*SYMBOLS_OF_MODELS, "[\u2047\ufffd]"]))
 WORDS = re.compile(r"\w+|[^\w\s]")
 
 

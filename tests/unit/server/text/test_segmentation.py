@@ -58,6 +58,7 @@ def test_sentences_and_separators_are_the_text(text, language):
     ("text", "expected"),
     [
         ("One. Two!  Three?", ["One.", "Two!", "Three?"]),
+        ("- [ ] Buy milk\n* [x] Read\n- [a] b", ["Buy milk", "Read", "[a] b"]),
         ("  indented\n\n\n\tnext line\r\nlast", ["indented", "next line", "last"]),
         ("Mr. Smith came at 3.14 p.m. yesterday.", ["Mr. Smith came at 3.14 p.m. yesterday."]),
         ("name\tvalue", ["name", "value"]),
