@@ -190,7 +190,7 @@ ESCAPES: Mapping[Escape, Callable[[str], str]] = {
     "html": escaped,
     "xml": lambda text: html.escape(text, quote=False),
 }
-CDATA_END = "]]>"
+CDATA, CDATA_END = "<![CDATA[", "]]>"
 SECTIONS: Mapping[str, Callable[[str], str]] = {
     "cdata": lambda text: text.replace(CDATA_END, "]]]]><![CDATA[>"),
     "cdata of markup": lambda text: escaped(text).replace(CDATA_END, "]]]]><![CDATA[>"),

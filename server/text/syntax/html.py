@@ -53,7 +53,17 @@ OPAQUE = frozenset("script style textarea template noscript iframe pre".split())
 VOID = frozenset("area base br col embed hr img input link meta param source track wbr".split())
 """Elements that have no end tag."""
 
-NAME = re.compile(r"</?([a-zA-Z][^\s/>]*|\d+(?=\s*/?>))")
+NAME = re.compile(r"<(/?)([a-zA-Z][^\s/>]*|\d+(?=\s*/?>))(>?)")
+XML_TAG = re.compile(r"<(/?)([^\W\d][\w:.-]*)(?:[^<>\"']|\"[^<\"]*\"|'[^<']*')*?(>)")
+SECTIONS = (("<!--", "-->"), ("<![CDATA[", "]]>"), ("<?", "?>"))
+"""Comments, and in XML sections and processing instructions."""
+DOCTYPE = "<!DOCTYPE"
+_HIDDEN = r"\"[^\"]*\"|'[^']*'|<!--.*?-->|<\?.*?\?>|<(?!!--|\?)"
+DECLARATION = re.compile(
+    rf"{DOCTYPE}(?:{_HIDDEN}|\[(?:{_HIDDEN}|[^\]\"'<])*+\]|[^\[>\"'<])*+>",
+    re.DOTALL,
+)
+"""A document type declaration, whose quotes and inner subset may hold a ">"."""
 QUOTE_OR_END = re.compile(r"[\"'>]|\{[{%]|<%")
 CLOSING = {"{{": "}}", "{%": "%}", "<%": "%>"}
 """Ends of the expressions of templates, which may hold a ">"."""
@@ -74,23 +84,23 @@ class Tag(NamedTuple):
         return bool(self.name) and not self.closing and self.name not in VOID and not self.raw.endswith("/>")
 
 
-def markup_tokens(text: str) -> Iterator[str | Tag]:
-    """Yields text and markup in order. Joined together they are the input. Takes linear time."""
+def markup_tokens(text: str, xml: bool = False) -> Iterator[str | Tag]:
+    """Yields text and markup in order. Joined together they are the input. Takes linear time. In XML (1.0, fifth edition)
+    what has no end is text, as is a tag with a "<" in it; names are as written."""
     position, broken = 0, 0
+    missing: set[str] = set()
     while (start := text.find("<", position)) >= 0:
-        end, name = -1, ""
-        if text.startswith("<!--", start):
-            end = text.find("-->", start + 4) + 3
-            end = len(text) if end < 3 else end
-        elif found := NAME.match(text, start):
-            name = found[1].lower()
-            end = _tag_end(text, found.end()) if broken < BROKEN_TAGS else -1
+        name = ""
+        if found := (XML_TAG if xml else NAME).match(text, start):
+            name, end = found[2] if xml else found[2].lower(), found.end() if found[3] else -1
+            if not found[3] and broken < BROKEN_TAGS:
+                end = _tag_end(text, found.end())
             if end < 0:
                 broken += 1
                 end = text.find(">", start) + 1 or -1
-        elif text.startswith(("<!", "<?"), start):
-            end = text.find(">", start) + 1 or -1
-        else:  # a "<" that begins no tag is text, up to the next "<"
+        else:
+            end = _section_end(text, start, xml, missing)
+        if end == 0:  # a "<" that begins no markup is text, up to the next "<"
             end = text.find("<", start + 1)
             yield text[position : end if end >= 0 else len(text)]
             if end < 0:
@@ -104,7 +114,7 @@ def markup_tokens(text: str) -> Iterator[str | Tag]:
         closing = text.startswith("</", start)
         yield Tag(text[start:end], name, closing)
         position = end
-        if name in OPAQUE and not closing:
+        if name in OPAQUE and not closing and not xml:
             # The content of a script is not markup: only the script's own end tag ends it.
             close = re.compile(rf"</{name}\b", re.IGNORECASE).search(text, position)
             if content := text[position : close.start() if close else len(text)]:
@@ -112,6 +122,23 @@ def markup_tokens(text: str) -> Iterator[str | Tag]:
             position += len(content)
     if position < len(text):
         yield text[position:]
+
+
+def _section_end(text: str, start: int, xml: bool, missing: set[str]) -> int:
+    """Returns the end of the comment, declaration, instruction or section at a "<"; 0 where none begins, and -1 for one of HTML
+    without an end. `missing` are those of XML that have none."""
+    for opening, closing in SECTIONS if xml else SECTIONS[:1]:
+        if text.startswith(opening, start) and opening not in missing:
+            if (end := text.find(closing, start + len(opening))) >= 0 or not xml:
+                return end + len(closing) if end >= 0 else len(text)
+            missing.add(opening)
+    if not xml:
+        return (text.find(">", start) + 1 or -1) if text.startswith(("<!", "<?"), start) else 0
+    if not text.startswith(DOCTYPE, start) or DOCTYPE in missing:
+        return 0
+    declaration = DECLARATION.match(text, start)
+    missing.update(() if declaration else (DOCTYPE,))
+    return declaration.end() if declaration else 0
 
 
 def _tag_end(text: str, position: int) -> int:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
-from itertools import groupby
 from operator import attrgetter
+
+import regex
 
 from server.text.syntax import (
     addresses,
@@ -185,36 +186,17 @@ def _moved(match: Match, by: int) -> Match:
 
 def _kept(text: str, kept: tuple[str, ...]) -> Iterator[Match]:
     """Yields the words of `kept` in a text. They may overlap."""
-    if not kept:
-        return
-    words, letters = kept_pattern(kept)
-    for letter in letters.finditer(text):
-        if found := words.match(text, letter.start()):
-            yield Match(found.start(), found.end(), "number" if found[0] == NUMBER_SIGN else "word", "kept")
+    for found in kept_pattern(kept).finditer(text, overlapped=True) if kept else ():
+        yield Match(found.start(), found.end(), "number" if found[0] == NUMBER_SIGN else "word", "kept")
 
 
 @lru_cache(maxsize=64)
-def kept_pattern(kept: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Returns a pattern that finds the terms as whole words, longer ones first, and one of their first letters."""
-    terms = sorted({term.strip() for term in kept} - {""})
-    letters = "|".join(sorted({re.escape(term[0]) for term in terms}))
-    return re.compile(_alternatives(terms) or "(?!)"), re.compile(letters or "(?!)")
-
-
-def _alternatives(terms: Sequence[str], before: str = "") -> str:
-    """Returns a pattern of sorted terms, from which the letters `before`, with which all of them begin, are removed. Equal
-    beginnings are read once, so the time of a search does not grow with the number of terms."""
-    parts = []
-    for _, group in groupby(terms, key=lambda term: term[0]):
-        same = list(group)
-        size = next((i for i, (a, b) in enumerate(zip(same[0], same[-1], strict=False)) if a != b), len(same[0]))
-        common, rests = same[0][:size], [term[size:] for term in same if len(term) > size]
-        whole = before + common
-        end = r"(?!\w)" if whole[-1].isalnum() or whole == NUMBER_SIGN else ""
-        ends = [f"(?:{_alternatives(rests, whole)})"] * bool(rests) + [end] * (common in same)
-        start = r"(?<!\w)" if not before and common[0].isalnum() else ""
-        parts.append(f"{start}{re.escape(common)}(?:{'|'.join(ends)})")
-    return "|".join(parts)
+def kept_pattern(kept: tuple[str, ...]) -> regex.Pattern[str]:
+    """Returns a pattern that finds the terms as whole words, longer ones first. The time of a search does not grow with their
+    number."""
+    terms = {term.strip() for term in kept} - {""}
+    pattern = rf"(?:(?<!\w)|(?!\w))\L<terms>(?:(?!\w)|(?<!\w|{NUMBER_SIGN}))" if terms else "(?!)"
+    return regex.compile(pattern, ignore_unused=True, terms=terms)
 
 
 def _parts(tagged: Tagged) -> list[tuple[int, int | None]]:

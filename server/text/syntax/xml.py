@@ -14,7 +14,7 @@ from server.text.syntax import plain
 from server.text.syntax.html import Builder, Tag, markup_tokens
 from server.text.syntax.xml_outline import mark_outline
 from server.text.syntax.xml_tokens import LINE_END, Token, scan_xml
-from server.text.tagged import CDATA_END, Tagged
+from server.text.tagged import CDATA, CDATA_END, Tagged
 
 CODE = frozenset({"script", "style"})
 """Elements of XHTML and SVG whose content is not translated."""
@@ -62,7 +62,7 @@ class _Builder(Builder):
                 else:
                     self.text(html.unescape(part) if number % 2 else part, part)
         elif token.kind == "cdata":
-            self._section(token.raw[len("<![CDATA[") : -len(CDATA_END)])
+            self._section(token.raw[len(CDATA) : -len(CDATA_END)])
         elif token.partner is None or token.splits:
             self.code(token.raw, splits=token.splits, kind=token.local)
         elif token.kind == "start":
@@ -80,7 +80,7 @@ class _Builder(Builder):
         """Adds a CDATA section, whose text may be HTML."""
         parts = list(markup_tokens(content))
         is_markup = any(isinstance(part, Tag) for part in parts)
-        self.code("<![CDATA[", splits=True, kind="cdata of markup" if is_markup else "cdata")
+        self.code(CDATA, splits=True, kind="cdata of markup" if is_markup else "cdata")
         if is_markup:
             self.build(parts)
         else:

@@ -7,21 +7,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
+from server.text.syntax.html import DOCTYPE, markup_tokens
+from server.text.tagged import CDATA
+
 Kind = Literal["text", "start", "end", "empty", "cdata", "doctype", "other"]
 """`empty` are elements without content, and `other` comments and processing instructions."""
-TAG = re.compile(r"<(/?)([^\W\d][\w:.-]*)(?:[^<>\"']|\"[^<\"]*\"|'[^<']*')*?(/?)>")
-SECTIONS: tuple[tuple[str, str, Kind], ...] = (
-    ("<!--", "-->", "other"),
-    ("<![CDATA[", "]]>", "cdata"),
-    ("<?", "?>", "other"),
-)
-SUBSET = re.compile(r"[\"'\[\]>]|<!--|<\?")
-"""Signs that end a document type declaration, begin or end its inner subset, or may hide its end."""
-HIDING = {'"': '"', "'": "'", "<!--": "-->", "<?": "?>"}
 LINE_END = re.compile(r"&#(?:1[03]|[xX]0*[aAdD]);")
 
 
@@ -44,10 +37,19 @@ class Token:
 
 def scan_xml(document: str) -> list[Token]:
     """Returns the tokens, which joined together are the document. Takes linear time."""
-    tokens = list(_scan(document))
+    tokens: list[Token] = []
     unmatched: list[Token] = []
     open_names: Counter[str] = Counter()
-    for token in tokens:
+    for part in markup_tokens(document, xml=True):
+        if isinstance(part, str):
+            tokens.append(Token("text", part))
+        elif part.name:
+            kind: Kind = "end" if part.closing else "empty" if part.raw.endswith("/>") else "start"
+            tokens.append(Token(kind, part.raw, part.name))
+        else:
+            kind = "cdata" if part.raw.startswith(CDATA) else "doctype" if part.raw.startswith(DOCTYPE) else "other"
+            tokens.append(Token(kind, part.raw))
+        token = tokens[-1]
         if token.kind == "start":
             unmatched.append(token)
             open_names[token.name] += 1
@@ -58,51 +60,3 @@ def scan_xml(document: str) -> list[Token]:
                 if start.name == token.name:
                     token.partner, start.partner = start, token
     return tokens
-
-
-def _scan(document: str) -> Iterator[Token]:
-    done = position = 0
-    missing: set[str] = set()
-    """Beginnings whose end is missing: they are text."""
-    while (start := document.find("<", position)) >= 0:
-        token = _markup(document, start, missing)
-        position = start + len(token.raw)
-        if token.kind != "text":
-            if start > done:
-                yield Token("text", document[done:start])
-            yield token
-            done = position
-    if done < len(document):
-        yield Token("text", document[done:])
-
-
-def _markup(document: str, start: int, missing: set[str]) -> Token:
-    """Returns the markup at `start`, or "<" as text."""
-    if tag := TAG.match(document, start):
-        return Token("end" if tag[1] else "empty" if tag[3] else "start", tag[0], tag[2])
-    for opening, closing, kind in SECTIONS:
-        if document.startswith(opening, start) and opening not in missing:
-            if (end := document.find(closing, start + len(opening))) >= 0:
-                return Token(kind, document[start : end + len(closing)])
-            missing.add(opening)
-    if document.startswith("<!DOCTYPE", start) and "<!DOCTYPE" not in missing:
-        if (end := _declaration_end(document, start)) >= 0:
-            return Token("doctype", document[start:end])
-        missing.add("<!DOCTYPE")
-    return Token("text", "<")
-
-
-def _declaration_end(document: str, position: int) -> int:
-    """Returns the end of a document type declaration, or -1."""
-    inside = False
-    while found := SUBSET.search(document, position):
-        position = found.end()
-        if closing := HIDING.get(found[0]):
-            if (end := document.find(closing, position)) < 0:
-                return -1
-            position = end + len(closing)
-        elif found[0] == ">" and not inside:
-            return position
-        elif found[0] in "[]":
-            inside = found[0] == "["
-    return -1

@@ -6,7 +6,7 @@ from pathlib import Path
 
 SERVER = Path(__file__).parents[4] / "server"
 FOLDERS = ("text", "translation", "documents")
-LIMIT = 600_000
+LIMIT = 585_000
 """Bytes of Python and tables."""
 
 

@@ -99,7 +99,7 @@ def test_a_code_has_the_tags_within_it(pieces: list[str], codes: list[str]) -> N
     "text",
     [
         "two children[15] and ,[15] (15) house/15 end[3][4]",
-        "r/name a) red i. ii) b. - [ ] Buy milk - [x] Bread",
+        "a) red i. ii) b. - [ ] Buy milk - [x] Bread",
         "50% discount, in 5 %-Schritten, 100 %ig, 5 %d'intérêts, 20 % des",
         "5 < 6 and 7 > 6, if a < b and c > d",
         "a_b_c and f**k, 2*3*4, *.txt or *.pdf",
