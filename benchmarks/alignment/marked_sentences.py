@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
-from unittest.mock import AsyncMock, Mock, patch
+from unittest.mock import Mock, patch
 
 from server.services import Services, default_options
 from server.translation import alignment
@@ -23,7 +23,7 @@ STARTS = re.compile(r"<(code|kbd)>.*?</\1>|<\w[^>]*>")
 TAGS = re.compile(rf"{STARTS.pattern}|</\w+>")
 HEADER = ("tags of", "tags", "judged", "position", "attention", "combined")
 METHODS: dict[str, dict[str, Any]] = {
-    "position": {"sentence_attention": AsyncMock(return_value=None)},
+    "position": {"sentence_pair": Mock(return_value=None), "word_links": Mock(return_value={})},
     "attention": {"sentence_pair": Mock(return_value=None)},
     "combined": {"sentence_pair": alignment.sentence_pair},
 }

@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import dataclasses
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from tqdm import tqdm
@@ -13,6 +14,7 @@ from tqdm import tqdm
 from model.analysis.confidence import FILE, GOOD_CHRF, Confidence, DirectionLimits, weights_hash
 from model.analysis.confidence_fit import ScoredTranslation, fit_direction
 from model.atomic_write import atomic_write
+from model.search.options import DecodingOptions
 from server.cli.local_services import FLAGS, local_services, local_settings, running
 from server.cli.terminal import whole_number
 from server.cli.text_streams import open_text, utf8_lines
@@ -137,8 +139,9 @@ async def scored_translations(services: Services, leg: Leg, rows: Sequence[tuple
                 score = chrf.sentence_score(translation.text, [reference]).score
                 measure = score >= GOOD_CHRF and measured < MEASURED_GAPS
                 measured += measure
-                given = (sentence.read, sentence.ids, best.tokens)
-                gap = await attention_gap(services.engine, leg, *given) if measure else None
+                given = DecodingOptions(target=best.tokens, first_token=leg.first_token)
+                attend = partial(services.engine.attend, leg.model, sentence.ids, given)
+                gap = await attention_gap(leg, sentence.read, sentence.ids, best.tokens, attend) if measure else None
                 flagged = bool(sentence.flags & FAULTS)
                 length = len(sentence.targets[0])
                 scored.append(ScoredTranslation(best.token_scores, len(sentence.ids), length, score, flagged, gap))

@@ -10,7 +10,7 @@ import numpy as np
 from model.search.options import DecodingOptions
 from server.access.authentication import Caller
 from server.errors import InvalidRequest
-from server.inspection.inspector import ANYBODY, Inspector
+from server.inspection.inspector import ANYBODY, Inspector, charged_to
 from server.inspection.types import InspectionResult
 from server.translation.context import gather_or_cancel
 
@@ -46,7 +46,7 @@ async def with_effects(
     async with asyncio.timeout_at(deadline):
         with inspector.admit(caller, deadline, len(pair.source) + len(pair.target)):
             answers = await gather_or_cancel(
-                [engine.trace(leg.model, source, options, client=caller.name) for source in sources]
+                [engine.trace(leg.model, source, options, charged=charged_to(caller)) for source in sources]
             )
     for number, answer in zip(hidden, answers, strict=True):
         lost = np.subtract(result.attention.maps.token_scores, answer.hypotheses[0].token_scores)

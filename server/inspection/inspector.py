@@ -12,7 +12,7 @@ from model.search.options import DecodingOptions
 from model.symbols import FORMAL, INFORMAL
 from server.access.admission import Permit
 from server.access.authentication import Caller
-from server.engine.ipc.messages import Look
+from server.engine.ipc.messages import Charged, Look
 from server.errors import ExpiredTranslation, InvalidRequest, NotFound, TextTooLong
 from server.inspection.head_worth import HeadWorth
 from server.inspection.types import InspectedSentence, InspectionResult, Tokens, out_of_range, tokens
@@ -113,7 +113,7 @@ class Inspector:
         options = dataclasses.replace(options, hypotheses=hypothesis + 1, prefix=forced)
         async with asyncio.timeout_at(deadline):
             with self.admit(caller, deadline, 2 * len(pair.source)):
-                answer = await self.translator.engine.trace(leg.model, pair.source, options, client=caller.name)
+                answer = await self.translator.engine.trace(leg.model, pair.source, options, charged=charged_to(caller))
         if hypothesis >= len(answer.hypotheses):
             raise out_of_range("hypothesis", len(answer.hypotheses), f"this beam of {options.beam_size}")
         target = answer.hypotheses[hypothesis].tokens[: leg.model.max_length - 1]
@@ -165,7 +165,7 @@ class Inspector:
         async with asyncio.timeout_at(deadline):
             with self.admit(caller, deadline, len(pair.source) + len(pair.target)):
                 attention = await self.translator.engine.attend(
-                    model, pair.source, decode, look, client=caller.name, weight=caller.weight
+                    model, pair.source, decode, look, charged=charged_to(caller)
                 )
         maps = attention.maps
         return InspectionResult(
@@ -226,6 +226,11 @@ class Inspector:
             pair.options or served.options,
             served.computation == computation and computation.endswith(EXACT_ENGINE),
         )
+
+
+def charged_to(caller: Caller) -> Charged:
+    """Returns whom the work for a caller is charged to."""
+    return Charged(0, caller.name, caller.weight)
 
 
 def _scores(pair: SentenceRecord, computed: list[float]) -> tuple[float, ...]:

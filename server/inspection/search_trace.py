@@ -6,9 +6,9 @@ import asyncio
 import dataclasses
 
 from server.access.authentication import Caller
-from server.engine.ipc.messages import TranslationResult
+from server.engine.ipc.messages import JobResult
 from server.errors import InvalidRequest
-from server.inspection.inspector import ANYBODY, Inspector
+from server.inspection.inspector import ANYBODY, Inspector, charged_to
 from server.inspection.types import InspectedSentence, out_of_range
 from server.store.history_records import SentenceRecord
 from server.translation.catalog import AUTO
@@ -18,7 +18,7 @@ from server.translation.types import TranslationRequest
 
 async def trace_search(
     inspector: Inspector, request: TranslationRequest, sentence: int, caller: Caller = ANYBODY
-) -> tuple[InspectedSentence, TranslationResult]:
+) -> tuple[InspectedSentence, JobResult]:
     """Decodes one sentence (counted from 0) of the request's first text and records every step.
 
     Counts as an attention request in the admission. Raises InvalidRequest where the sentence does not exist, is copied,
@@ -39,6 +39,6 @@ async def trace_search(
     options = dataclasses.replace(options, trace=True, hypotheses=options.beam_size)
     async with asyncio.timeout_at(request.deadline):
         with inspector.admit(caller, request.deadline, 2 * len(segment.ids)):
-            answer = await translator.engine.trace(leg.model, segment.ids, options, client=request.client)
+            answer = await translator.engine.trace(leg.model, segment.ids, options, charged=charged_to(caller))
     pair = SentenceRecord(segment.text, segment.ids, answer.hypotheses[0].tokens)
     return InspectedSentence(leg, pair, None, sentence, len(segmented.order)), answer

@@ -11,8 +11,9 @@ from model.analysis.attention_alignment import word_spans, words
 from model.analysis.types import ALIGNMENT
 from model.search.options import DecodingOptions
 from model.tokenizer import Encoding
+from server.access.authentication import Caller
 from server.engine.ipc.messages import Look
-from server.inspection.inspector import Inspector
+from server.inspection.inspector import ANYBODY, Inspector, charged_to
 from server.inspection.word_alignment import AlignmentMethod, numbered
 from server.text.segmentation import Span
 from server.translation.alignment import SentencePair, compares_words, sentence_pair, word_links
@@ -61,7 +62,7 @@ class TextAligner:
         leg: Leg,
         method: AlignmentMethod,
         cut: Callable[[str], list[Span]] = word_spans,
-        caller: str = "",
+        caller: Caller = ANYBODY,
         characters: int = 0,
     ) -> None:
         self.inspector = inspector
@@ -76,7 +77,7 @@ class TextAligner:
         TextTooLong and the errors of a failed job."""
         async with self._turns:
             work = self.inspector.translator.work
-            spans, read = await work(self._caller, self._characters, self._read, source, target, name)
+            spans, read = await work(self._caller.name, self._characters, self._read, source, target, name)
             links = await self._links((source, target), spans, read) if read is not None else []
         words = [[TextWord(t[a:b], a, b) for a, b in side] for t, side in zip((source, target), spans, strict=True)]
         return AlignedTexts(words[0], words[1], links, " ".join(f"{i}-{j}" for i, j, _ in links))
@@ -96,7 +97,7 @@ class TextAligner:
         encodings, pair = read
         look = Look(leg.model.alignment.chosen(ALIGNMENT), words=None if pair is None else pair.worded)
         options = DecodingOptions(target=encodings[1].ids, first_token=leg.first_token)
-        answer = await engine.attend(leg.model, encodings[0].ids, options, look, client=self._caller)
+        answer = await engine.attend(leg.model, encodings[0].ids, options, look, charged=charged_to(self._caller))
         sides = [
             words(text, encoding.pieces, encoding.offsets, side)
             for text, encoding, side in zip(texts, encodings, spans, strict=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from model.analysis.attention_alignment import Weights, Word, words
 from model.analysis.types import Head, Kind
 from model.search.options import DecodingOptions
-from server.engine.ipc.messages import AttentionResult
+from server.engine.ipc.messages import JobResult
 from server.errors import InvalidRequest
 from server.store.history_records import SentenceRecord
 from server.text.offsets import OffsetMap, edited
@@ -78,7 +78,7 @@ class InspectionResult:
     decoder_input: Tokens
     candidates: tuple[tuple[tuple[str, float], ...], ...]
     scores: tuple[float, ...]
-    attention: AttentionResult
+    attention: JobResult
     sentence_pair: SentencePair | None = None
     exact: bool = False
     masked_heads: tuple[Head, ...] = ()

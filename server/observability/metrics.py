@@ -10,7 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from server.engine.client.status import WorkerStatus
-from server.engine.ipc.messages import StepStats, TranslationResult
+from server.engine.ipc.messages import JobResult, StepStats
 
 # Without it, each counter has a second series with the time at which it was created.
 disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -116,7 +116,7 @@ class Metrics:
         """Counts one failed sentence by the kind of its WorkerFailure."""
         self._failed.labels(kind).inc()
 
-    def translated(self, source_tokens: int, answer: TranslationResult, seconds: float) -> None:
+    def translated(self, source_tokens: int, answer: JobResult, seconds: float) -> None:
         """Counts one sentence that was translated `seconds` after it was sent to a worker."""
         best, timings = answer.hypotheses[0], answer.timings
         self._success.labels(best.finish_reason).inc()

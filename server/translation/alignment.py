@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,15 +12,16 @@ import numpy as np
 from model.analysis.attention_alignment import Word, alignment_map, between_words, word_spans, words
 from model.analysis.pair_alignment import WordedSentence, alignment_probabilities, links, spellings
 from model.analysis.types import ALIGNMENT
-from model.search.options import DecodingOptions
-from server.engine.client.engine_client import EngineClient
-from server.engine.ipc.messages import AttentionResult, Look
-from server.errors import AttentiveError
+from server.engine.ipc.messages import JobResult, Look
 from server.text.projection import WORD, Link
 from server.text.segmentation import Span
 from server.translation.catalog import Leg
 
 log = logging.getLogger(__name__)
+
+
+Attend = Callable[[Look], Awaitable[JobResult | None]]
+"""Returns what a look asks for of the pass over a translation and its source; None if the worker cannot compute it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ def _places(spans: Sequence[Span], words: Sequence[Span]) -> list[int]:
 
 
 def word_links(
-    leg: Leg, answer: AttentionResult, pair: SentencePair | None, sources: Sequence[Word], targets: Sequence[Word]
+    leg: Leg, answer: JobResult, pair: SentencePair | None, sources: Sequence[Word], targets: Sequence[Word]
 ) -> dict[Link, float]:
     """Returns the spans of source and target words that belong together, with their probabilities: by all evidence if the
     worker was asked for that of a `pair`, else by the attention alone. `sources` and `targets` are the words as they were
@@ -90,47 +91,18 @@ def sentence_pair(
     return SentencePair((worded[0], worded[1]), (spans[0], spans[1]), (written[0], written[1]))
 
 
-async def sentence_links(
-    engine: EngineClient,
-    leg: Leg,
-    read: str,
-    ids: tuple[int, ...],
-    tokens: tuple[int, ...],
-    client: str = "",
-    weight: float = 1.0,
-    priority: int = 0,
-) -> list[Link]:
-    """Returns links between the text `read` that the model read as `ids` and the text of the `tokens` it wrote: by the
-    attention of the model, or by position if that is not available. The work is charged to the `client`."""
+async def sentence_links(leg: Leg, read: str, tokens: tuple[int, ...], attend: Attend) -> list[Link]:
+    """Returns links between the text `read` that the model read and the text of the `tokens` it wrote: by what `attend` returns
+    of the attention of the model, or by position if that is None."""
     decoding = leg.model.tokenizer.decode_pieces(tokens)
     pair = sentence_pair(leg, read, decoding.text)
     linked: list[Link] = []
     look = Look(leg.model.alignment.chosen(ALIGNMENT), words=pair.worded if pair else None)
-    if attention := await sentence_attention(engine, leg, ids, tokens, look, client, weight, priority):
+    if attention := await attend(look):
         encoding = leg.encode(read)
         sides = [words(text, side.pieces, side.offsets) for text, side in ((read, encoding), (decoding.text, decoding))]
         linked = sorted(await asyncio.to_thread(word_links, leg, attention, pair, *sides))
     return linked or links_by_position(read, decoding.text)
-
-
-async def sentence_attention(
-    engine: EngineClient,
-    leg: Leg,
-    ids: tuple[int, ...],
-    tokens: tuple[int, ...],
-    look: Look,
-    client: str = "",
-    weight: float = 1.0,
-    priority: int = 0,
-) -> AttentionResult | None:
-    """Returns what the `look` asks for of the pass over the tokens of a translation and of its source. Returns None if the
-    worker cannot compute it."""
-    options = DecodingOptions(target=tokens, first_token=leg.first_token)
-    try:
-        return await engine.attend(leg.model, ids, options, look, client=client, weight=weight, priority=priority)
-    except AttentiveError as error:
-        log.warning("a sentence is neither aligned nor checked by attention because that failed: %s", error.message)
-        return None
 
 
 def links_by_position(source: str, target: str) -> list[Link]:

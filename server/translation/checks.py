@@ -7,19 +7,19 @@ one more pass of the model over the sentence.
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 from model.analysis.attention_alignment import largest_gap, reading_map, received_attention, words
 from model.analysis.confidence import LOW, length_ratio
 from model.analysis.types import ALIGNMENT
 from model.search.repetition import has_loop
-from server.engine.client.engine_client import EngineClient
 from server.engine.ipc.messages import Look
 from server.text.exact_tokens import lost_numbers
 from server.text.frequent_words import is_evidently_in
 from server.text.languages import LATIN, scripts_of
 from server.text.lexicon import strange_words
 from server.text.translation_checks import ends_early, is_copied, may_repeat, ordinary_words, repeats
-from server.translation.alignment import sentence_attention
+from server.translation.alignment import Attend
 from server.translation.catalog import Leg
 from server.translation.context import Draft, SentenceContext
 from server.translation.preparation import Segment
@@ -56,9 +56,9 @@ async def apply(context: SentenceContext, draft: Draft) -> Draft:
     if not segment.messages and lost_numbers(source, target):
         flags.add("number")
     if limits and context.request.thorough:
-        charged = (context.request.client, context.request.weight, context.priority)
-        context.spend("attention", 1)
-        gap = await attention_gap(context.engine, leg, segment.read, segment.ids, best.tokens, *charged)
+        gap = await attention_gap(
+            leg, segment.read, segment.ids, best.tokens, partial(context.attention, segment.ids, best.tokens)
+        )
         if gap is not None and gap > limits.gap:
             flags.add("omission")
     if limits:
@@ -104,21 +104,15 @@ def _wrong_language(context: SentenceContext, source: str, target: str) -> Flag 
 
 
 async def attention_gap(
-    engine: EngineClient,
-    leg: Leg,
-    read: str,
-    ids: tuple[int, ...],
-    tokens: tuple[int, ...],
-    client: str = "",
-    weight: float = 1.0,
-    priority: int = 0,
+    leg: Leg, read: str, ids: tuple[int, ...], tokens: tuple[int, ...], attend: Attend
 ) -> float | None:
     """Returns the largest gap in the attention that the words of the text `read`, which the model read as `ids`, received
-    from the translation (`model.analysis.attention_alignment`). Returns None if it cannot be measured."""
+    from the translation of these `tokens` (`model.analysis.attention_alignment`), by the answer of `attend`. Returns None if it
+    cannot be measured."""
     if len(ids) < LEAST_COVERED_TOKENS or scripts_of(leg.source) & UNSPACED or len(ids) * len(tokens) > MOST_CELLS:
         return None
     look = Look(leg.model.alignment.chosen(ALIGNMENT, reading=True))
-    attention = await sentence_attention(engine, leg, ids, tokens, look, client, weight, priority)
+    attention = await attend(look)
     if attention is None:
         return None
     encoding = leg.encode(read)

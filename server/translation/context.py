@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from typing import Any, Literal, TypeVar
 
 from model.search.options import DecodingOptions
 from model.search.search import normalize
 from server.engine.client.engine_client import EngineClient
-from server.engine.ipc.messages import TranslationResult
+from server.engine.ipc.messages import Charged, JobResult, Look
+from server.errors import AttentiveError
 from server.observability.metrics import Metrics
 from server.text.finishing import Finished
 from server.text.language_id import LanguageDetector
@@ -21,12 +24,13 @@ from server.text.projection import Link
 from server.translation.alignment import sentence_links
 from server.translation.catalog import Leg
 from server.translation.preparation import Segment
-from server.translation.types import NO_TIMINGS, Flag, Sentence, TranslationRequest
+from server.translation.types import Flag, Sentence, TranslationRequest
 
+log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 BURST = 32
 """Tasks that are started at once; after them the event loop serves other requests."""
-COPIED = TranslationResult(0, (), NO_TIMINGS, 0)
+COPIED = JobResult(0)
 """The answer for a segment that no model reads."""
 
 
@@ -41,7 +45,7 @@ class Draft:
     hypotheses with their codes; the flags and confidence are those of the `Sentence`."""
 
     segment: Segment
-    answer: TranslationResult
+    answer: JobResult
     text: str = ""
     finished: tuple[Finished, ...] = ()
     flags: frozenset[Flag] = frozenset()
@@ -130,11 +134,22 @@ class SentenceContext:
 
     async def links(self, read: str, ids: tuple[int, ...], tokens: tuple[int, ...]) -> list[Link]:
         """Returns links between a text that the model read as `ids` and that of the `tokens` it wrote."""
-        request = self.request
+        return await sentence_links(self.leg, read, tokens, partial(self.attention, ids, tokens))
+
+    async def attention(self, ids: tuple[int, ...], tokens: tuple[int, ...], look: Look) -> JobResult | None:
+        """Returns what the `look` asks for of the pass over the tokens of a translation of `ids`; None if that failed."""
         self.spend("attention", 1)
-        return await sentence_links(
-            self.engine, self.leg, read, ids, tokens, request.client, request.weight, self.priority
-        )
+        options = DecodingOptions(target=tokens, first_token=self.leg.first_token)
+        try:
+            return await self.engine.attend(self.leg.model, ids, options, look, charged=self.charged)
+        except AttentiveError as error:
+            log.warning("a sentence is neither aligned nor checked by attention because that failed: %s", error.message)
+            return None
+
+    @property
+    def charged(self) -> Charged:
+        """Whom the work of the sentence is charged to."""
+        return Charged(self.priority, self.request.client, self.request.weight)
 
     async def answer(
         self,
@@ -143,7 +158,7 @@ class SentenceContext:
         ids: tuple[int, ...],
         options: DecodingOptions,
         on_progress: Callable[[tuple[int, ...]], None] | None = None,
-    ) -> TranslationResult:
+    ) -> JobResult:
         """Sends one job for the caller and returns the worker's answer."""
         self.spend(form, 1 if options.target is not None else options.beam_size)
         # The request's deadline is not part of the job: requests with another deadline may share it.
@@ -151,9 +166,7 @@ class SentenceContext:
             leg.model,
             ids,
             options,
-            priority=self.priority,
-            client=self.request.client,
-            weight=self.request.weight,
+            charged=self.charged,
             on_progress=on_progress,
         )
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from model.search.options import DecodingOptions, Hypothesis
-from server.engine.ipc.messages import Timings
+from server.engine.ipc.messages import NO_TIMINGS, Timings
 from server.text.language_id import DetectedLanguage
 from server.text.protection.glossary import TermIndex
 from server.text.segmentation import Split
@@ -30,7 +30,6 @@ FAULTS: frozenset[Flag] = frozenset(get_args(Fault))
 """Flags of a translation that is probably wrong."""
 OnFlag = Literal["mark", "retry", "source"]
 Storage = Literal["use", "renew", "none"]
-NO_TIMINGS = Timings(queue=0.0, encode=0.0, decode=0.0, first_token=0.0)
 
 
 @dataclass(slots=True, kw_only=True)

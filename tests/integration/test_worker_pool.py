@@ -20,7 +20,7 @@ from model.search.options import DecodingOptions
 from server.engine.client import worker_pool, worker_supervisor
 from server.engine.client.status import WorkerFailure
 from server.engine.client.worker_pool import WorkerPool
-from server.engine.ipc.messages import AttentionResult, Job, Look, StepStats, TranslationResult
+from server.engine.ipc.messages import Job, JobResult, Look, StepStats
 from server.engine.ipc.options import WorkerOptions
 from tests.support.engine.fake_worker import COMMAND, CRASH, HANG, KILL, RAISE, REFUSED, expected
 
@@ -42,11 +42,11 @@ class Crew:
         model: str = "m",
         on_progress: Callable[[tuple[int, ...]], None] | None = None,
         **fields: Any,
-    ) -> asyncio.Future[TranslationResult]:
+    ) -> asyncio.Future[JobResult]:
         job = Job(0, model, source, options, stream=on_progress is not None, **fields)
         return self.workers.submit(job, on_progress)
 
-    def attend(self, source: tuple[int, ...], target: tuple[int, ...]) -> asyncio.Future[AttentionResult]:
+    def attend(self, source: tuple[int, ...], target: tuple[int, ...]) -> asyncio.Future[JobResult]:
         return self.workers.submit(Job(0, "m", source, DecodingOptions(target=target), look=Look()))
 
 
@@ -69,13 +69,13 @@ def sources(number: int, seed: int = 1) -> list[tuple[int, ...]]:
     return [tuple(rng.randrange(1000) for _ in range(rng.randint(1, 30))) for _ in range(number)]
 
 
-def check(texts: list[tuple[int, ...]], answers: list[TranslationResult | BaseException]) -> None:
+def check(texts: list[tuple[int, ...]], answers: list[JobResult | BaseException]) -> None:
     for text, answer in zip(texts, answers, strict=True):
-        assert isinstance(answer, TranslationResult), answer
+        assert isinstance(answer, JobResult), answer
         assert answer.hypotheses[0].tokens == expected(text)
 
 
-async def kind_of(future: asyncio.Future[TranslationResult]) -> str:
+async def kind_of(future: asyncio.Future[JobResult]) -> str:
     with pytest.raises(WorkerFailure) as caught:
         await future
     return caught.value.kind

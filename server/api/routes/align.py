@@ -35,7 +35,7 @@ async def align(request: Request, parameters: AlignParameters) -> Response:
     inspector = services.inspector
     leg = inspector.single_leg(parameters.source, parameters.target, "An alignment")
     cut = between_spaces if parameters.tokenized else word_spans
-    aligner = TextAligner(inspector, leg, parameters.method, cut, caller.name, sum(map(len, texts)))
+    aligner = TextAligner(inspector, leg, parameters.method, cut, caller, sum(map(len, texts)))
     async with asyncio.timeout_at(limit):
         longest = sorted([sum(map(token_estimate, pair)) for pair in pairs])[-PAIRS_AT_ONCE:]
         with inspector.admit(caller, limit, sum(longest)):

@@ -31,7 +31,7 @@ from server.api.schemas.analysis import (
     TraceAnswer,
     TraceParameters,
 )
-from server.engine.ipc.messages import TranslationResult
+from server.engine.ipc.messages import JobResult
 from server.errors import NotFound, TextTooLong, Unavailable
 from server.inspection.encoder_study import study_encoder
 from server.inspection.search_trace import trace_search
@@ -130,7 +130,7 @@ def scored(result: InspectionResult) -> dict[str, Any]:
     }
 
 
-def traced_answer(subject: InspectedSentence, answer: TranslationResult) -> dict[str, Any]:
+def traced_answer(subject: InspectedSentence, answer: JobResult) -> dict[str, Any]:
     """Returns the search step by step as in TraceAnswer."""
     leg, text = subject.leg, subject.pair.source_text
     encoding, tokenizer = leg.encode(text), leg.model.tokenizer

@@ -14,16 +14,19 @@ from model.search.options import DecodingOptions
 from server.engine.client.model_pool import EngineModel, ModelPool
 from server.engine.client.status import WorkerFailure, server_error
 from server.engine.client.worker_pool import WorkerPool
-from server.engine.ipc.messages import AttentionResult, Job, Look, TranslationResult
+from server.engine.ipc.messages import Charged, Job, JobResult, Look
 
 Result = TypeVar("Result")
+
+
+NOBODY = Charged()
 
 
 class TranslationObserver(Protocol):
     """Receives the outcome of every sentence that was sent to a worker; of those with a target that is only scored, the
     failures. `seconds` is the time from sending to the answer, `kind` that of a WorkerFailure."""
 
-    def translated(self, source_tokens: int, answer: TranslationResult, seconds: float) -> None: ...
+    def translated(self, source_tokens: int, answer: JobResult, seconds: float) -> None: ...
     def failed(self, kind: str) -> None: ...
     def cancelled(self) -> None: ...
 
@@ -85,7 +88,7 @@ class EngineClient(ModelPool):
     ) -> None:
         super().__init__(workers, model_bytes, idle_seconds)
         self._observer = observer
-        self.in_flight: SingleFlight[TranslationResult] = SingleFlight()
+        self.in_flight: SingleFlight[JobResult] = SingleFlight()
         self._turns = asyncio.Lock()
         """Sentences of documents go on one after the other: what is done with an answer must not delay other requests."""
 
@@ -95,38 +98,36 @@ class EngineClient(ModelPool):
         source: Sequence[int],
         options: DecodingOptions,
         *,
-        priority: int = 0,
-        client: str = "",
-        weight: float = 1.0,
+        charged: Charged = NOBODY,
         on_progress: Callable[[tuple[int, ...]], None] | None = None,
-    ) -> TranslationResult:
+    ) -> JobResult:
         """Translates one sentence of token ids; an identical one that is in flight is shared. The caller holds the model.
-        `priority` is 0 for interactive requests and 1 for documents. `weight` is the factor of the client's share.
-        `on_progress` receives the tokens so far, and such a sentence is not shared."""
+        It is charged to the first caller, and cancelled when the last one is. `on_progress` receives the tokens so far, and such
+        a sentence is not shared."""
         options = self._limited(model, options)
-        job = Job(0, model.key, tuple(source), options, priority, client, weight, stream=on_progress is not None)
+        job = Job(0, model.key, tuple(source), options, *charged, stream=on_progress is not None)
 
-        def start() -> asyncio.Future[TranslationResult]:
+        def start() -> asyncio.Future[JobResult]:
             future = self.workers.submit(job, on_progress)
             future.add_done_callback(partial(self._report, job, time.monotonic()))
             return future
 
         private = object() if on_progress else None
-        answer = await _answer(self.in_flight.run((job.model, job.source, options, priority, private), start))
+        answer = await _answer(self.in_flight.run((job.model, job.source, options, job.priority, private), start))
         answer.options = options
-        if priority:
+        if job.priority:
             async with self._turns:
                 await asyncio.sleep(0)
         return answer
 
     async def trace(
-        self, model: EngineModel, source: Sequence[int], options: DecodingOptions, *, client: str = ""
-    ) -> TranslationResult:
+        self, model: EngineModel, source: Sequence[int], options: DecodingOptions, *, charged: Charged = NOBODY
+    ) -> JobResult:
         """Translates one sentence for inspection: it is neither shared nor reported to the observer."""
         async with self.holding(model):
             options = self._limited(model, options)
-            job = Job(0, model.key, tuple(source), options, client=client)
-            answer: TranslationResult = await _answer(self.workers.submit(job))
+            job = Job(0, model.key, tuple(source), options, *charged)
+            answer: JobResult = await _answer(self.workers.submit(job))
             answer.options = options
             return answer
 
@@ -137,16 +138,14 @@ class EngineClient(ModelPool):
         options: DecodingOptions,
         look: Look,
         *,
-        priority: int = 0,
-        client: str = "",
-        weight: float = 1.0,
-    ) -> AttentionResult:
+        charged: Charged = NOBODY,
+    ) -> JobResult:
         """Runs one teacher-forced pass over a source and the target of the options, among the tokens that they allow, by default
         those of the model's shortlist. Returns what the look asks for."""
         async with self.holding(model):
             options = self._limited(model, options)
-            job = Job(0, model.key, tuple(source), options, priority, client, weight, look=look)
-            answer: AttentionResult = await _answer(self.workers.submit(job))
+            job = Job(0, model.key, tuple(source), options, *charged, look=look)
+            answer: JobResult = await _answer(self.workers.submit(job))
             return answer
 
     def _limited(self, model: EngineModel, options: DecodingOptions) -> DecodingOptions:
@@ -154,7 +153,7 @@ class EngineClient(ModelPool):
         shortlist = self.shortlist(model)
         return options.limited_to(shortlist) if shortlist else options
 
-    def _report(self, job: Job, started: float, done: asyncio.Future[TranslationResult]) -> None:
+    def _report(self, job: Job, started: float, done: asyncio.Future[JobResult]) -> None:
         error = None if done.cancelled() else done.exception()  # reading it also marks it as retrieved
         if error is not None:
             self._observer.failed(error.kind if isinstance(error, WorkerFailure) else "internal")

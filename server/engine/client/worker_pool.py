@@ -16,14 +16,13 @@ from server.engine.client.registered_model import RegisteredModel
 from server.engine.client.status import DeviceStatus, WorkerStatus
 from server.engine.client.worker_supervisor import COMMAND, WorkerEvent, WorkerExit, WorkerSupervisor
 from server.engine.ipc.messages import (
-    AttentionResult,
     Failed,
     Job,
+    JobResult,
     LoadModel,
     ModelLoaded,
     Progress,
     StepStats,
-    TranslationResult,
     WorkerReady,
 )
 from server.engine.ipc.options import NO_DEVICE, WorkerOptions
@@ -217,7 +216,7 @@ class WorkerPool:
 
     def _on_event(self, worker: WorkerSupervisor, event: WorkerEvent) -> None:
         match event:
-            case TranslationResult() | AttentionResult() | Failed():
+            case JobResult() | Failed():
                 self._jobs.on_answer(event)
             case Progress():
                 self._jobs.on_progress(event)

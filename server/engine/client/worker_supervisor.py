@@ -13,16 +13,15 @@ from typing import Any
 
 from server.engine.client.worker_subprocess import WorkerSubprocess
 from server.engine.ipc.messages import (
-    AttentionResult,
     Failed,
     FromWorker,
     Job,
+    JobResult,
     LoadModel,
     ModelLoaded,
     Started,
     StepStats,
     ToWorker,
-    TranslationResult,
     UnloadModel,
     WorkerReady,
 )
@@ -175,7 +174,7 @@ class WorkerSupervisor:
 
     def _on_message(self, message: Any) -> None:
         match message:
-            case TranslationResult(id=id) | AttentionResult(id=id) | Failed(id=id):
+            case JobResult(id=id) | Failed(id=id):
                 self.pending.pop(id, None)
                 self._running.discard(id)
                 self.failures = 0

@@ -1,16 +1,16 @@
 """Messages between the API process and a worker: plain dataclasses that are pickled, with token ids, no text. No torch.
 
     API -> worker: LoadModel, UnloadModel, Job, Cancel
-    worker -> API: WorkerReady, ModelLoaded, Started, Progress, TranslationResult, AttentionResult, Failed, StepStats
+    worker -> API: WorkerReady, ModelLoaded, Started, Progress, JobResult, Failed, StepStats
 
-Every job is answered by exactly one of TranslationResult, AttentionResult, Failed. Times are in seconds; every interval
+Every job is answered by exactly one of JobResult, Failed. Times are in seconds; every interval
 is measured with one monotonic clock in one process. No message is changed after it is sent, and a job has its id from then on.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from model.analysis.pair_alignment import WordedSentence, WordEvidence
 from model.analysis.types import EVERYTHING, AttentionMaps, Head, MapChoice
@@ -50,6 +50,14 @@ class Look:
     """Source and target, each as the encoder reads it, for which evidence of fitting words is also returned."""
 
 
+class Charged(NamedTuple):
+    """Whom the work of a job is charged to, as the fields of a Job."""
+
+    priority: int = 0
+    client: str = ""
+    weight: float = 1.0
+
+
 @dataclass(slots=True)
 class Job:
     """One question to a model about one sentence: to translate it, to score a target, or to look at the pass over one. `source`
@@ -70,7 +78,7 @@ class Job:
     alone: bool = False
     """Run alone: the job was running when a worker ended and may be the cause."""
     look: Look | None = None
-    """The job is a look; it is answered by an AttentionResult."""
+    """The job is a look; its answer has maps."""
 
     @property
     def target(self) -> tuple[int, ...]:
@@ -127,6 +135,9 @@ class Timings:
     first_token: float
 
 
+NO_TIMINGS = Timings(0.0, 0.0, 0.0, 0.0)
+
+
 @dataclass(slots=True)
 class Started:
     """These jobs run on the device from now on. If the worker ends before it answers them, they may be the cause."""
@@ -143,26 +154,26 @@ class Progress:
 
 
 @dataclass(slots=True)
-class TranslationResult:
-    """The answer to a job without a look."""
+class JobResult:
+    """The answer to a job: hypotheses, best first, or what its look asked for. Arrays are sent as NumPy arrays."""
 
     id: int
-    hypotheses: tuple[Hypothesis, ...]
-    """Best first."""
-    timings: Timings
-    steps: int
+    hypotheses: tuple[Hypothesis, ...] = ()
+    timings: Timings = NO_TIMINGS
+    steps: int = 0
     trace: tuple[TraceStep, ...] = ()
+    looked: AttentionMaps | None = None
+    evidence: WordEvidence | None = None
+    """Set where the look has `words`."""
     options: DecodingOptions | None = None
     """How it was decoded. The worker leaves it out, and the client adds it."""
 
-
-@dataclass(frozen=True, slots=True)
-class AttentionResult:
-    """The answer to a look. Arrays are sent as NumPy arrays. `evidence` is set where the look has `words`."""
-
-    id: int
-    maps: AttentionMaps
-    evidence: WordEvidence | None = None
+    @property
+    def maps(self) -> AttentionMaps:
+        """The maps of a look. Raises TypeError for another job."""
+        if self.looked is None:
+            raise TypeError("Only the answer to a look has maps.")
+        return self.looked
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,5 +208,5 @@ class StepStats:
 
 
 ToWorker = LoadModel | UnloadModel | Job | Cancel
-Answer = TranslationResult | AttentionResult | Failed
+Answer = JobResult | Failed
 FromWorker = WorkerReady | ModelLoaded | Started | Progress | Answer | StepStats

@@ -17,7 +17,7 @@ from operator import attrgetter
 from typing import Any
 
 from model.search.options import DecodingOptions, Hypothesis
-from server.engine.ipc.messages import Job, StepStats, Timings, TranslationResult
+from server.engine.ipc.messages import Job, JobResult, StepStats, Timings
 
 _HEADER = 8
 _READ = 1 << 20
@@ -47,7 +47,7 @@ def _changed(options: DecodingOptions) -> tuple[Any, ...]:
 
 # The messages of every sentence are pickled as calls with their fields, in a third of the time of dataclasses with slots.
 copyreg.pickle(DecodingOptions, lambda options: (_options, _changed(options)))
-for _kind in (Job, TranslationResult, Timings, Hypothesis, StepStats):
+for _kind in (Job, JobResult, Timings, Hypothesis, StepStats):
     _values = attrgetter(*(field.name for field in dataclasses.fields(_kind)))
     copyreg.pickle(_kind, partial(lambda make, values, message: (make, values(message)), _kind, _values))
 

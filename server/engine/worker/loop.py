@@ -16,13 +16,13 @@ from server.engine.ipc.messages import (
     Failed,
     FromWorker,
     Job,
+    JobResult,
     LoadModel,
     Progress,
     Started,
     StepStats,
     Timings,
     ToWorker,
-    TranslationResult,
     UnloadModel,
     WorkerReady,
 )
@@ -248,11 +248,11 @@ def _unknown_model(id: int, model: str) -> Failed:
     return Failed(id, "unknown_model", f"There is no model named {model}.")
 
 
-def _translation_result(sequence: Sequence, ended: float) -> TranslationResult:
+def _translation_result(sequence: Sequence, ended: float) -> JobResult:
     timings = Timings(
         queue=sequence.admitted - sequence.arrived,
         encode=sequence.encoded - sequence.admitted,
         decode=ended - sequence.encoded,
         first_token=sequence.first_token - sequence.arrived,
     )
-    return TranslationResult(sequence.id, sequence.hypotheses, timings, sequence.steps, sequence.trace)
+    return JobResult(sequence.id, sequence.hypotheses, timings, sequence.steps, sequence.trace)

@@ -12,9 +12,9 @@ from model.analysis.types import check_choice, check_head, check_pair
 from model.backends.interface import InspectableBackend
 from model.search.driver import RunningSearch, SearchDriver, search_kind
 from server.engine.ipc.messages import (
-    AttentionResult,
     FailureKind,
     Job,
+    JobResult,
     Look,
     ModelLoaded,
     WorkerReady,
@@ -168,7 +168,7 @@ class ModelRunner:
         if item is not None:
             self._drivers[sequence.job.model].stop(item)
 
-    def attend(self, jobs: list[Job]) -> Iterator[list[AttentionResult] | None]:
+    def attend(self, jobs: list[Job]) -> Iterator[list[JobResult] | None]:
         """Runs one pass of the model at each step, for plain looks of one model which want the same, or for one look. Yields
         the results after the last pass, None before: what waits can run between them."""
         backend, looks = self._models[jobs[0].model].backend, [job.look or Look() for job in jobs]
@@ -191,7 +191,7 @@ class ModelRunner:
             yield None
             evidence = iter(pairs_evidence(backend, worded))
         yield [
-            AttentionResult(job.id, each, next(evidence) if look.words is not None else None)
+            JobResult(job.id, looked=each, evidence=next(evidence) if look.words is not None else None)
             for job, look, each in zip(jobs, looks, maps, strict=True)
         ]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from model.search.options import Hypothesis, TraceStep
-from server.engine.ipc.messages import AttentionResult, Job
+from server.engine.ipc.messages import Job, JobResult
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,4 +99,4 @@ class LookGroup:
     """Looks that are computed together. `passes` is set when they have begun; those that are answered leave the group."""
 
     requests: list[Sequence]
-    passes: Iterator[list[AttentionResult] | None] | None = None
+    passes: Iterator[list[JobResult] | None] | None = None

@@ -57,7 +57,7 @@ def _without_heads(result: InspectionResult, heads: Sequence[Head]) -> Inspectio
     maps = dataclasses.replace(maps, cross=maps.cross.copy(), encoder=maps.encoder.copy(), decoder=maps.decoder.copy())
     for kind, layer, head in heads:
         getattr(maps, kind)[layer, head] = 0
-    return dataclasses.replace(result, attention=dataclasses.replace(result.attention, maps=maps))
+    return dataclasses.replace(result, attention=dataclasses.replace(result.attention, looked=maps))
 
 
 def title_lines(result: InspectionResult, options: ViewOptions) -> tuple[str, ...]:

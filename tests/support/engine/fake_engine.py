@@ -18,11 +18,10 @@ from model.tokenizer import Decoding, Encoding
 from server.engine.client.status import WorkerFailure, WorkerStatus
 from server.engine.client.worker_pool import USUAL_PRICES
 from server.engine.ipc.messages import (
-    AttentionResult,
     Job,
+    JobResult,
     ModelLoaded,
     Timings,
-    TranslationResult,
 )
 from server.translation.catalog import ModelCatalog, ServedModel
 
@@ -158,7 +157,7 @@ class FakeEngine:
     def _count(self, task: asyncio.Future) -> None:
         self.cancelled += task.cancelled()
 
-    async def _translate(self, ids, options, on_progress) -> TranslationResult:
+    async def _translate(self, ids, options, on_progress) -> JobResult:
         characters = [i for i in ids if i >= FIRST]
         if failure := self.failures.get(FakeTokenizer().decode(characters)):
             raise failure
@@ -168,7 +167,7 @@ class FakeEngine:
             for count in range(1, len(tokens) + 1):
                 on_progress(tokens[:count])
         await self._work()
-        return TranslationResult(
+        return JobResult(
             id=0,
             hypotheses=tuple(self._hypothesis(tokens, k, options.max_length) for k in range(options.hypotheses)),
             timings=Timings(queue=0.001, encode=0.002, decode=0.003, first_token=0.004),
@@ -190,7 +189,7 @@ class FakeEngine:
         source: tuple[int, ...],
         target: tuple[int, ...],
         words: tuple[WordedSentence, WordedSentence] | None,
-    ) -> AttentionResult:
+    ) -> JobResult:
         """Two layers of two heads. Each map's rows are uniform; cross-attention of the last layer looks at the mirrored
         place."""
         await self._work()
@@ -206,9 +205,9 @@ class FakeEngine:
         maps["decoder"] /= maps["decoder"].sum(axis=-1, keepdims=True)
         maps["decoder"] = maps["decoder"][:, : self.decoder_heads]
         likeliest = np.array([[token] for token in (*target, FIRST)])
-        return AttentionResult(
+        return JobResult(
             0,
-            AttentionMaps(
+            looked=AttentionMaps(
                 **maps,
                 token_scores=np.full(rows, -0.1),
                 candidate_ids=likeliest,
@@ -216,7 +215,7 @@ class FakeEngine:
                 value_products=np.ones((2, columns, 2, 2), dtype=np.float32),
                 forget_gates=np.full((2, rows), 0.25, dtype=np.float32) if self.decoder_heads == 0 else None,
             ),
-            words and mirrored(*words),
+            evidence=words and mirrored(*words),
         )
 
 

@@ -17,9 +17,9 @@ import numpy as np
 from model.analysis.types import AttentionMaps
 from model.search.options import Hypothesis
 from server.engine.ipc.messages import (
-    AttentionResult,
     FailureKind,
     Job,
+    JobResult,
     ModelLoaded,
     WorkerReady,
 )
@@ -124,11 +124,11 @@ class FakeRunner:
     def release(self, sequence: Sequence) -> None:
         self._made.pop(sequence.id, None)
 
-    def attend(self, jobs: list[Job]) -> Iterator[list[AttentionResult] | None]:
+    def attend(self, jobs: list[Job]) -> Iterator[list[JobResult] | None]:
         yield None
         for job in jobs:
             self._fail_on(job.source[-1])
-        yield [AttentionResult(job.id, AttentionMaps(*[np.zeros((1, 1, 1, 1))] * 7)) for job in jobs]
+        yield [JobResult(job.id, looked=AttentionMaps(*[np.zeros((1, 1, 1, 1))] * 7)) for job in jobs]
 
     def failure_kind(self, error: Exception) -> FailureKind | None:
         return None if isinstance(error, AssertionError) else "internal"

@@ -13,7 +13,7 @@ from model.analysis.types import AttentionMaps
 from model.search.options import Hypothesis
 from model.symbols import PLACEHOLDERS
 from model.tokenizer import Decoding, Encoding
-from server.engine.ipc.messages import AttentionResult, Timings, TranslationResult
+from server.engine.ipc.messages import JobResult, Timings
 from server.text.reading import NAMES, NUMBERS
 from tests.support.engine.fake_engine import EOS, FakeEngine, FakeTokenizer
 
@@ -137,13 +137,13 @@ class FaultyEngine(FakeEngine):
                 del left[: at + 1]
         return given, left
 
-    async def _translate(self, ids, options, on_progress) -> TranslationResult:
+    async def _translate(self, ids, options, on_progress) -> JobResult:
         self.repairs += bool(options.prefix)
         tokens = options.target or tuple(token for token, _ in self.plan(ids, options.prefix))
         hypothesis = Hypothesis(tokens, (-0.1,) * (len(tokens) + 1), -0.1, "stop")
-        return TranslationResult(0, (hypothesis,) * options.hypotheses, Timings(0, 0, 0, 0), len(tokens) + 1)
+        return JobResult(0, (hypothesis,) * options.hypotheses, Timings(0, 0, 0, 0), len(tokens) + 1)
 
-    async def _attend(self, source, target, words) -> AttentionResult:
+    async def _attend(self, source, target, words) -> JobResult:
         """Attends from every token to the next word of the source with this translation, or else to the first."""
         cross = np.zeros((1, 1, len(target) + 1, len(source)), dtype=np.float32)
         translations = [self._tokenizer.translated(id) if id != EOS else EOS for id in source]
@@ -163,4 +163,4 @@ class FaultyEngine(FakeEngine):
             candidate_scores=np.zeros((1, 1), dtype=np.float32),
             value_products=np.ones((1, len(source), 1, 1), dtype=np.float32),
         )
-        return AttentionResult(next(count()), maps, None)
+        return JobResult(next(count()), looked=maps)

@@ -14,7 +14,7 @@ from model.analysis.types import AttentionMaps
 from model.search.options import Hypothesis
 from model.symbols import SYMBOLS as SYMBOLS_OF_MODELS
 from model.tokenizer import Decoding, Encoding
-from server.engine.ipc.messages import AttentionResult, Timings, TranslationResult
+from server.engine.ipc.messages import JobResult, Timings
 from server.text.reading import NAMES
 from tests.support.engine.fake_engine import FakeEngine, FakeTokenizer
 from tests.support.texts.tagged_texts import WORDS
@@ -172,7 +172,7 @@ class HostileEngine(FakeEngine):
         self._tokenizer = tokenizer
         self._seed = seed
 
-    async def _translate(self, ids, options, on_progress) -> TranslationResult:
+    async def _translate(self, ids, options, on_progress) -> JobResult:
         chance = random.Random(f"{self._seed} {ids} {options.prefix}")
         hypotheses = []
         for _ in range(options.hypotheses):
@@ -181,9 +181,9 @@ class HostileEngine(FakeEngine):
                 tokens = (*options.prefix, *hostile_tokens(chance, self._tokenizer, ids))[: options.max_length]
             scores = (-0.01,) * (len(tokens) + 1)
             hypotheses.append(Hypothesis(tuple(tokens), scores, sum(scores), "stop"))
-        return TranslationResult(0, tuple(hypotheses), Timings(0, 0, 0, 0), len(hypotheses[0].tokens) + 1)
+        return JobResult(0, tuple(hypotheses), Timings(0, 0, 0, 0), len(hypotheses[0].tokens) + 1)
 
-    async def _attend(self, source, target, words) -> AttentionResult:
+    async def _attend(self, source, target, words) -> JobResult:
         chance = random.Random(f"{self._seed} {source} {target}")
         cross = np.zeros((1, 1, len(target) + 1, len(source)), dtype=np.float32)
         for row in range(len(target) + 1):
@@ -198,4 +198,4 @@ class HostileEngine(FakeEngine):
             candidate_scores=np.zeros((1, 1), dtype=np.float32),
             value_products=np.ones((1, len(source), 1, 1), dtype=np.float32),
         )
-        return AttentionResult(next(count()), maps, None)
+        return JobResult(next(count()), looked=maps)

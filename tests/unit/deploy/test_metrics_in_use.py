@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from model.search.options import Hypothesis
 from server.engine.client.status import DeviceStatus, WorkerStatus
-from server.engine.ipc.messages import StepStats, Timings, TranslationResult
+from server.engine.ipc.messages import JobResult, StepStats, Timings
 from server.observability.metrics import DESCRIPTIONS, Metrics, StateCollector
 from tests.unit.deploy.test_deploy import PROMETHEUS, ROOT, alert_rules, dashboard_expressions
 
@@ -32,9 +32,7 @@ def exposed() -> Series:
     metrics = Metrics("1.0")
     metrics.http("/translate", "POST", 200, 0.5)
     metrics.failed("poison")
-    metrics.translated(
-        7, TranslationResult(1, (Hypothesis((5,), (-0.5,), -1.0, "stop"),), Timings(1, 2, 4, 8), 3), 16.0
-    )
+    metrics.translated(7, JobResult(1, (Hypothesis((5,), (-0.5,), -1.0, "stop"),), Timings(1, 2, 4, 8), 3), 16.0)
     metrics.record_step(StepStats(1, 0, 3, 4, steps=((1, 0.5),)))
     status = WorkerStatus(
         True, "cpu", "int8", "native", {}, 0, ("general",), workers=(DeviceStatus("cpu", True, 1, 0, 0),)

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from server.engine.ipc.messages import TranslationResult
+from server.engine.ipc.messages import JobResult
 from server.translation import sentence
 from server.translation.types import Translation
 from tests.support.engine.fake_engine import FIRST, FakeEngine, FakeTokenizer
@@ -33,7 +33,7 @@ class RetryingEngine(FakeEngine):
         self.retries = retries
         self.all_sent: asyncio.Event | None = None
 
-    async def _translate(self, ids, options, on_progress) -> TranslationResult:
+    async def _translate(self, ids, options, on_progress) -> JobResult:
         self.all_sent = self.all_sent or asyncio.Event()
         if "http" not in FakeTokenizer().decode([i for i in ids if i >= FIRST]):
             self.retries -= 1

@@ -11,10 +11,10 @@ from model.analysis.pair_alignment import WordEvidence
 from model.analysis.types import AttentionMaps, HeadVectors
 from model.search.options import DecodingOptions, Hypothesis, TraceStep
 from server.engine.ipc.messages import (
-    AttentionResult,
     Cancel,
     Failed,
     Job,
+    JobResult,
     LoadModel,
     Look,
     ModelLoaded,
@@ -22,7 +22,6 @@ from server.engine.ipc.messages import (
     Started,
     StepStats,
     Timings,
-    TranslationResult,
     WorkerReady,
 )
 from server.engine.ipc.transport import Unpacker, pack
@@ -41,7 +40,7 @@ MESSAGES = [
     Started((1,)),
     Started((1, 2)),
     Progress(1, (4,)),
-    TranslationResult(1, (BEST, BEST), Timings(0.1, 0.2, 0.3, 0.4), 3, (STEP,)),
+    JobResult(1, (BEST, BEST), Timings(0.1, 0.2, 0.3, 0.4), 3, (STEP,)),
     Failed(2, "invalid", "No."),
     StepStats(1, 2, 3, 4, 5, 6, 7, ((1, 0.125),)),
 ]
@@ -69,7 +68,7 @@ def test_arrays_keep_type_shape_and_values() -> None:
         vectors=HeadVectors(*(rng.random((rows, 6), dtype=np.float32) for rows in (3, 5, 5))),
     )
     evidence = WordEvidence(*(rng.random((2, 3), dtype=np.float32) for _ in range(3)))
-    [received] = Unpacker().feed(pack([AttentionResult(7, maps, evidence)]))
+    [received] = Unpacker().feed(pack([JobResult(7, looked=maps, evidence=evidence)]))
     assert received.id == 7
     for sent, got in ((maps, received.maps), (maps.vectors, received.maps.vectors), (evidence, received.evidence)):
         for field in dataclasses.fields(sent):

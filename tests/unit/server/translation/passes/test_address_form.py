@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from model.search.options import Hypothesis
-from server.engine.ipc.messages import TranslationResult
+from server.engine.ipc.messages import JobResult
 from server.translation.catalog import ModelCatalog
 from tests.support.engine.fake_engine import FakeEngine, FakeTokenizer, fake_model
 from tests.support.engine.translating import translated
@@ -25,7 +25,7 @@ class Listed(FakeEngine):
             for i, text in enumerate(texts)
         ]
 
-    async def _translate(self, ids, options, on_progress) -> TranslationResult:
+    async def _translate(self, ids, options, on_progress) -> JobResult:
         answer = await super()._translate(ids, options, on_progress)
         return dataclasses.replace(answer, hypotheses=tuple(self.found[: options.hypotheses]))
 

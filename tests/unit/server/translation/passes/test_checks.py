@@ -9,7 +9,7 @@ import pytest
 from model.analysis.confidence import Confidence, DirectionLimits, Quality
 from model.search.options import DecodingOptions, Hypothesis
 from server.engine.client.status import WorkerFailure
-from server.engine.ipc.messages import TranslationResult
+from server.engine.ipc.messages import JobResult
 from server.translation.catalog import ModelCatalog
 from server.translation.sentence import rows
 from server.translation.types import NO_TIMINGS, Translation, TranslationRequest
@@ -27,11 +27,11 @@ class WritingEngine(FakeEngine):
         super().__init__()
         self.written, self.retried, self.finish = written, retried or written, finish
 
-    async def _translate(self, ids, options, on_progress) -> TranslationResult:
+    async def _translate(self, ids, options, on_progress) -> JobResult:
         text = self.retried if options.beam_size > 1 else self.written
         tokens = tuple(FIRST + ord(character) for character in text)
         scores = (-0.1,) * (len(tokens) + 1)
-        return TranslationResult(0, (Hypothesis(tokens, scores, -0.1, self.finish),), NO_TIMINGS, len(scores))
+        return JobResult(0, (Hypothesis(tokens, scores, -0.1, self.finish),), NO_TIMINGS, len(scores))
 
 
 def catalog(limits: DirectionLimits | None = LIMITS) -> ModelCatalog:

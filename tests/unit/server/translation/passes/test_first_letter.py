@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from model.search.options import DecodingOptions, Hypothesis
-from server.engine.ipc.messages import TranslationResult
+from server.engine.ipc.messages import JobResult
 from server.translation.catalog import Leg
 from server.translation.passes.candidates import may_begin_small, with_small_first_letter
 from server.translation.preparation import segment_text
@@ -27,7 +27,7 @@ class Reader(FakeEngine):
         super().__init__()
         self.known = known
 
-    async def _translate(self, ids, options, on_progress) -> TranslationResult:
+    async def _translate(self, ids, options, on_progress) -> JobResult:
         answer = await super()._translate(ids, options, on_progress)
         text, score = self.known[FakeTokenizer().decode([i for i in ids if i >= FIRST])]
         found = Hypothesis(FakeTokenizer().encode_target(text), (score,), score, "stop")

@@ -9,7 +9,7 @@ import pytest
 
 from model.search.options import DecodingOptions, Hypothesis
 from server.engine.client.status import WorkerFailure
-from server.engine.ipc.messages import TranslationResult
+from server.engine.ipc.messages import JobResult
 from server.translation.catalog import ModelCatalog
 from server.translation.passes.candidates import MARGIN, MOST, WEIGHT
 from server.translation.types import OnFlag, Translation
@@ -25,7 +25,7 @@ class TwoWays(FakeEngine):
         super().__init__()
         self.forward, self.backward = forward, backward
 
-    async def _translate(self, ids, options, on_progress) -> TranslationResult:
+    async def _translate(self, ids, options, on_progress) -> JobResult:
         answer = await super()._translate(ids, options, on_progress)
         text = FakeTokenizer().decode([i for i in ids if i >= FIRST])
         if options.target is None:
@@ -162,7 +162,7 @@ def test_a_retry_with_one_hypothesis_is_compared_by_the_score_of_the_search():
     class Worse(TwoWays):
         """The retry finds one hypothesis, which is less probable."""
 
-        async def _translate(self, ids, options, on_progress) -> TranslationResult:
+        async def _translate(self, ids, options, on_progress) -> JobResult:
             if options.no_repeat_ngram_size:
                 self.forward = {text: -1.3}
             return await super()._translate(ids, options, on_progress)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from model.search.options import Hypothesis
-from server.engine.ipc.messages import TranslationResult
+from server.engine.ipc.messages import JobResult
 from server.text.protection.glossary import Entry, TermIndex
 from server.translation.catalog import ModelCatalog, ServedModel
 from server.translation.passes.finish import with_mark
@@ -22,7 +22,7 @@ class Copyist(FakeEngine):
     """Copies a text with a capital first letter and without its last comma. Within a sentence it prefers small letters,
     but for NOUNS."""
 
-    async def _translate(self, ids, options, on_progress) -> TranslationResult:
+    async def _translate(self, ids, options, on_progress) -> JobResult:
         answer = await super()._translate(ids, options, on_progress)
         text = FakeTokenizer().decode([i for i in ids if i >= FIRST])
         score = -0.1
