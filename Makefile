@@ -53,8 +53,9 @@ wheel: $(VENV)/python-ready
 # The tests start about a hundred Python processes, and each would compile all modules without the files of compiled ones.
 test test-unit numeric conformance coverage: export PYTHONDONTWRITEBYTECODE :=
 
+# Without the reorder, long files of few tests come early and not at the end, where one core would wait.
 test: install-dev
-	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadfile $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 # The unit tests without those marked `slow`: under a minute on two cores.
 test-unit: install-dev

@@ -20,7 +20,7 @@ INTERFACES = ("en", "de", "fr", "es")
 TIMEOUT = 60_000
 """Milliseconds of a wait; the machine may be busy."""
 OpenPage = Callable[..., Any]
-Violations = Callable[[Any], list[tuple[str, str]]]
+Violations = Callable[..., list[tuple[str, str]]]
 
 
 @dataclass
@@ -152,12 +152,14 @@ def translate(page: Any, text: str) -> None:
 
 @pytest.fixture
 def violations() -> Violations:
-    """Returns a function that lists the findings of axe-core on a page: the rule and its first element. The size of targets is a
-    rule of WCAG 2.2 that axe-core leaves out by default."""
+    """Returns a function that lists the findings of axe-core on a page: the rule and its first element, of the given rules or of
+    all. The size of targets is a rule of WCAG 2.2 that axe-core leaves out by default."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
 
-    def found(page: Any) -> list[tuple[str, str]]:
-        options = {"rules": {"target-size": {"enabled": True}}, "resultTypes": ["violations"]}
+    def found(page: Any, *rules: str) -> list[tuple[str, str]]:
+        options: dict[str, Any] = {"rules": {"target-size": {"enabled": True}}, "resultTypes": ["violations"]}
+        if rules:
+            options["runOnly"] = {"type": "rule", "values": rules}
         answer = axe.Axe().run(page, options=options).response
         return [(rule["id"], rule["nodes"][0]["html"]) for rule in answer["violations"]]
 

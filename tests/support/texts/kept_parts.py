@@ -12,6 +12,7 @@ _TAG = re.compile(r"[<\[](/?)([\w.:-]+)[^<>\[\]]*?(/?)[>\]]")
 _SYNTAX = frozenset("{}<>[]\\%$#@_~^|`&=*")
 _WRITTEN = frozenset("\n .,;:!?'\"()-–—…«»‹›„“”‚‘’¿¡/\xa0\u202fäöüßàâæçéèêëîïôœùûÿáíóúñÄÖÜÀÂÆÇÉÈÊËÎÏÔŒÙÛŸÁÍÓÚÑ")
 """Punctuation and letters of German, French and Spanish beyond ASCII."""
+_MEASURE = re.compile(r"\d+\.\d+[^\W\d_]{1,4}")
 _SPACED_COLON = re.compile(r"(?<=\w)\s+:\s*(?=\d)|(?<=\d):\s+(?=\d)")
 
 
@@ -27,7 +28,7 @@ class KeptParts:
     def broken_rules(self, answer: str) -> list[str]:
         """Returns what is wrong with a translation of the text."""
         parts = [part for part in self.parts if _is_balanced(part)]
-        broken = [f"part {part}" for part in parts if answer.count(part) != self.text.count(part)]
+        broken = [f"part {part}" for part in parts if _count(part, answer) != self.text.count(part)]
         given, written = Counter(self.text), Counter(answer)
         broken += [f"sign {sign}" for sign in _SYNTAX if given[sign] != written[sign]]
         broken += [
@@ -52,6 +53,12 @@ class KeptParts:
             elif piece and not pattern.endswith(".*"):
                 pattern += ".*"
         return re.compile(pattern, re.DOTALL)
+
+
+def _count(part: str, answer: str) -> int:
+    """Returns how often an answer has a part; a measure may have the decimal mark of the language: 0,5l."""
+    local = answer.count(part.replace(".", ",")) if _MEASURE.fullmatch(part) else 0
+    return answer.count(part) + local
 
 
 def _is_balanced(piece: str) -> bool:
