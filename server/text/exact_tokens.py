@@ -62,6 +62,7 @@ _MEASURE = re.compile(
 )
 _AMOUNT_OF_WORD = re.compile(rf"{_AMOUNT}[ -]?(°[cf]|[^\W\d_]+(?:/[^\W\d_])?)")
 """A number and the word or unit after it, in a folded text."""
+_SPACED = re.compile(rf"\d[ \u00a0\u202f](?:{_UNIT})$")
 _NO_MEASURE = re.compile(
     r"(?:['’]|(?<!\w)(?:the|his|her|their|my|our|your|its|early|mid|late|à|vers|dès|at|um|las?)[ -])$", re.IGNORECASE
 )
@@ -125,8 +126,8 @@ _SIGN_WITH_NUMBERS = re.compile(
 _ROMAN = re.compile(r"(?=[IVX]{2}$|...)M{0,3}(?:C[MD]|D?C{0,3})(?:X[CL]|L?X{0,3})(?:I[XV]|V?I{0,3})")
 _CAPITALS = re.compile(r"(?<![\w:-])(?<!siglo )(?<!siglos )[IVXLCDM]{2,}(?![\w-])")
 _MAY_HOLD = re.compile(
-    rf"[{_SIGN}\d{_RAISED}{_COMBINING}{_EMOJI}&A-Z.:(\[-](?:(?<=[^A-Z.:(\[-])|(?<=\[)(?=[A-Za-z]\])|(?<=[a-z][A-Z])|(?<=[IVXLCDM]{{2}})|(?<=[A-Z])(?=/[A-Z])|(?<=[.:])(?=[.:\w])"
-    r"|(?<=\()(?=[a-z]{0,4}\))|(?<=-)(?= -))|\S{40}"
+    rf"[{_SIGN}\d{_RAISED}{_COMBINING}{_EMOJI}&A-Z.:(\[-](?:(?<=[^A-Z.:(\[-])|(?<=\[)(?=[A-Za-z]\])|(?<=[a-z][A-Z])"
+    r"|(?<=[IVXLCDM]{2})|(?<=[A-Z])(?=/[A-Z])|(?<=[.:])(?=[.:\w])|(?<=\()(?=[a-z]{0,4}\))|(?<=-)(?= -))|\S{40}"
 )
 """Matches every text that may have exact tokens. This test is much faster than the search."""
 _RATIO = re.compile(r"\d:\d")
@@ -195,7 +196,9 @@ def lost_tokens(text: str, target: str) -> list[Match] | None:
         return None
     target = _TIME.sub(":", target)
     given, written = _folded(text), _folded(target)
-    lost = [token for token in tokens if not _is_kept(token, given, written)]
+    parts = {(token.kind, given[token.start : token.end]) for token in tokens}
+    absent = {part for part in parts if not _is_kept(*part, given, written)}
+    lost = [token for token in tokens if (token.kind, given[token.start : token.end]) in absent]
     changed = {sign for sign in (*SIGN.findall(text), *arrows_of(text)) if text.count(sign) != target.count(sign)}
     if changed:
         lost += [
@@ -214,19 +217,15 @@ def lost_tokens(text: str, target: str) -> list[Match] | None:
     return without_overlaps(lost) if lost or values else None
 
 
-def _is_kept(token: Match, given: str, written: str) -> bool:
+def _is_kept(kind: str, part: str, given: str, written: str) -> bool:
     """Returns whether a folded translation has a token as often as the folded text, or a measure with its unit in words."""
-    part = given[token.start : token.end]
-    amount = _AMOUNT_OF_WORD.match(part) if token.kind == "measure" else None
+    amount = _AMOUNT_OF_WORD.match(part) if kind == "measure" else None
     if amount is None:
-        count = str.count if token.kind == "mark" else _count
+        count = str.count if kind == "mark" else _count
         return count(written, part) == count(given, part)
     # The amount of "1 250 kg" is written in another way, and compared as a number.
     value, unit = "" if " " in part else amount[1], amount[2]
-    sides = [
-        [("" if not value else found[1], found[2]) for found in _AMOUNT_OF_WORD.finditer(side)]
-        for side in (given, written)
-    ]
+    sides = [[(value and found[1], found[2]) for found in _AMOUNT_OF_WORD.finditer(side)] for side in (given, written)]
     wanted, same = [side.count((value, unit)) for side in sides]
     begins = unit[0], *_IN_WORDS.get(unit, ())
     in_words = [
@@ -267,7 +266,8 @@ def respelled(text: str, target: str, decimal_point: bool = True) -> str:
     """Returns a translation of the same length, with the codes and ranges of its source in their spelling: with its
     capitals, dashes and primes, and in versions with its points. `decimal_point` says that the language of the source writes
     decimals with a point."""
-    spans = [(token.start, token.end) for token in exact_tokens(text) if token.kind == "code"]
+    spans = [(token.start, token.end) for token in exact_tokens(text) if token.kind != "mark"]
+    spans = [(start, end) for start, end in spans if not _SPACED.search(text, start, end)]
     if DIGIT.search(text):
         spans += [(each.start, each.end) for each in _numbers(text) if not text[each.start : each.end].isascii()]
         spans += _versions(text, target, decimal_point)
@@ -278,7 +278,7 @@ def respelled(text: str, target: str, decimal_point: bool = True) -> str:
     if not text.isascii():
         for letter in set(text):  # a vocabulary has the Greek letter in place of the micro sign
             normal = normalize("NFKC", letter)
-            if normal != letter and len(normal) == 1 and normal.isalpha() and normal not in text:
+            if normal != letter and len(normal) == 1 and normal.isalpha() and not normal.isascii():
                 target = target.replace(normal, letter)
     return target
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 from server.text.languages import primary_subtag
-from server.text.syntax import plain
 
 _NARROW_SPACE = "\u202f"
 _POINT, _COMMA, _FRENCH = (".", ","), (",", "."), (",", _NARROW_SPACE)
@@ -20,16 +19,14 @@ _SPACES = " \u00a0\u202f"
 
 def localize_numbers(source: str, target: str, source_language: str, target_language: str) -> str:
     """Returns a translation in which the numbers of the source, with separators of the source language, have those of
-    the target language. Numbers in protected spans, dates and versions are not changed, nor is the length of the text.
+    the target language. Dates and versions are not changed, nor is the length of the text.
     Languages without a known format are left as they are."""
     known = SEPARATORS.get(primary_subtag(source_language)), SEPARATORS.get(primary_subtag(target_language))
     if known[0] is None or known[1] is None or known[0] == known[1]:
         return target
-    inside = [(span.start, span.end) for span in plain.matches(source)]
     for found in _pattern(*known[0]).finditer(source):
-        if not any(start <= found.start() < end for start, end in inside):
-            written = re.compile(rf"(?<![\w.,:/-]){re.escape(found[0])}(?!\w|[.,:/-]\w)")
-            target = written.sub(_formatted(found[0], known[0], known[1]), target)
+        written = re.compile(rf"(?<![\w.,:/-]){re.escape(found[0])}(?!\w|[.,:/-]\w)")
+        target = written.sub(_formatted(found[0], known[0], known[1]), target)
     return target
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from server.text.segmentation import Span
+from server.text.segmentation import Span, blanked
 
 Role = Literal["ph", "sc", "ec"]
 Word = Literal["", "name", "number"]
@@ -75,6 +75,12 @@ class Tagged:
     def is_text(self, code: Code) -> bool:
         """Returns whether a code is written as the text that a reader sees of it, and is no markup around this."""
         return code.data is None or code.data == ESCAPES[self.escape](code.equiv)
+
+    @property
+    def bare(self) -> str:
+        """The text with spaces in place of its codes, but for those that are codes because a model cannot write or lost them."""
+        spans = [(code.start, code.end) for code in self.codes if code.kind not in (MASKED, "unwritable")]
+        return blanked(self.text, spans) if spans else self.text
 
     def cut(self, start: int, end: int) -> Tagged:
         """Returns the part [start, end), with the codes that belong to it (`owned`). Its pairs have numbers from 1, so that

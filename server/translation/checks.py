@@ -22,7 +22,6 @@ from server.text.translation_checks import ends_early, is_copied, may_repeat, or
 from server.translation.alignment import Attend
 from server.translation.catalog import Leg
 from server.translation.context import Draft, SentenceContext
-from server.translation.preparation import Segment
 from server.translation.types import FAULTS, Flag
 
 SHORT = -0.7
@@ -52,7 +51,7 @@ async def apply(context: SentenceContext, draft: Draft) -> Draft:
         flags.add(language)
     elif _is_elsewhere(context, source, context.leg.source):
         flags.add("source_language")
-    source, target = [_without_codes(context.segment, text) for text in (source, target)]
+    source, target = segment.tagged.bare, draft.finished[0].tagged.bare
     if not segment.messages and lost_numbers(source, target):
         flags.add("number")
     if limits and context.request.thorough:
@@ -85,15 +84,6 @@ def _is_elsewhere(context: SentenceContext, text: str, language: str) -> bool:
 def _is_enough(text: str) -> bool:
     """Returns whether a text is long enough to be certain of its language."""
     return sum(map(str.isalpha, text)) >= LEAST_LETTERS and len(text.split()) >= LEAST_WORDS
-
-
-def _without_codes(segment: Segment, text: str) -> str:
-    """Returns the text of a segment, or its translation, without its codes."""
-    for shown in {
-        shown for code in segment.tagged.codes for shown in (code.equiv, segment.text[code.start : code.end])
-    }:
-        text = text.replace(shown, " ") if shown else text
-    return text
 
 
 def _wrong_language(context: SentenceContext, source: str, target: str) -> Flag | None:

@@ -34,7 +34,9 @@ COPIED = JobResult(0)
 """The answer for a segment that no model reads."""
 
 
-Form = Literal["beam", "list", "reverse", "small", "address", "masked", "terms", "bare", "parts", "attention", "wider"]
+Form = Literal[
+    "beam", "list", "reverse", "small", "address", "masked", "terms", "bare", "parts", "links", "attention", "wider"
+]
 """In what way a sentence is decoded: `server.translation.sentence.declared` says which of them, and with how many rows."""
 
 
@@ -134,11 +136,13 @@ class SentenceContext:
 
     async def links(self, read: str, ids: tuple[int, ...], tokens: tuple[int, ...]) -> list[Link]:
         """Returns links between a text that the model read as `ids` and that of the `tokens` it wrote."""
-        return await sentence_links(self.leg, read, tokens, partial(self.attention, ids, tokens))
+        return await sentence_links(self.leg, read, tokens, partial(self.attention, ids, tokens, form="links"))
 
-    async def attention(self, ids: tuple[int, ...], tokens: tuple[int, ...], look: Look) -> JobResult | None:
+    async def attention(
+        self, ids: tuple[int, ...], tokens: tuple[int, ...], look: Look, form: Form = "attention"
+    ) -> JobResult | None:
         """Returns what the `look` asks for of the pass over the tokens of a translation of `ids`; None if that failed."""
-        self.spend("attention", 1)
+        self.spend(form, 1)
         options = DecodingOptions(target=tokens, first_token=self.leg.first_token)
         try:
             return await self.engine.attend(self.leg.model, ids, options, look, charged=self.charged)

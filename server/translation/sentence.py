@@ -21,9 +21,7 @@ from server.translation.types import FAULTS, Sentence, TranslationRequest
 
 IN_FLIGHT = 512
 """Segments of a text that are at the workers at the same time: enough for every slot of a GPU."""
-CHOSEN: tuple[Form, ...] = ("beam", "reverse", "wider", "attention")
-"""Forms that a request chooses itself. The others are for single sentences."""
-START: Mapping[Form, float] = {"beam": 1.0, "list": 1.0, "reverse": 1.0, "attention": 0.5, "wider": 0.5}
+START: Mapping[Form, float] = {"beam": 1.0, "list": 1.0, "reverse": 1.0, "attention": 1.0, "wider": 0.5}
 """The shares before any sentence was translated; 0 for other forms."""
 RECENT = 1 / 256
 """The weight of a sentence in the share of the declared rows that is used."""
@@ -45,13 +43,14 @@ def declared(request: TranslationRequest, options: DecodingOptions) -> dict[Form
         "masked": 2 * whole,
         "bare": whole,
         "parts": 2,
-        "attention": 1 + request.thorough,
+        "links": 1,
+        "attention": int(request.thorough),
     }
     if request.formality:
         forms["address"] = candidates.ADDRESS_BEAM
     if request.glossary:  # also in the bare form
         forms["terms"] = 2 * ((terms.FORCED + 1) * whole + 2)
-        forms["attention"] += 2 * (terms.FORCED + 1)
+        forms["links"] += 2 * (terms.FORCED + 1)
     if request.on_flag == "retry":
         once = replace(request, on_flag="mark", thorough=False)
         forms["wider"] = sum(declared(once, retry_options(options)).values()) + request.thorough
@@ -75,7 +74,7 @@ class Shares:
         """Returns the rows that a sentence is expected to need, where the attention of a translation takes as long as `look`
         rows."""
         forms = declared(request, options).items()
-        return sum([most * self.of(form) * (look if form == "attention" else 1.0) for form, most in forms])
+        return sum([most * self.of(form) * (look if form in ("links", "attention") else 1.0) for form, most in forms])
 
     def of(self, form: Form) -> float:
         return self._shares.get(form, 0.0)

@@ -16,6 +16,7 @@ from model.symbols import form_of_address
 from server.errors import InvalidRequest
 from server.text.exact_tokens import WORD, acronyms, all_tokens, lost_tokens
 from server.text.numbers import find_numbers
+from server.text.segmentation import blanked
 from server.text.syntax.match import Match
 from server.translation.catalog import Leg
 from server.translation.context import Draft, Form, SentenceContext, gather_or_cancel
@@ -194,10 +195,8 @@ async def masked(context: SentenceContext, draft: Draft) -> Draft:
 def lost(segment: Segment, target: str, leg: Leg) -> list[Match] | None:
     """Returns what `target`, the translation of what the model read, lacks or doubles; None if it has everything. The list is
     empty if only stand-ins are missing."""
-    reading, text = segment.reading, list(segment.text)
-    for code in segment.tagged.codes:
-        text[code.start : code.end] = " " * (code.end - code.start)
-    visible = "".join(text)
+    reading = segment.reading
+    visible = blanked(segment.text, [(code.start, code.end) for code in segment.tagged.codes])
     read, written = visible.casefold(), target.casefold()
     found = lost_tokens(visible, reading.without_stand_ins(target))
     names = []

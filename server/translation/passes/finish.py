@@ -204,7 +204,7 @@ async def _begins_small(context: SentenceContext, draft: Draft) -> bool:
 def respelled_draft(context: SentenceContext, draft: Draft) -> Draft:
     """Returns the draft with the spelling of its source. A sentence that is copied stays as it is, but for the separators of
     one that has no words."""
-    leg, source, targets = context.leg, draft.segment.text, draft.targets
+    leg, source, targets = context.leg, draft.segment.tagged.bare, draft.targets
     if context.request.localize_numbers and not (draft.copied and draft.flags):
         targets = tuple([localize_numbers(source, target, leg.source, leg.target) for target in targets])
     if not draft.copied:

@@ -218,6 +218,7 @@ def test_lost_numbers_and_codes_are_detected(text, target, lost):
         ("They won 4–2 with fooBar.", "Sie gewannen 4-2 mit FooBar.", "Sie gewannen 4–2 mit fooBar."),
         ("250 µL of $99,00|$4.99", "250 μL von $99.00|$4,99", "250 µL von $99,00|$4.99"),
         ("Perl 5.014 or release 3.12", "Perl 5,014 ou version 3,12", "Perl 5.014 ou version 3.12"),
+        ("𝓗𝓮𝓵𝓵𝓸 is written by hand.", "𝓗𝓮𝓵𝓵𝓸 wird von Hand geschrieben.", None),
         ("It takes 3.12 seconds at 7.5 km.", "Cela prend 3,12 secondes à 7,5 km.", None),
         ("It costs $1,299.00 or 1.5 kWh.", "Es kostet $1.299,00 oder 1,5 kWh.", None),
     ],
