@@ -6,12 +6,14 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import sentencepiece
 
 _SPACE = "\u2581"
+_KEPT_TEXTS = 64
 _KEPT_WORDS, _KEPT_LENGTH = 20_000, 32
 """Words whose first tokens are kept, and the characters of the longest one."""
 _CONTROL = frozenset(("<pad>", "<s>", "</s>"))
@@ -231,6 +233,8 @@ class _Vocabulary:
         if mapping is None:
             pieces = processor.id_to_piece(list(range(processor.get_piece_size())))
             mapping = {piece: i for i, piece in enumerate(pieces)}
+        self.placed = lru_cache(_KEPT_TEXTS)(self._placed)
+        """Returns the pieces of a text and the characters [start, end) of each. An alignment reads the same text twice."""
         self._unk_id = mapping.get("<unk>", unk_id)
         self._ids = dict(mapping)
         self._pieces = {i: piece for piece, i in self._ids.items()}
@@ -255,8 +259,7 @@ class _Vocabulary:
         )
         return ids
 
-    def placed(self, text: str) -> tuple[tuple[str, ...], tuple[tuple[int, int], ...]]:
-        """Returns the pieces of a text and the characters [start, end) of each."""
+    def _placed(self, text: str) -> tuple[tuple[str, ...], tuple[tuple[int, int], ...]]:
         if not self._added:
             return _pieces(self._processor, text)
         pieces: list[str] = []

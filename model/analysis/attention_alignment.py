@@ -218,8 +218,12 @@ def largest_gap(received: Sequence[float]) -> float:
 
 def _overlapped(spans: Sequence[tuple[int, int]], first: int, start: int, end: int) -> int | None:
     """Returns the index of the span, from `first` on, with the largest overlap with the characters [start, end)."""
-    near = [i for i in range(first, min(first + 8, len(spans))) if spans[i][0] < end] if start < end else []
-    return max(near, key=lambda i: min(end, spans[i][1]) - max(start, spans[i][0]), default=None)
+    if start >= end or first >= len(spans) or spans[first][0] >= end:
+        return None
+    if first + 1 == len(spans) or spans[first + 1][0] >= end:  # nearly always
+        return first
+    near = [i for i in range(first, min(first + 8, len(spans))) if spans[i][0] < end]
+    return max(near, key=lambda i: min(end, spans[i][1]) - max(start, spans[i][0]))
 
 
 def _word(

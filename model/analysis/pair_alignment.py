@@ -19,6 +19,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import takewhile
 
 import numpy as np
@@ -143,23 +144,32 @@ def posteriors(scores: Scores, jump: float = JUMP) -> Scores:
     not move it.
     """
     n, m = scores.shape
-    distance = np.abs(np.arange(n)[None, :] - np.arange(n + 1)[:, None])
-    moves = (1.0 + distance) ** -jump  # from the last hidden word, row 0 before the first, to a hidden word
-    moves /= moves.sum(axis=1, keepdims=True)
+    moves = _moves(n, jump)
     highest = np.maximum(scores.max(axis=0), EMPTY)
-    emitted = np.exp((scores - highest).T.astype(np.float64))  # (m, n)
+    emitted = np.zeros((m, n + 1))  # column 0: before the first hidden word
+    emitted[:, 1:] = np.exp((scores - highest).T.astype(np.float64))
     empty = np.exp((EMPTY - highest).astype(np.float64))  # (m,)
     before, after = np.eye(m + 1, n + 1), np.ones((m + 1, n + 1))  # row t: the last hidden word before observed word t
-    for t in range(m):
-        last = before[t] * empty[t]
-        last[1:] += (before[t] @ moves) * emitted[t]
-        before[t + 1] = last / last.sum()
+    for t, (each, none) in enumerate(zip(emitted, empty.tolist(), strict=True)):
+        last = before[t] @ moves * each + before[t] * none
+        np.divide(last, last.sum(), out=before[t + 1])
     for t in range(m - 1, 0, -1):
-        last = moves @ (emitted[t] * after[t + 1, 1:]) + after[t + 1] * empty[t]
-        after[t] = last / last.sum()
-    linked = (before[:-1] @ moves) * emitted * after[1:, 1:]  # (m, n)
+        last = moves @ (emitted[t] * after[t + 1]) + after[t + 1] * empty[t]
+        np.divide(last, last.sum(), out=after[t])
+    linked = ((before[:-1] @ moves) * emitted * after[1:])[:, 1:]  # (m, n)
     unlinked = (before[:-1] * after[1:]).sum(axis=1) * empty
     return np.asarray((linked / (linked.sum(axis=1) + unlinked)[:, None]).T, dtype=np.float32)
+
+
+@lru_cache(maxsize=128)
+def _moves(words: int, jump: float) -> NDArray[np.float64]:
+    """Returns the probabilities of the moves from the last hidden word, row 0 before the first, to a hidden word, column 0 for
+    none: (words + 1, words + 1)."""
+    distance = np.abs(np.arange(words)[None, :] - np.arange(words + 1)[:, None])
+    moves = np.zeros((words + 1, words + 1))
+    moves[:, 1:] = (1.0 + distance) ** -jump
+    moves /= moves.sum(axis=1, keepdims=True)
+    return moves
 
 
 def _means(states: Scores, sentence: WordedSentence) -> Scores:
