@@ -113,7 +113,7 @@ def test_do_not_translate_spans_are_found(text, expected):
 
 EXACT = (
     "A4|7x|10s|3h|45min|5x9|12V|3.5kg|120 km/h|5 °C|(15)|[7]|[a][b]|2.4.1|2024-05-17|7:45|3/4|AX-200/B|H2O|x²|±|→|€|10€|C++"
-    "|DE89 3704 0044 0532|+49 (30) 123-4567|SN 1987A|x != y|report.pdf|a_b|camelCase|😀|1,250|§5|#1|~3|20°N"
+    "|DE89 3704 0044 0532|+49 (30) 123-4567|+33 1 42 68 53 00|SN 1987A|x != y|report.pdf|a_b|camelCase|😀|1,250|§5|#1|~3|20°N"
 )
 WORDS = "old house and two small dogs see one garden by night".split()
 
