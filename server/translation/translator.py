@@ -39,6 +39,8 @@ DOCUMENT_ROWS = 32
 """A request with more sentences, times beam width, has the priority of a document: it is served after short requests."""
 DOCUMENT_CHARACTERS = 2_000
 """A request with more characters is a document too."""
+_LOOK_ROWS = 2.0
+"""Most rows that the attention of a sentence counts: long looks of others make a token of a look dearer than it is here."""
 DOCUMENT_COST = 2_000
 """A request of more tokens, times beam width, is a document too."""
 BYTES_PER_TOKEN = 4
@@ -143,7 +145,7 @@ class Translator:
         searched = chosen.searched(request.source, request.target, request.options)
         beam = searched.beam_size
         price, look_price = self.engine.workers.prices
-        cost = round(tokens * self._shares.rows(request, searched, 2 * look_price / price))
+        cost = round(tokens * self._shares.rows(request, searched, min(_LOOK_ROWS, 2 * look_price / price)))
         document = characters > DOCUMENT_CHARACTERS or cost > DOCUMENT_COST or beam > DOCUMENT_ROWS
         if not document:
             self._threads.note_short()
