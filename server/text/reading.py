@@ -193,7 +193,7 @@ def widened(sentence: Tagged, symbols: bool) -> Tagged:
                 start = code.start if text[code.start - 2 : code.start].isalpha() else start
                 end = code.end if text[code.end : code.end + 2].isalpha() else end
             if (start, end) != (code.start, code.end):
-                result.append(replace(code, start=start, end=end, data=None, equiv=text[start:end]))
+                result.append(code._replace(start=start, end=end, data=None, equiv=text[start:end]))
                 continue
         result.append(code)
     return sentence if result == list(codes) else replace(sentence, codes=tuple(result))

@@ -120,7 +120,7 @@ def with_codes(tagged: Tagged, further: Sequence[Code]) -> Tagged:
             codes.append(code)
         elif code.start == code.end:
             end = waiting[-1].end
-            late.append(replace(code, start=end, end=end))
+            late.append(code._replace(start=end, end=end))
     codes += [*waiting[-1:], *late, *waiting[-2::-1]]
     return replace(tagged, codes=tuple(codes))
 

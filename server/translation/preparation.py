@@ -107,7 +107,7 @@ def _with_data(segment: Tagged, text: Tagged, first: int, last: int) -> Tagged:
     for code in segment.codes:
         given = code if code.kind in ADDED else next(of_text)
         same = given.message is None and code.equiv == given.equiv
-        codes.append(replace(code, data=given.data if same else code.data, pair=given.pair))
+        codes.append(code._replace(data=given.data if same else code.data, pair=given.pair))
     return replace(segment, codes=tuple(codes))
 
 

@@ -7,7 +7,6 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from itertools import accumulate, pairwise
 
 from server.text.syntax.match import Match, Role
@@ -112,8 +111,8 @@ class Codes:
                         if other == name:
                             break
                     self._pairs += 1
-                    items[partner] = replace(items[partner][0], role="sc", pair=self._pairs), items[partner][1]
-                    items[number] = replace(code, role="ec", pair=self._pairs), match
+                    items[partner] = items[partner][0]._replace(role="sc", pair=self._pairs), items[partner][1]
+                    items[number] = code._replace(role="ec", pair=self._pairs), match
                 elif match.role == "open":
                     opened.append((name, number))
                     names[name] += 1
@@ -129,7 +128,7 @@ class Codes:
         if is_name or match.kind == "emphasis" or (match.kind == "strong" and len(around) == 2 and around.isalpha()):
             return None
         is_word = match.role == "open" and match.kind in ("tag", "template") and match.name.isidentifier()
-        return (replace(code, word="name"), match) if is_word and match.name not in INLINE else item
+        return (code._replace(word="name"), match) if is_word and match.name not in INLINE else item
 
     def fold_pairs(self) -> None:
         """Replaces a pair that surrounds codes of words and no other words by one code: `<1>{{count}}</1>`; and one that
@@ -189,7 +188,7 @@ class Codes:
                 and _GLUE.fullmatch(self._text, last.end, code.start)
             ):
                 data = self._data(last.start, code.end, [last, code])
-                joined = replace(last, end=code.end, data=data, equiv=self._text[last.start : code.end])
+                joined = last._replace(end=code.end, data=data, equiv=self._text[last.start : code.end])
                 result[-1] = joined, before
             else:
                 result.append((code, match))

@@ -112,7 +112,7 @@ async def _with_messages(context: SentenceContext, segment: Segment) -> Tagged:
 
 
 def _with_message(code: Code, message: Tagged) -> Code:
-    return replace(code, equiv=message.text, data=None, message=message)
+    return code._replace(equiv=message.text, data=None, message=message)
 
 
 def _cased(segment: Segment, text: str) -> str:
