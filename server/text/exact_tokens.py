@@ -22,7 +22,7 @@ from server.text.numbers import (
     roman_value,
     written_otherwise,
 )
-from server.text.segmentation import Span
+from server.text.segmentation import Span, blanked
 from server.text.syntax import plain
 from server.text.syntax.match import Match
 
@@ -166,12 +166,10 @@ def exact_tokens(text: str) -> Sequence[Match]:
         for each in _MEASURE.finditer(text)
         if each["unit"] not in ("s", "h") or not _NO_MEASURE.search(text, max(0, each.start() - 9), each.start())
     ]
-    bare = list(text)
-    for match in found:
-        bare[match.start : match.end] = " " * (match.end - match.start)
+    bare = blanked(text, [(match.start, match.end) for match in found]) if found else text
     if SIGN.search(text) or "&" in text or "..." in text or "- -" in text:
         found += [Match(*match.span(), "word", "code") for match in _EXPRESSION.finditer(text)]
-    found = without_overlaps([*found, *_codes("".join(bare)), *_roman_numerals(text)])
+    found = without_overlaps([*found, *_codes(bare), *_roman_numerals(text)])
     tokens: list[Match] = []
     for token in found:  # two in capitals after each other are one: SW1A 1AA
         last = tokens[-1] if tokens else token
@@ -188,7 +186,8 @@ def all_tokens(text: str) -> list[Match]:
     return [*exact_tokens(text), *_signs(text), *_numbers(text), *_single_signs(text)]
 
 
-def lost_tokens(text: str, target: str) -> list[Match] | None:
+@lru_cache(maxsize=1024)
+def lost_tokens(text: str, target: str) -> Sequence[Match] | None:
     """Returns the tokens of a text that a translation lacks or doubles, or None if there are none. Where it has a sign or
     number that the text lacks, these are all tokens, or the words in capitals."""
     tokens = exact_tokens(text)
@@ -206,9 +205,9 @@ def lost_tokens(text: str, target: str) -> list[Match] | None:
             for sign in (*_signs(text), *_single_signs(text))
             if not changed.isdisjoint(text[sign.start : sign.end])
         ]
-    numbers = _numbers(text)
     values = {value for side in number_difference(text, target) for value in side}
     if values:
+        numbers = _numbers(text)
         near = [number for number in numbers if not values.isdisjoint(number_values(text[number.start : number.end]))]
         lost += near or ([] if lost else numbers or tokens)
     odd = {"\ufffd", *_PROGRAM_SIGN.findall(target)} & set(target) - set(text)

@@ -60,8 +60,10 @@ def number_difference(
     that it writes as words."""
     if not _DIGIT.search(source):
         return frozenset(), frozenset()
-    written = [source[start:end] for start, end in find_numbers(source)]
     given, found = number_values(source), number_values(target)
+    if given == found:
+        return frozenset(), frozenset()
+    written = [source[start:end] for start, end in find_numbers(source)]
     known = Counter([*map(roman_value, _ROMAN.findall(source)), *_DECADE.findall(source), *adds])
     added = (found - given - known).keys()
     missing = ((number_values("; ".join(written)) & given) - found - Counter(lacks)).keys()
