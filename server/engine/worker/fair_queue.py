@@ -4,6 +4,7 @@ of the device, divided by its weight, is next."""
 from __future__ import annotations
 
 import heapq
+import math
 from collections import deque
 from collections.abc import Hashable
 from dataclasses import dataclass, field
@@ -103,9 +104,11 @@ class ModelQueue:
     def client_rows(self, kind: Kind) -> float:
         """Returns the rows that a client of weight 1 may have in a step: no bound while each needs more than its share of the
         slots; else those with more rows than others together double the time of a step of these others."""
+        if len(self.flows[kind]) < 2:
+            return math.inf
         flows = sorted(self.flows[kind].values(), key=lambda flow: flow.rows / flow.weight)
         weights = sum(flow.weight for flow in flows)
-        if len(flows) < 2 or flows[0].rows >= self.slots * flows[0].weight / weights:
+        if flows[0].rows >= self.slots * flows[0].weight / weights:
             return self.slots * weights
         rows, most = self.step_time.fixed_rows, 0.0
         for flow in flows[:-1]:

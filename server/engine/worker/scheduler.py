@@ -141,12 +141,14 @@ class Scheduler:
 
     def _turns(self) -> list[tuple[float, float, Kind]]:
         """Returns the kinds that have jobs in fair order, each with the use of its class and of its first flow."""
-        used: dict[Kind, list[float]] = {}
+        used: dict[Kind, float] = {}
         for queue in self.queues.values():
             for kind, flows in queue.flows.items():
-                clock = self._flows[kind.document]
-                used.setdefault(kind, []).extend(clock.used((kind, client)) for client in flows)
-        turns = [(self._classes.used(kind.document), min(flows), kind) for kind, flows in used.items() if flows]
+                if flows:
+                    clock = self._flows[kind.document]
+                    first = min([clock.used((kind, client)) for client in flows])
+                    used[kind] = min(first, used.get(kind, first))
+        turns = [(self._classes.used(kind.document), first, kind) for kind, first in used.items()]
         return sorted(turns, key=lambda turn: turn[:2])
 
     def _in_order(
