@@ -187,7 +187,9 @@ def _moved(match: Match, by: int) -> Match:
 def _kept(text: str, kept: tuple[str, ...]) -> Iterator[Match]:
     """Yields the words of `kept` in a text. They may overlap."""
     for found in kept_pattern(kept).finditer(text, overlapped=True) if kept else ():
-        yield Match(found.start(), found.end(), "number" if found[0] == NUMBER_SIGN else "word", "kept")
+        is_number = found[0] == NUMBER_SIGN
+        if not is_number or not text[found.end() : found.end() + 1].isalnum():
+            yield Match(found.start(), found.end(), "number" if is_number else "word", "kept")
 
 
 @lru_cache(maxsize=64)
@@ -195,7 +197,7 @@ def kept_pattern(kept: tuple[str, ...]) -> regex.Pattern[str]:
     """Returns a pattern that finds the terms as whole words, longer ones first. The time of a search does not grow with their
     number."""
     terms = {term.strip() for term in kept} - {""}
-    pattern = rf"(?:(?<!\w)|(?!\w))\L<terms>(?:(?!\w)|(?<!\w|{NUMBER_SIGN}))" if terms else "(?!)"
+    pattern = r"(?:(?<!\w)|(?!\w))\L<terms>(?:(?!\w)|(?<!\w))" if terms else "(?!)"
     return regex.compile(pattern, ignore_unused=True, terms=terms)
 
 
