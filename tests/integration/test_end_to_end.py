@@ -51,7 +51,8 @@ def test_a_text_gets_the_same_answer_alone_in_a_list_and_under_load(live):
 def test_maps_by_id_equal_maps_of_the_given_pair(live, tiny_weights):
     answer = translate(live, "the dog sleeps", max_length=6)
     served = live.get(f"/attention?id={answer['id']}").json()
-    assert served["target"]["text"] == answer["translatedText"]
+    # What the model wrote is shown; a translation has no broken bytes.
+    assert served["target"]["text"].replace("\ufffd", "").strip() == answer["translatedText"]
     for kind in ("cross", "encoder", "decoder"):
         assert np.allclose(np.array(served[kind]).sum(axis=-1), 1.0, atol=1e-4)  # five decimals
     assert np.allclose(np.triu(np.array(served["decoder"])[0, 0], 1), 0.0)
