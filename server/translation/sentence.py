@@ -81,10 +81,11 @@ class Shares:
 
     def note(self, declared: Mapping[Form, int], spent: Mapping[Form, int]) -> None:
         """Takes the rows of a sentence into account."""
+        shares = self._shares
         for form, most in declared.items():
-            if most:
-                share = self.of(form)
-                self._shares[form] = share + RECENT * (spent.get(form, 0) / most - share)
+            if most and (form in shares or form in spent):
+                share = shares.get(form, 0.0)
+                shares[form] = share + RECENT * (spent.get(form, 0) / most - share)
 
 
 class Translated(NamedTuple):

@@ -117,6 +117,10 @@ class Scheduler:
 
     def schedule(self) -> SchedulerOutput:
         """Admits jobs and returns what runs. While there are jobs, every output advances at least one."""
+        if len(self._jobs) == 1 and not self._alone:
+            [sequence] = self._jobs.values()
+            if not sequence.kind.look:
+                return self._only(sequence)
         output, lacking = SchedulerOutput(), set[str]()
         if self._alone and not self.running:
             self.queues[self._alone[0].job.model].start(self._alone[0])
@@ -138,6 +142,17 @@ class Scheduler:
                 self._flows[kind.document].now = max(self._flows[kind.document].now, used)
                 break
         return output
+
+    def _only(self, sequence: Sequence) -> SchedulerOutput:
+        """Returns the turn of the only job: the same as any other way would give, in less time."""
+        kind, queue, batch = sequence.kind, self.queues[sequence.job.model], [(sequence.job.model, [sequence])]
+        flows = self._flows[kind.document]
+        self._classes.now = max(self._classes.now, self._classes.used(kind.document))
+        flows.now = max(flows.now, flows.used((kind, sequence.job.client)))
+        if sequence.running:
+            return SchedulerOutput(decode=batch)
+        queue.start(sequence)
+        return SchedulerOutput(prefill=batch, decode=batch)
 
     def _turns(self) -> list[tuple[float, float, Kind]]:
         """Returns the kinds that have jobs in fair order, each with the use of its class and of its first flow."""
