@@ -159,7 +159,6 @@ def exact_tokens(text: str) -> Sequence[Match]:
     found += [
         Match(mark.start(), mark.end(), "point" if text[: mark.start()][-1:].strip() else "number", "mark")
         for mark in _MARK.finditer(text)
-        if not any(other.start < mark.end() and mark.start() < other.end for other in found)
     ]
     found += [
         Match(*each.span(), "number", "measure")
@@ -339,7 +338,8 @@ def _signs(text: str) -> list[Match]:
         Match(*match.span(), "number" if DIGIT.search(match[0]) else "point")
         for match in _SIGN_WITH_NUMBERS.finditer(text)
     ]
-    return spans + [Match(*match.span(), "point") for match in re.finditer("[«»]", text) if arrows_of(text)]
+    arrows = re.finditer("[«»]", text) if arrows_of(text) else ()
+    return spans + [Match(*arrow.span(), "point") for arrow in arrows]
 
 
 def _single_signs(text: str) -> list[Match]:

@@ -27,8 +27,8 @@ BREAKS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u2028\u2029]+")
 # Further ends of sentences in lines that a program has laid out: columns, rulers, and colors of a terminal.
 LAYOUT = re.compile(rf" {{3,}}|(?<!\S)([-=])\1{{2,}}(?!\S)|\x1b\[[0-?]*[ -/]*[@-~]|{BREAKS.pattern}")
-# What begins list items, lines of dialogue and headings: bullets, boxes, letters and numbers, also several of them. A letter
-# with a point stands before a capital, and no initial of a name is small: i. The beginning.
+# The beginnings of list items, lines of dialogue and headings: bullets, boxes, letters and numbers, also several of them.
+# A letter with a point stands before a capital. It is small, because initials of names are capitals: i. The beginning.
 BULLET = re.compile(
     r"(?:(?:[-*+•‣◦▪●○·–—]|--|\[[ xX]\]|>{1,3}|[-=]>|#{1,6}|[QA]:"
     r"|(?!v\.\s+Chr)(?:[a-h]|[ivx]{1,4})\.(?=[^\S\n]+[^\W\d_a-zß-ÿ][^\W_.])"
