@@ -90,7 +90,8 @@ class Draft:
 @dataclass(frozen=True, slots=True)
 class SentenceContext:
     """One segment with the model of its leg, the request (its options, its caller), and `translate`, which translates the
-    arms of its messages. `options` are those of the request with what the model adds. `declared` are the most rows of each
+    arms of its messages. `options` and `best` are those of the request with what the model adds: of all hypotheses, and
+    of the best one. `declared` are the most rows of each
     form in which the sentence may be decoded, and `spent` those that were. `on_progress` receives the tokens of the first
     decoding. The caller keeps the model loaded."""
 
@@ -98,6 +99,7 @@ class SentenceContext:
     leg: Leg
     request: TranslationRequest
     options: DecodingOptions
+    best: DecodingOptions
     priority: int
     translate: Callable[[SentenceContext], Coroutine[Any, Any, Draft]]
     engine: EngineClient
@@ -120,18 +122,21 @@ class SentenceContext:
         scored. A segment without ids is copied."""
         if not segment.ids:
             return Draft(segment, COPIED)
-        options = self.options
+        options, best = self.options, self.best
         if prefix or target is not None:  # these are not reranked
-            hypotheses = self.request.options.hypotheses if target is None else 1
-            given = replace(self.request.options, prefix=prefix, target=target, hypotheses=hypotheses)
-            options = self.leg.decoding_options(given)
-        best = options if options.rerank or options.hypotheses == 1 else replace(options, hypotheses=1)
+            options, best = [
+                self.leg.decoding_options(replace(given, prefix=prefix, target=target))
+                for given in (self.request.options, self.request.best)
+            ]
         answer = await self.answer(form, self.leg, segment.ids, best, on_progress)
-        if best.hypotheses < options.hypotheses:  # a list is searched further, and may have another best translation
+        if best.hypotheses < options.hypotheses and target is None:
+            # A longer list is searched further, and may have another best translation.
             wider = await self.answer("list" if form == "beam" else form, self.leg, segment.ids, options)
-            first, tokens = answer.hypotheses[0], [each.tokens for each in wider.hypotheses]
-            place = tokens.index(first.tokens) if first.tokens in tokens else len(tokens) - 1
-            answer = replace(answer, hypotheses=(first, *wider.hypotheses[:place], *wider.hypotheses[place + 1 :]))
+            others = list(wider.hypotheses)
+            for known in answer.hypotheses:
+                if same := [each for each in others if each.tokens == known.tokens]:
+                    others.remove(same[0])
+            answer = replace(answer, hypotheses=(*answer.hypotheses, *others)[: options.hypotheses])
         return Draft(segment, answer, self.leg.model.tokenizer.decode(answer.hypotheses[0].tokens))
 
     async def links(self, read: str, ids: tuple[int, ...], tokens: tuple[int, ...]) -> list[Link]:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from model.search.options import DecodingOptions
 from server.errors import InvalidRequest
 from server.text.finishing import Finished, unchanged
+from server.text.tagged import MASKED
 from server.translation import checks
 from server.translation.catalog import wider_beam
 from server.translation.context import BURST, Draft, Form, SentenceContext
@@ -28,12 +29,12 @@ RECENT = 1 / 256
 _NGRAM = 3
 
 
-def declared(request: TranslationRequest, options: DecodingOptions) -> dict[Form, int]:
-    """Returns the most rows of each form in which a sentence may be decoded. `options` have the width of its beam. Forced
-    tokens, and the attention of a translation, take one row."""
-    beam, wanted = options.beam_size, request.options.hypotheses
-    reverse = max(candidates.MOST, wanted) if options.rerank and beam > 1 else 0
-    alone = beam if wanted > 1 and not options.rerank else 0
+def declared(request: TranslationRequest, options: DecodingOptions, best: DecodingOptions) -> dict[Form, int]:
+    """Returns the most rows of each form in which a sentence may be decoded. `options` and `best` have the widths of its
+    beams: for all hypotheses, and for the best one. Forced tokens, and the attention of a translation, take one row."""
+    beam = best.beam_size
+    reverse = max(candidates.MOST, request.options.hypotheses) if best.rerank and beam > 1 else 0
+    alone = options.beam_size if options.hypotheses > best.hypotheses else 0
     whole = beam + alone + reverse
     forms: dict[Form, int] = {
         "beam": beam,
@@ -53,7 +54,7 @@ def declared(request: TranslationRequest, options: DecodingOptions) -> dict[Form
         forms["links"] += 2 * (terms.FORCED + 1)
     if request.on_flag == "retry":
         once = replace(request, on_flag="mark", thorough=False)
-        forms["wider"] = sum(declared(once, retry_options(options)).values()) + request.thorough
+        forms["wider"] = sum(declared(once, retry_options(options), retry_options(best)).values()) + request.thorough
     return forms
 
 
@@ -70,14 +71,12 @@ class Shares:
     def __init__(self) -> None:
         self._shares: dict[Form, float] = dict(START)
 
-    def rows(self, request: TranslationRequest, options: DecodingOptions, look: float = 1.0) -> float:
-        """Returns the rows that a sentence is expected to need, where the attention of a translation takes as long as `look`
-        rows."""
-        forms = declared(request, options).items()
-        return sum([most * self.of(form) * (look if form in ("links", "attention") else 1.0) for form, most in forms])
-
-    def of(self, form: Form) -> float:
-        return self._shares.get(form, 0.0)
+    def rows(self, declared: Mapping[Form, int], look: float = 1.0) -> float:
+        """Returns how many of the declared rows a sentence is expected to need, where the attention of a translation takes
+        as long as `look` rows."""
+        shares = self._shares
+        used = {form: most * shares[form] for form, most in declared.items() if form in shares}
+        return sum(used.values()) + (look - 1.0) * (used.get("links", 0.0) + used.get("attention", 0.0))
 
     def note(self, declared: Mapping[Form, int], spent: Mapping[Form, int]) -> None:
         """Takes the rows of a sentence into account."""
@@ -140,13 +139,16 @@ async def _chosen(context: SentenceContext) -> Draft:
 
 
 async def _retried(context: SentenceContext, draft: Draft) -> Draft:
-    """Returns the draft, or one of a wider beam with fewer faults, or with as many and a higher score."""
-    options = replace(retry_options(context.options), hypotheses=context.request.options.hypotheses)
-    request = replace(context.request, options=options, on_flag="mark")
-    decoding = context.leg.decoding_options(options)
+    """Returns the draft, or one of a wider beam with fewer faults, or with as many and a higher score. Tokens that were masked
+    because they had been lost stay masked."""
+    wanted, searched = context.request.options.hypotheses, retry_options(context.best)
+    options = replace(searched, beam_size=max(searched.beam_size, wanted), hypotheses=wanted)
+    request = replace(context.request, options=options, best_beam=searched.beam_size, on_flag="mark")
+    decoding, best = [context.leg.decoding_options(given) for given in (options, request.best)]
+    is_masked = draft.segment.reading.stand_ins and any(code.kind == MASKED for code in draft.segment.tagged.codes)
     wider = replace(
-        context, request=request, options=decoding, translate=_chosen, declared=declared(request, decoding),
-        on_progress=None, spent=Counter(),
+        context, segment=draft.segment if is_masked else context.segment, request=request, options=decoding, best=best,
+        translate=_chosen, declared=declared(request, decoding, best), on_progress=None, spent=Counter(),
     )  # fmt: skip
     try:
         other = await _chosen(wider)

@@ -142,10 +142,12 @@ class Translator:
         characters, tokens = sum(map(len, request.texts)), estimated_tokens(request)
         catalog = self.catalog
         chosen = catalog if request.model is None else catalog.only(request.model)
-        searched = chosen.searched(request.source, request.target, request.options)
+        searched, best = chosen.searched(request.source, request.target, request.options), request.best
+        best = searched if best is request.options else chosen.searched(request.source, request.target, best)
         beam = searched.beam_size
         price, look_price = self.engine.workers.prices
-        cost = round(tokens * self._shares.rows(request, searched, min(_LOOK_ROWS, 2 * look_price / price)))
+        forms = sentence.declared(request, searched, best)
+        cost = round(tokens * self._shares.rows(forms, min(_LOOK_ROWS, 2 * look_price / price)))
         document = characters > DOCUMENT_CHARACTERS or cost > DOCUMENT_COST or beam > DOCUMENT_ROWS
         if not document:
             self._threads.note_short()
@@ -232,13 +234,15 @@ class Translator:
             last = number == len(prepared.route) - 1
             leg_request = request
             if len(prepared.route) > 1:  # a sentence in the pivot language is of no use as the source of a flagged one
-                options = request.options if last else dataclasses.replace(request.options, hypotheses=1)
+                options = request.options if last else request.best
                 on_flag = "mark" if request.on_flag == "source" else request.on_flag
                 leg_request = dataclasses.replace(request, options=options, on_flag=on_flag)
-            options = leg.decoding_options(leg_request.options)
+            options = searched = leg.decoding_options(leg_request.options)
+            if leg_request.best is not leg_request.options:
+                searched = leg.decoding_options(leg_request.best)
             async with self.engine.holding(leg.model):
                 sentences = await self._sentences(
-                    segmented, leg_request, options, priority, prepared.number, listener if last else None
+                    segmented, leg_request, (options, searched), priority, prepared.number, listener if last else None
                 )
             ranked = await self.work(
                 request.client, size, _translated, segmented, sentences, leg_request.options.hypotheses
@@ -253,7 +257,7 @@ class Translator:
                     texts[0],
                     tuple([sentences[number].sentence for number in segmented.order]),
                     options.beam_size,
-                    options.rerank,
+                    searched.rerank,
                     " ".join(self.engine.workers.computation),
                 )
             )
@@ -274,24 +278,25 @@ class Translator:
         self,
         segmented: SegmentedText,
         request: TranslationRequest,
-        options: DecodingOptions,
+        options: tuple[DecodingOptions, DecodingOptions],
         priority: int,
         text: int,
         listener: ProgressListener | None,
     ) -> list[sentence.Translated]:
-        """Returns the sentences of the segments of a text, whose number in the request is `text`."""
+        """Returns the sentences of the segments of a text, whose number in the request is `text`. The `options` are
+        those for all hypotheses, and for the best one."""
         segments, leg = segmented.segments, segmented.leg
         order = segmented.order if listener else ()
         places = {number: place for place, number in reversed(list(enumerate(order)))}
 
-        declared = sentence.declared(request, options)
+        declared = sentence.declared(request, *options)
 
         def context(number: int) -> SentenceContext:
             return SentenceContext(
                 segments[number],
                 leg,
                 request,
-                options,
+                *options,
                 priority,
                 partial(sentence.translate_sentence, self._shares),
                 self.engine,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
 
 from model.search.options import DecodingOptions, Hypothesis
@@ -38,8 +38,9 @@ class TranslationRequest:
     "auto".
 
     `split` None stands for "all" in text and for "punctuation" in markup. `markup` says what the elements of XML mean.
-    `options` applies to every sentence. `client`
-    is an opaque key of the caller for fair queuing and `weight` the factor of its share. `accepted` are the codes of
+    `options` applies to every sentence; where `best_beam` is not 0, it is the beam width of the best translation, and
+    that of `options` the one of a longer list. `client` is an opaque key of the caller for fair queuing and `weight` the
+    factor of its share. `accepted` are the codes of
     Accept-Language, which help to detect the source. `deadline` is in seconds on the monotonic clock. With `remember`
     False the translation is not added to the history. `storage` "use" takes the translation from the result cache if it
     is there; "renew" translates again and replaces it there; with "none" nothing of the request is stored, neither in
@@ -60,6 +61,7 @@ class TranslationRequest:
     markup: Rules = Rules()
     split: Split | None = None
     options: DecodingOptions = DecodingOptions()
+    best_beam: int = 0
     client: str = ""
     weight: float = 1.0
     deadline: float | None = None
@@ -75,6 +77,14 @@ class TranslationRequest:
     thorough: bool = False
     model: str | None = None
     key: int | None = None
+
+    @property
+    def best(self) -> DecodingOptions:
+        """The options of the best translation, which does not depend on how many others are wanted."""
+        options = self.options
+        beam = self.best_beam or options.beam_size
+        is_best = options.hypotheses == 1 and options.beam_size == beam
+        return options if is_best else replace(options, hypotheses=1, beam_size=beam)
 
 
 @dataclass(slots=True)

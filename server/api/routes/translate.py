@@ -75,6 +75,7 @@ async def translate(request: Request, parameters: TranslateParameters) -> Respon
         target=parameters.target,
         format=parameters.format,
         options=options,
+        best_beam=chosen_beam(parameters, services.settings),
         deadline=limit,
         do_not_translate=tuple(parameters.do_not_translate),
         glossary=await inline_or_stored(request, caller, parameters.glossary, parameters.source, parameters.target),
@@ -114,7 +115,7 @@ def decoding_options(parameters: TranslateParameters, settings: Settings) -> Dec
     if parameters.alternatives > settings.alternatives_limit:
         raise InvalidRequest(f"Invalid request: alternatives parameter must be <= {settings.alternatives_limit}")
     hypotheses = parameters.alternatives + 1
-    beam = parameters.beam_size or settings.beam_size
+    beam = chosen_beam(parameters, settings)
     return DecodingOptions(
         beam_size=max(beam, hypotheses) if beam else 0,
         length_penalty=parameters.length_penalty,
@@ -125,6 +126,11 @@ def decoding_options(parameters: TranslateParameters, settings: Settings) -> Dec
         masked_heads=parameters.masked_heads or (),
         rerank=settings.rerank if parameters.rerank is None else parameters.rerank,
     )
+
+
+def chosen_beam(parameters: TranslateParameters, settings: Settings) -> int:
+    """Returns the beam width that a request or else the configuration chooses; 0 for that of the model."""
+    return parameters.beam_size or settings.beam_size or 0
 
 
 def chosen_rows(beam_size: int, hypotheses: int, rerank: bool, on_flag: OnFlag) -> int:

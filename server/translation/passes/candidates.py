@@ -25,8 +25,7 @@ from server.translation.preparation import Segment, with_codes
 WEIGHT = 0.3
 """The factor of the reverse score. Both scores are normalised by length."""
 MARGIN, MOST = 0.6, 4
-"""Only the first MOST hypotheses are compared, unless more are wanted, and of these, for one translation, those at most
-MARGIN below the best. Others hardly ever win."""
+"""Only the first MOST hypotheses are compared, and of these those at most MARGIN below the best. Others hardly ever win."""
 WORDS, SENTENCE_WORDS = 5, 3
 """The longest text that is read with a small first letter, and the longest that ends as a sentence. Longer ones gain nothing."""
 UNSURE = -0.3
@@ -68,31 +67,33 @@ async def decoded(context: SentenceContext, form: Form, segment: Segment) -> Dra
 
 async def _reranked(context: SentenceContext, form: Form, draft: Draft) -> Draft:
     """Returns the draft with as many hypotheses as the request wants, in the order of both directions (noisy channel). If there
-    are several to choose from, their `score` is that of both, and the timings count the slowest of their scores.
+    are several to choose from, their `score` is that of both, and the timings count the slowest of their scores. How many
+    are wanted does not change which is the best.
 
     A hypothesis that leaves out or invents something may be probable, but makes its source improbable. So the model also
     scores the source as a translation of each hypothesis (Yee, Dauphin and Auli 2019, "Simple and Effective Noisy Channel
     Modeling for Neural Machine Translation")."""
     wanted, hypotheses = context.request.options.hypotheses, draft.answer.hypotheses
-    hypotheses = hypotheses[: max(MOST, wanted)]
-    if wanted == 1:
-        hypotheses = tuple([each for each in hypotheses if each.score >= hypotheses[0].score - MARGIN])
-    draft = replace(draft, answer=replace(draft.answer, hypotheses=hypotheses))
-    if len(hypotheses) > 1 and (reverse := context.leg.reverse) is not None:
-        draft = await _in_both_directions(context, form, reverse, draft)
+    lowest = hypotheses[0].score - MARGIN
+    near = sum([each.score >= lowest for each in hypotheses[: min(MOST, context.best.beam_size)]])
+    draft = replace(draft, answer=replace(draft.answer, hypotheses=hypotheses[: max(near, wanted)]))
+    if near > 1 and (reverse := context.leg.reverse) is not None:
+        draft = await _in_both_directions(context, form, reverse, draft, near)
     answer = replace(draft.answer, hypotheses=draft.answer.hypotheses[:wanted])
     return Draft(draft.segment, answer, context.leg.model.tokenizer.decode(answer.hypotheses[0].tokens))
 
 
-async def _in_both_directions(context: SentenceContext, form: Form, reverse: Leg, draft: Draft) -> Draft:
-    """Returns the hypotheses in the order of both directions, or as they are if one is too long to be read."""
+async def _in_both_directions(context: SentenceContext, form: Form, reverse: Leg, draft: Draft, near: int) -> Draft:
+    """Returns the hypotheses in the order of both directions, but for the best, which is one of the first `near`. If one
+    of these is too long to be read they are as they were."""
     hypotheses, read = draft.answer.hypotheses, draft.segment.read
     model, options = reverse.model, context.request.options
     source = model.tokenizer.encode_target(read)
     texts = [model.tokenizer.decode(each.tokens) for each in hypotheses]
     written = [reverse.encode_ids(text) for text in texts]
-    if max(len(source) + 1, *map(len, written)) > model.max_length:
+    if max(len(source) + 1, *map(len, written[:near])) > model.max_length:
         return draft
+    legible = [place for place, ids in enumerate(written) if len(ids) <= model.max_length]
     scored = reverse.decoding_options(
         DecodingOptions(
             target=source,
@@ -101,14 +102,16 @@ async def _in_both_directions(context: SentenceContext, form: Form, reverse: Leg
             masked_heads=options.masked_heads,
         )
     )
-    answers = await gather_or_cancel([context.answer(form, reverse, ids, scored) for ids in written])
-    both = [
-        replace(each, score=each.score + WEIGHT * answer.hypotheses[0].score)
-        for each, answer in zip(hypotheses, answers, strict=True)
-    ]
+    answers = await gather_or_cancel([context.answer(form, reverse, written[place], scored) for place in legible])
+    both = {
+        place: replace(hypotheses[place], score=hypotheses[place].score + WEIGHT * answer.hypotheses[0].score)
+        for place, answer in zip(legible, answers, strict=True)
+    }
     # A copy predicts its text best, so a copy is first only if the search has put it there.
     copies = [place > 0 and text.casefold() == read.casefold() for place, text in enumerate(texts)]
-    order = sorted(range(len(both)), key=lambda i: (copies[i], -both[i].score))
+    order = sorted(both, key=lambda place: (copies[place], -both[place].score))
+    best = next(place for place in order if place < near)
+    order = [best, *[place for place in order if place != best]]
     context.metrics.reranked.labels("other" if order[0] else "search").inc()
     first = draft.answer.timings
     slowest = max([answer.timings for answer in answers], key=lambda each: each.queue + each.encode + each.decode)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import random
 from collections import Counter
 
 import pytest
 
-from model.search.options import DecodingOptions
+from model.search.options import DecodingOptions, Hypothesis
 from model.symbols import FORMAL
+from server.engine.ipc.messages import JobResult, Timings
 from server.text.protection.glossary import Entry, TermIndex
 from server.translation.catalog import ModelCatalog
 from server.translation.passes.candidates import Candidate, better
@@ -33,7 +35,8 @@ def test_no_more_rows_are_decoded_than_were_declared(kind, fields, hypotheses):
     tokenizer = WordTokenizer(kind)
     catalog = ModelCatalog([dataclasses.replace(fake_model(), tokenizer=tokenizer)])
     options = DecodingOptions(beam_size=4, hypotheses=hypotheses)
-    most = sum(declared(request(options=options, **fields), options).values())
+    best = dataclasses.replace(options, hypotheses=1)
+    most = sum(declared(request(options=options, **fields), options, best).values())
     for seed in range(12):
         engine = FaultyEngine(tokenizer, seed)
         translated(engine, TEXT, "en", "de", catalog, options=options, **fields)
@@ -41,15 +44,51 @@ def test_no_more_rows_are_decoded_than_were_declared(kind, fields, hypotheses):
         assert sum(used) + len(engine.attended) <= most
 
 
+class ListingEngine(FaultyEngine):
+    """Writes another n-best list for each beam width, with scores that a pass over a forced target has too."""
+
+    async def _translate(self, ids, options, on_progress) -> JobResult:
+        if options.target is not None:
+            targets = [options.target]
+        else:
+            targets = []
+            for _ in range(options.hypotheses):
+                self._seed = f"{options.beam_size} {len(targets)}"
+                targets.append(tuple([token for token, _ in self.plan(ids, options.prefix)]))
+        scores = [-random.Random(f"{ids} {target}").random() for target in targets]
+        known = [
+            Hypothesis(target, (score,) * (len(target) + 1), score, "stop")
+            for target, score in zip(targets, scores, strict=True)
+        ]
+        return JobResult(0, tuple(known), Timings(0, 0, 0, 0), 1)
+
+
+@pytest.mark.parametrize("fields", [{}, {"glossary": GLOSSARY}, {"on_flag": "retry"}])
+@pytest.mark.parametrize("rerank", [False, True])
+@pytest.mark.parametrize("beam", [0, 1, 2, 5])
+def test_the_best_translation_does_not_depend_on_the_number_of_alternatives(beam, rerank, fields):
+    tokenizer = WordTokenizer("names")
+    catalog = ModelCatalog([dataclasses.replace(fake_model(), tokenizer=tokenizer)])
+    texts = set()
+    for hypotheses in (1, 3, 7):
+        wide = max(beam, hypotheses) if beam else 0
+        options = DecodingOptions(beam_size=wide, hypotheses=hypotheses, rerank=rerank)
+        done = translated(
+            ListingEngine(tokenizer), TEXT, "en", "de", catalog, options=options, best_beam=beam, **fields
+        )
+        texts.add(done.text)
+    assert len(texts) == 1
+
+
 def test_a_plain_request_is_charged_its_beam_until_sentences_need_more():
     shares, options = Shares(), DecodingOptions(beam_size=4)
     plain, terms = request(options=options), request(options=options, glossary=GLOSSARY)
-    assert shares.rows(plain, options) == pytest.approx(4)
-    forms = declared(terms, options)
+    first, forms = [declared(each, options, options) for each in (plain, terms)]
+    assert shares.rows(first) == pytest.approx(4)
     for _ in range(2_000):
         shares.note(forms, Counter(beam=4, terms=forms["terms"] // 2, masked=2))
-    assert shares.rows(plain, options) == pytest.approx(4 + 2, abs=0.1)
-    assert shares.rows(terms, options) == pytest.approx(4 + 2 + forms["terms"] // 2, abs=0.2)
+    assert shares.rows(first) == pytest.approx(4 + 2, abs=0.1)
+    assert shares.rows(forms) == pytest.approx(4 + 2 + forms["terms"] // 2, abs=0.2)
 
 
 @pytest.mark.parametrize("on_flag", ["mark", "retry"])
@@ -57,7 +96,7 @@ def test_a_plain_request_is_charged_its_beam_until_sentences_need_more():
 def test_what_a_request_chooses_is_declared(beam, hypotheses, rerank, on_flag):
     options = DecodingOptions(beam_size=beam, hypotheses=hypotheses, rerank=rerank)
     asked = request(options=options, on_flag=on_flag, formality=FORMAL)
-    forms = declared(asked, options)
+    forms = declared(asked, options, options if rerank else dataclasses.replace(options, hypotheses=1))
     assert rows(asked, options) <= sum(forms.values())
     assert forms["beam"] == beam and ("wider" in forms) == (on_flag == "retry") and forms["address"] == 8
 

@@ -102,14 +102,14 @@ def test_the_timings_count_the_score():
     assert reranked.first_token == plain.first_token
 
 
-def test_improbable_hypotheses_are_scored_only_as_alternatives():
+def test_improbable_hypotheses_are_scored_only_as_alternatives_and_are_never_the_best():
     forward = {"home": -1.0, "house": -1.0 - MARGIN / 2, "hut": -1.1 - MARGIN}
     backward = {"home": -1.0, "house": -1.0, "hut": 9.0}
     engine = TwoWays(forward, backward)
     assert translate(engine).text == "home"
     assert len(engine.scored) == 2
     engine = TwoWays(forward, backward)
-    assert [text for text, _ in hypotheses(translate(engine, hypotheses=2))] == ["hut", "home"]
+    assert [text for text, _ in hypotheses(translate(engine, hypotheses=3))] == ["home", "hut", "house"]
     assert len(engine.scored) == 3
 
 
