@@ -8,6 +8,7 @@ scheduler.finish(id)            # answered: the slots are free for the next turn
 from __future__ import annotations
 
 import heapq
+import math
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Sequence as Items
@@ -107,13 +108,15 @@ class Scheduler:
         self.charge(sequences, rows, seconds)
 
     def charge(self, sequences: Items[Sequence], parts: Items[int], seconds: float) -> None:
-        """Divides the seconds of some work among its jobs by their parts, and charges their flows."""
-        second = seconds / sum(parts)
+        """Divides the seconds of some work among its jobs, which are of one kind, by their parts, and charges their flows."""
+        kind, second, used = sequences[0].kind, seconds / sum(parts), dict[str, float]()
         for sequence, part in zip(sequences, parts, strict=True):
-            used, kind, job = second * part, sequence.kind, sequence.job
-            sequence.seconds += used
-            self._flows[kind.document].charge((kind, job.client), used / kind.weight / job.weight)
-            self._classes.charge(kind.document, used / (_DOCUMENT_WEIGHT if kind.document else 1.0))
+            job = sequence.job
+            sequence.seconds += second * part
+            used[job.client] = used.get(job.client, 0.0) + second * part / job.weight
+        for client, by_weight in used.items():
+            self._flows[kind.document].charge((kind, client), by_weight / kind.weight)
+        self._classes.charge(kind.document, seconds / (_DOCUMENT_WEIGHT if kind.document else 1.0))
 
     def schedule(self) -> SchedulerOutput:
         """Admits jobs and returns what runs. While there are jobs, every output advances at least one."""
@@ -188,7 +191,7 @@ class Scheduler:
     ) -> None:
         """Adds the sequences of a kind and model that decode, the oldest of each client first, and those that join them. Where
         one lacks slots, the slots that free up are left to it: the model is added to `lacking`."""
-        rows, each = Counter[str](), queue.client_rows(kind)
+        each, rows, total = queue.client_rows(kind), Counter[str](), 0
         part = 1.0 if not kind.document else _DOCUMENT_SLOTS_BESIDE if queue.flows[SHORT] else _DOCUMENT_SLOTS
         most, tokens = part * queue.slots, min(self._max_batch_tokens, longest / self._prefill_seconds)
 
@@ -196,11 +199,17 @@ class Scheduler:
             held = rows[sequence.job.client]
             return not held or held + sequence.width <= each * sequence.job.weight
 
+        def take(sequence: Sequence, batch: list[Sequence]) -> None:
+            nonlocal total
+            total += sequence.width
+            if each < math.inf:
+                rows[sequence.job.client] += sequence.width
+            batch.append(sequence)
+
         batch: list[Sequence] = []
         for sequence in queue.running.values():
-            if sequence.kind is kind and fits(sequence) and (not rows or rows.total() + sequence.width <= most):
-                rows[sequence.job.client] += sequence.width
-                batch.append(sequence)
+            if sequence.kind is kind and fits(sequence) and (not total or total + sequence.width <= most):
+                take(sequence, batch)
         joining: list[Sequence] = []
         admits = queue.free and not self._alone and model not in lacking
         free, padded = len(queue.free), 0
@@ -208,11 +217,10 @@ class Scheduler:
             free, padded = free - sequence.width, max(padded, sequence.length)
             if free < 0:
                 lacking.add(model)
-            full = rows.total() and rows.total() + sequence.width > most
+            full = total and total + sequence.width > most
             if free < 0 or full or (joining and padded * (len(joining) + 1) > tokens):
                 break
-            rows[sequence.job.client] += sequence.width
-            joining.append(sequence)
+            take(sequence, joining)
         for sequence in joining:
             queue.start(sequence)
         output.prefill += [(model, joining)] if joining else []

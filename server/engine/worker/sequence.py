@@ -39,6 +39,8 @@ class Sequence:
     arrived: float = 0.0
     alone: bool = False
     kind: Kind = field(default=SHORT, init=False)
+    width: int = field(default=1, init=False)  # rows of the batch: one per beam; one for a given target
+    length: int = field(default=0, init=False)  # source tokens; of a look source and target tokens
     slots: tuple[int, ...] = ()
     running: bool = False
     answered: bool = False
@@ -51,21 +53,14 @@ class Sequence:
     trace: tuple[TraceStep, ...] = ()
 
     def __post_init__(self) -> None:
-        self.kind = KINDS[2 * (self.job.priority > 0) + (self.job.look is not None)]
+        job, target = self.job, self.job.options.target
+        self.kind = KINDS[2 * (job.priority > 0) + (job.look is not None)]
+        self.width = job.options.beam_size if target is None else 1
+        self.length = len(job.source) + (len(job.target) if self.kind.look else 0)
 
     @property
     def id(self) -> int:
         return self.job.id
-
-    @property
-    def width(self) -> int:
-        """Rows of the batch: one per beam; one for a given target that is only read."""
-        return 1 if self.job.options.target is not None else self.job.options.beam_size
-
-    @property
-    def length(self) -> int:
-        """Source tokens; of a look source and target tokens."""
-        return len(self.job.source) + (len(self.job.target) if self.kind.look else 0)
 
     def reset(self) -> None:
         """Discards what was decoded: the sequence starts again from its source."""
