@@ -13,6 +13,8 @@ from server.engine.worker.sequence import KINDS, Kind, Sequence
 
 _CREDIT = 0.005
 """Seconds that a flow which was idle may use before the others."""
+_CLIENT_SLOTS = 1 / 16
+"""Part of the slots that a client may always have: a few callers with a few sentences each fill a batch."""
 
 
 class FairClock:
@@ -103,17 +105,18 @@ class ModelQueue:
 
     def client_rows(self, kind: Kind) -> float:
         """Returns the rows that a client of weight 1 may have in a step: no bound while each needs more than its share of the
-        slots; else those with more rows than others together double the time of a step of these others."""
+        slots; else those with more rows than others have _CLIENT_SLOTS, or together double the time of a step of these
+        others."""
         if len(self.flows[kind]) < 2:
             return math.inf
         flows = sorted(self.flows[kind].values(), key=lambda flow: flow.rows / flow.weight)
-        weights = sum(flow.weight for flow in flows)
+        weights = sum([flow.weight for flow in flows])
         if flows[0].rows >= self.slots * flows[0].weight / weights:
             return self.slots * weights
-        rows, most = self.step_time.fixed_rows, 0.0
+        rows, most = self.step_time.fixed_rows, max(_CLIENT_SLOTS * self.slots, flows[0].rows / flows[0].weight)
         for flow in flows[:-1]:
-            if most and flow.rows > most * flow.weight:
+            if flow.rows > most * flow.weight:
                 break
             rows, weights = rows + flow.rows, weights - flow.weight
-            most = max(flow.rows / flow.weight, rows / weights)
+            most = max(most, rows / weights)
         return most

@@ -134,7 +134,8 @@ def test_every_job_is_answered_once_and_every_second_is_charged_once(asked: list
 )
 def test_beside_clients_with_less_the_others_at_most_double_the_step(asked: list[tuple[int, int, float]]) -> None:
     """However many sequences a client has and however wide they are: the rows of those that do not get what they need cost as
-    much as one step of the others, or are as many as others have, or are those of one sequence."""
+    much as one step of the others, or are as many as others have, or a sixteenth of the slots, or are those of one
+    sequence."""
     made = Scheduler(10_000)
     made.queues["m"] = ModelQueue(64)
     ids = iter(range(10_000))
@@ -155,9 +156,19 @@ def test_beside_clients_with_less_the_others_at_most_double_the_step(asked: list
             assert rows[least] == needed[least], "the client with the fewest rows waits"
             limited = {client for client in rows if largest[client] < rows[client] < needed[client]}
             met = {client: count for client, count in rows.items() if client not in limited}
-            as_others = max(met[client] / weights[client] for client in met)
+            as_others = max(4, *(met[client] / weights[client] for client in met))
             further = sum(rows[client] for client in limited if rows[client] > as_others * weights[client])
             assert further <= sum(met.values()) + made.queues["m"].step_time.fixed_rows
+
+
+@pytest.mark.parametrize("needed", [[1, 4, 4, 4, 4, 4, 4, 4], [4] * 8, [2, 3, 4] * 5])
+def test_callers_with_a_few_sentences_each_share_one_batch(needed: list[int]) -> None:
+    made, ids = scheduler(64, 10_000), iter(range(1_000))
+    for client, number in enumerate(needed):
+        for _ in range(number):
+            made.add(job(next(ids), client=str(client)), 0.0)
+    [(_, batch)] = made.schedule().decode
+    assert len(batch) == sum(needed)
 
 
 def test_a_full_model_does_not_delay_another_model_of_the_same_client() -> None:
