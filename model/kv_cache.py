@@ -144,6 +144,12 @@ class KVCache:
         for slot in slots:
             self.lengths[slot] = self.source_lengths[slot] = 0
 
+    def clear(self, slots: list[int]) -> None:
+        """Sets what these slots store to 0."""
+        index = to_device(torch.tensor(slots), self._device)
+        for tensor in self.tensors():
+            tensor.index_fill_(1, index, 0)
+
     def _allocate(self, positions: int) -> Tensor:
         layers, slots, heads, width = self._shape
         return torch.zeros(layers, slots, heads, positions, width, dtype=self._dtype, device=self._device)

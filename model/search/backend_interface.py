@@ -67,8 +67,8 @@ class Backend(Protocol):
     def reorder(self, targets: Sequence[int], origins: Sequence[int]) -> None:
         """Row targets[i] continues from what row origins[i] held before the call."""
 
-    def free(self, slots: Sequence[int]) -> None:
-        """Releases the rows."""
+    def free(self, slots: Sequence[int], *, broken: bool = False) -> None:
+        """Releases the rows; `broken` ones stored NaN, of which nothing may reach the next rows in their slots."""
 
 
 class MultiStepBackend(Backend, Protocol):

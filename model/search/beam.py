@@ -47,7 +47,7 @@ class BeamSearch(Search):
         self._live = [_Beam((), (), 0.0)]
         self._finished: list[Hypothesis] = []
 
-    def hypotheses(self) -> tuple[Hypothesis, ...]:
+    def _hypotheses(self) -> tuple[Hypothesis, ...]:
         return tuple(self._finished[: self._options.hypotheses])
 
     def _position(self) -> int:

@@ -106,7 +106,10 @@ class SearchDriver:
 
     def stop(self, item: RunningSearch) -> None:
         """Removes a search, done or not; its slots are free afterwards."""
-        self.backend.free(item.slots)
+        if item.search.finite:
+            self.backend.free(item.slots)
+        else:
+            self.backend.free(item.slots, broken=True)
         item.slots = ()
 
     def _read_known(self, running: Sequence[RunningSearch]) -> Sequence[RunningSearch]:

@@ -18,7 +18,7 @@ class GreedySearch(Search):
         self._scores: list[float] = []
         self._stopped = False
 
-    def hypotheses(self) -> tuple[Hypothesis, ...]:
+    def _hypotheses(self) -> tuple[Hypothesis, ...]:
         score = self._normalized(math.fsum(self._scores), len(self._scores))
         reason = "stop" if self._stopped else "length"
         return (Hypothesis(tuple(self.generated), tuple(self._scores), score, reason),)  # type: ignore[arg-type]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from math import isfinite
 
 from model.model_folder import Generation
 from model.search.backend_interface import ScoreRows, TokenRows
@@ -21,6 +22,12 @@ _GUARD_NGRAM = 3
 """`no_repeat_ngram_size` of a target that the loop guard decodes again."""
 _CHECK_INTERVAL = 8
 """Steps between two checks of an unfinished target for loops."""
+
+NOT_FINITE = "The scores of this text are not finite numbers: its weights overflow in this precision."
+
+
+class NotFiniteError(ArithmeticError):
+    """The model computed NaN or an infinity for a sentence."""
 
 
 class Search(ABC):
@@ -35,6 +42,9 @@ class Search(ABC):
     no such repetition, is decoded again with n-gram blocking; blocking everywhere would also forbid repetitions that
     are correct. Then `restart` is set: the caller starts the first row again from the source, discards the outputs of
     further steps, and clears it before the next `advance`.
+
+    A row whose best score is not a finite number ends the search: `finite` is False then, and there are no
+    hypotheses.
 
     `start`, `end`, `max_length` and `generation` are the model's own. Raises ValueError for a prefix or target that is
     longer than the model reads.
@@ -51,7 +61,7 @@ class Search(ABC):
         generation: Generation = DEFAULT_GENERATION,
     ) -> None:
         self.width = options.beam_size if options.target is None else 1
-        self.restart = False
+        self.restart, self.finite = False, True
         self._options, self._start, self._end, self._source = options, start, end, source
         self._ngram = 0 if options.target is not None else options.no_repeat_ngram_size
         self._guarded = options.loop_guard and options.target is None
@@ -95,6 +105,9 @@ class Search(ABC):
             self.tokens = list(self.forced)
             self._prepare([()])
             parents = [0]
+        elif not isfinite(sum([row[0] for row in scores])):
+            self.finite, self.done = False, True
+            return []
         else:
             parents = self._advance(ids, scores)
         self._steps += 1
@@ -104,8 +117,14 @@ class Search(ABC):
             return []
         return parents
 
-    @abstractmethod
     def hypotheses(self) -> tuple[Hypothesis, ...]:
+        """Returns the finished targets, best first. Raises NotFiniteError."""
+        if not self.finite:
+            raise NotFiniteError(NOT_FINITE)
+        return self._hypotheses()
+
+    @abstractmethod
+    def _hypotheses(self) -> tuple[Hypothesis, ...]:
         """Returns the finished targets, best first."""
 
     @abstractmethod

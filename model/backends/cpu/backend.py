@@ -412,8 +412,9 @@ class CpuBackend:
             raise ValueError("reorder needs one origin for each of its distinct targets.")
         self._call("reorder", len(to), address(to), address(of))
 
-    def free(self, slots: Sequence[int]) -> None:
-        """Frees the rows of the slots and their pages."""
+    def free(self, slots: Sequence[int], *, broken: bool = False) -> None:
+        """Frees the rows of the slots and their pages. A row reads no position that it did not write: it does not
+        matter whether they are `broken`."""
         where = self._slots(slots)
         self._call("free", len(where), address(where))
 

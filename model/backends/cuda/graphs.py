@@ -40,8 +40,9 @@ _MIN_ENCODED = 2048
 """Smallest number of padded tokens of a batch that is encoded on a GPU."""
 _CANDIDATES = (1, 8, 16, 64)
 _WARM_UP = 2
-_CAPTURE = threading.Lock()
-"""PyTorch captures one graph at a time in a process, and another model may be loading in another thread."""
+_GRAPHS = threading.Lock()
+"""Held by captures, replays and the release of graphs: another model may be loading in another thread, and no graph runs
+while memory that it may use changes hands."""
 _streams: dict[torch.device, torch.cuda.Stream] = {}
 """The stream of all captures of a device. PyTorch hands out the same 32 streams in turn: a new one for each capture may be
 one that copies or encodes."""
@@ -122,6 +123,10 @@ class GraphedBackend(TorchBackend):
     def details(self) -> Mapping[str, str]:
         return {"kernels": self._fused.kernels.name}
 
+    def close(self) -> None:
+        """Ends the graphs; Python frees the other memory."""
+        self._release()
+
     # -- parts ---------------------------------------------------------------------------------------------------------
 
     @torch.inference_mode()
@@ -140,7 +145,8 @@ class GraphedBackend(TorchBackend):
         if gates is None and self._captures and not known and self._uses[width] >= CAPTURE_AFTER:
             self._try_to_capture(width)
         self._send(slots, tokens, forced)
-        results = torch.stack([self._once(width, gates) for _ in range(steps)])  # (steps, R, 2 C + 1)
+        with _GRAPHS:
+            results = torch.stack([self._once(width, gates) for _ in range(steps)])  # (steps, R, 2 C + 1)
         results = results.to("cpu", non_blocking=True)
         copied = torch.cuda.current_stream(self.device).record_event() if self.device.type == "cuda" else None
         for slot in slots:
@@ -187,7 +193,7 @@ class GraphedBackend(TorchBackend):
         a device that is broken."""
         inputs = self._inputs.clone()  # a capture also chooses tokens
         try:
-            with _CAPTURE:
+            with _GRAPHS:
                 self._capture(candidates)
         except Exception as error:  # noqa: BLE001  a capture may raise anything
             self._uncaptured.add(candidates)
@@ -201,15 +207,25 @@ class GraphedBackend(TorchBackend):
         """Captures a step as a graph. All slots are inactive meanwhile, so no length changes."""
         self.cache.active.zero_()
         stream = _streams.setdefault(self.device, torch.cuda.Stream(self.device))  # type: ignore[no-untyped-call]
-        stream.wait_stream(torch.cuda.current_stream(self.device))
+        current = torch.cuda.current_stream(self.device)
+        stream.wait_stream(current)
+        # cuBLAS keeps a workspace for each stream, and the end of any graph frees that of its stream (PyTorch issue 193402).
+        # So each capture starts without one and takes its own from the pool of its model, as in Inductor.
+        clear_workspaces = torch._C._cuda_clearCublasWorkspaces  # type: ignore[attr-defined, unused-ignore]
+        clear_workspaces()
         with torch.cuda.stream(stream):
             for _ in range(_WARM_UP):
                 self._compute(candidates, None)
-        torch.cuda.current_stream(self.device).wait_stream(stream)
+        current.wait_stream(stream)
         self._pool = self._pool or torch.cuda.graph_pool_handle()
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self._pool, stream=stream, capture_error_mode="thread_local"):
-            result = self._compute(candidates, None)
+        clear_workspaces()
+        try:
+            with torch.cuda.graph(graph, pool=self._pool, stream=stream, capture_error_mode="thread_local"):
+                result = self._compute(candidates, None)
+        finally:
+            torch.cuda.set_stream(current)  # PyTorch leaves a thread on the stream of a capture that failed
+            clear_workspaces()
         self._graphs[candidates] = graph, result
 
     def _send(self, slots: Sequence[int], tokens: Sequence[int], forced: Sequence[int]) -> None:
@@ -226,6 +242,13 @@ class GraphedBackend(TorchBackend):
         """Makes room for `positions`. Before the cache moves, all graphs are discarded, which frees memory: they hold
         addresses."""
         if positions > self.cache.room:
+            self._release()
+            self.cache.ensure(positions)
+
+    def _release(self) -> None:
+        """Ends the graphs, after the last replay. Their memory may go to another stream."""
+        if self._graphs and self.device.type == "cuda":
+            torch.cuda.current_stream(self.device).synchronize()
+        with _GRAPHS:
             self._graphs.clear()
             self._pool = None  # PyTorch may refuse a pool whose last graph is gone
-            self.cache.ensure(positions)

@@ -110,9 +110,9 @@ def _choose(  # type: ignore[no-untyped-def]
     highest = tl.max(top, axis=0)
     seen = tl.where(top == -float("inf"), 0.0, tl.exp(top - highest))
     mass = highest + tl.log(tl.sum(total * seen, axis=0))
-    # Ties: the lowest id, in every batch.
+    # Ties: the lowest id, in every batch; of logits that are NaN any id of the vocabulary.
     best = tl.max(allowed, axis=0)
-    first = tl.min(tl.where(allowed == best, found, vocabulary), axis=0)
+    first = tl.minimum(tl.min(tl.where(allowed == best, found, vocabulary), axis=0), vocabulary - 1)
     tl.store(tokens + row, first.to(tl.int64))
     tl.store(chosen + 3 * row, first.to(tl.float64))
     tl.store(chosen + 3 * row + 1, (best - mass).to(tl.float64))

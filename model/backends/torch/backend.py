@@ -58,9 +58,12 @@ class TorchBackend:
         for target, mask in zip(targets, masked, strict=True):
             self._set_mask(target, mask)
 
-    def free(self, slots: Sequence[int]) -> None:
-        """Releases the rows."""
+    @torch.inference_mode()
+    def free(self, slots: Sequence[int], *, broken: bool = False) -> None:
+        """Releases the rows. What `broken` ones stored becomes 0: a mask gives NaN a weight of 0, which is NaN."""
         self.cache.free(list(slots))
+        if broken:
+            self.cache.clear(list(slots))
         for slot in slots:
             self._masked.pop(slot, None)
 

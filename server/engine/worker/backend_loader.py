@@ -94,7 +94,8 @@ def _open(
             raise
         raise FolderError(f"{reason} {ADD_TORCH}") from None
 
-    return open_on_cpu(folder, device), "eager", reason
+    backend, overflow = open_on_cpu(folder, device)
+    return backend, "eager", " ".join(filter(None, (reason, overflow)))
 
 
 def cpu_backend_refusal(device: DeviceConfig, options: WorkerOptions) -> str | None:

@@ -16,7 +16,7 @@ _LARGE_GPU = 64
 """Multiprocessors of a GPU with GPU_SLOTS. A step computes all slots, and a lone row waits for it (estimated, not measured)."""
 _GPU_FILES = ("/dev/nvidiactl", "/dev/dxg")
 """One of these exists wherever the NVIDIA driver is installed (Linux, WSL)."""
-_HAS_BFLOAT16 = (8, 0)
+HAS_BFLOAT16 = (8, 0)
 """Compute capability from which bfloat16 products are in hardware (Ampere); older GPUs have float16."""
 
 
@@ -54,7 +54,7 @@ def find_device(options: WorkerOptions, index: int) -> DeviceConfig:
         except ModuleNotFoundError:  # an installation for CPUs
             refusal = ""
         if refusal is None:
-            half = "bfloat16" if torch.cuda.get_device_capability(index) >= _HAS_BFLOAT16 else "float16"
+            half = "bfloat16" if torch.cuda.get_device_capability(index) >= HAS_BFLOAT16 else "float16"
             dtype = half if options.dtype in ("auto", "int8") else options.dtype
             large = torch.cuda.get_device_properties(index).multi_processor_count >= _LARGE_GPU
             slots = options.slots or (GPU_SLOTS if large else SMALL_GPU_SLOTS)

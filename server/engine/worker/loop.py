@@ -200,6 +200,8 @@ class WorkerLoop:
             sequence.first_token = sequence.first_token or (ended if sequence.steps else 0.0)
             if sequence.hypotheses:
                 self._answer(_translation_result(sequence, ended))
+            elif not sequence.finite:
+                self._answer(Failed(sequence.id, "internal", self._runner.not_finite))
 
     def _attend(self, group: LookGroup) -> None:
         requests = list(group.requests)

@@ -153,7 +153,8 @@ class ModelRunner:
             if item.slots:  # not released meanwhile
                 advanced.append(item.owner)
                 item.owner.steps = item.steps
-                if item.search.done:
+                item.owner.finite = item.search.finite
+                if item.search.done and item.search.finite:
                     item.owner.hypotheses, item.owner.trace = item.search.hypotheses(), tuple(item.search.trace)
         return advanced, steps
 
@@ -194,6 +195,13 @@ class ModelRunner:
             JobResult(job.id, looked=each, evidence=next(evidence) if look.words is not None else None)
             for job, look, each in zip(jobs, looks, maps, strict=True)
         ]
+
+    @property
+    def not_finite(self) -> str:
+        """What a caller is told whose text the model cannot compute in this precision."""
+        dtype = self._device.dtype
+        remedy = " Start the server with --dtype float32." if dtype in ("float16", "bfloat16", "int8") else ""
+        return f"The model's numbers overflow in {dtype} for this text.{remedy}"
 
     def failure_kind(self, error: Exception) -> FailureKind | None:
         """See device_config.failure_kind."""

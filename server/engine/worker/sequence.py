@@ -32,7 +32,7 @@ class Sequence:
     """One job. Times are seconds of the worker's monotonic clock, `seconds` those of the device that it was charged.
 
     `slots` is empty until it runs, `hypotheses` until it has ended. An `alone` sequence runs with nothing beside it.
-    `answered` is set when its answer was sent.
+    `answered` is set when its answer was sent, and `finite` is False where the model's numbers overflowed.
     """
 
     job: Job
@@ -49,6 +49,7 @@ class Sequence:
     first_token: float = 0.0  # 0: no token yet
     steps: int = 0
     seconds: float = 0.0
+    finite: bool = True
     hypotheses: tuple[Hypothesis, ...] = ()
     trace: tuple[TraceStep, ...] = ()
 

@@ -14,24 +14,28 @@ from model.backends.cuda.static_cache import FIRST_ROOM
 from model.backends.cuda.torch_kernels import KERNELS as TORCH_KERNELS
 from model.backends.torch.backend import TorchBackend
 from model.checkpoint import load_model
-from model.model_folder import ModelFolder
+from model.model_folder import FolderError, ModelFolder
+from model.search.driver import check_trial_sentence
 from model.transformer import Transformer
-from server.engine.worker.device_config import DeviceConfig
+from server.engine.worker.device_config import HAS_BFLOAT16, DeviceConfig
 
 _ALIGNED = 16
 """Triton compiles kernels anew for a number that is not a multiple of it."""
 
 
-def open_on_cpu(folder: ModelFolder, device: DeviceConfig) -> TorchBackend:
-    """Loads a model for plain steps on the CPU. Raises FolderError."""
-    return TorchBackend(_load_transformer(folder, device), device.slots)
+def open_on_cpu(folder: ModelFolder, device: DeviceConfig) -> tuple[TorchBackend, str | None]:
+    """Loads a model for plain steps on the CPU; also returns why its numbers are of another type. Raises FolderError."""
+    transformer, overflow = _finite_transformer(folder, device)
+    return TorchBackend(transformer, device.slots), overflow
 
 
 def open_on_gpu(folder: ModelFolder, device: DeviceConfig, ends: int = 0) -> tuple[TorchBackend, str, str | None]:
     """Loads a model on a GPU: its backend, the name of it, and the reason why a faster one is not used. Raises
     FolderError."""
     torch.cuda.set_device(device.device)  # each thread has its own current device
-    return gpu_backend(_load_transformer(folder, device), device.slots, ends)
+    transformer, overflow = _finite_transformer(folder, device)
+    backend, engine, reason = gpu_backend(transformer, device.slots, ends)
+    return backend, engine, reason or overflow
 
 
 def gpu_backend(transformer: Transformer, slots: int, ends: int = 0) -> tuple[TorchBackend, str, str | None]:
@@ -55,13 +59,17 @@ def gpu_backend(transformer: Transformer, slots: int, ends: int = 0) -> tuple[To
 
 def _graphed(transformer: Transformer, slots: int, kernels: SlotKernels, room: int) -> GraphedBackend | str:
     """Returns a backend with CUDA graphs, or why it cannot be used; then its memory is free again."""
+    backend = GraphedBackend(transformer, slots, capture=True, kernels=kernels, room=room)
     try:
-        backend = GraphedBackend(transformer, slots, capture=True, kernels=kernels, room=room)
-        return disagreement(backend) or backend
+        reason = disagreement(backend)
     except Exception as error:  # noqa: BLE001  a kernel compiler may raise anything; eager steps need none
         if (device := next(transformer.parameters()).device).type == "cuda":
             check_device(device)
-        return f"{type(error).__name__}: {str(error)[:200]}"
+        reason = f"{type(error).__name__}: {str(error)[:200]}"
+    if reason is None:
+        return backend
+    backend.close()
+    return reason
 
 
 def _affordable(transformer: Transformer, slots: int) -> tuple[int, int]:
@@ -77,11 +85,26 @@ def _affordable(transformer: Transformer, slots: int) -> tuple[int, int]:
     return slots, min(config.max_length, room)
 
 
-def _load_transformer(folder: ModelFolder, device: DeviceConfig) -> Transformer:
-    """Returns the Transformer of a folder in this worker's dtype. Raises FolderError."""
+def _finite_transformer(folder: ModelFolder, device: DeviceConfig) -> tuple[Transformer, str | None]:
+    """Returns the Transformer of a folder in this worker's dtype, or in one with a wider range, and why, where float16
+    overflows. Raises FolderError."""
+    if device.dtype != "float16":
+        return _load_transformer(folder, device, device.dtype), None
+    try:
+        transformer = _load_transformer(folder, device, "float16")
+        check_trial_sentence(TorchBackend(transformer, 1), folder.model)
+    except FolderError:
+        capability = torch.cuda.get_device_capability(device.device) if device.cuda else (0, 0)
+        wider = "bfloat16" if capability >= HAS_BFLOAT16 else "float32"
+        return _load_transformer(folder, device, wider), f"It computes in {wider}: its numbers overflow in float16."
+    return transformer, None
+
+
+def _load_transformer(folder: ModelFolder, device: DeviceConfig, name: str) -> Transformer:
+    """Returns the Transformer of a folder in the dtype of this name. Raises FolderError."""
     torch.set_num_threads(1)  # another model may be decoding: torch's threads spin on its cores while they wait
     # int8 is only computed by the CPU backend.
-    dtype = torch.float32 if device.dtype == "int8" else getattr(torch, device.dtype)
+    dtype = torch.float32 if name == "int8" else getattr(torch, name)
     transformer = load_model(folder, dtype=dtype, device=device.device)
     torch.set_num_threads(device.threads)
     return transformer

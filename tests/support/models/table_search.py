@@ -51,7 +51,7 @@ class Table:
         for target, origin in zip(targets, origins, strict=True):
             self.rows[target] = before[origin]
 
-    def free(self, slots: Sequence[int]) -> None:
+    def free(self, slots: Sequence[int], *, broken: bool = False) -> None:
         for slot in slots:
             self.rows.pop(slot, None)
 

@@ -75,6 +75,9 @@ def check_choice(device: str, dtype: torch.dtype) -> None:
             check_close(chosen[:, 1], (scores + barred).max(dim=-1).values, 1e-4)
             check_close(chosen[:, 2], scores.gather(1, forced[:, None])[:, 0], 1e-4)
             barred[17] = -float("inf")
+        logits[2] = float("nan")
+        chosen = KERNELS.choose(logits, forced, barred, tokens)
+        assert 0 <= tokens[2] < vocabulary and not chosen[2, 1].isfinite()
 
 
 def check_close(found: torch.Tensor, expected: torch.Tensor, tolerance: float) -> None:

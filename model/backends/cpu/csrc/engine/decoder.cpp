@@ -147,7 +147,10 @@ void Engine::multi_step(int count, const int32_t* slots, const int32_t* tokens, 
         int kept = 0;
         for (int i = 0; i < rows; ++i) {
             int best = i * candidates;
-            while (std::find(forbidden.begin(), forbidden.end(), chosen[best]) != forbidden.end())
+            const int last =
+                best + candidates - 1;  // of a row of NaN every candidate may be forbidden
+            while (best < last &&
+                   std::find(forbidden.begin(), forbidden.end(), chosen[best]) != forbidden.end())
                 ++best;
             ids[live[i]] = chosen[best];
             scores[live[i]] = found[best];

@@ -98,7 +98,8 @@ void TopK::finish(int row, int32_t* ids, float* scores, float* forced_score) con
         }
         ++taken[from];
         const int32_t* allowed = parts_[row][0].ids;
-        ids[i] = allowed && winner.id >= vocabulary_ ? allowed[0] : winner.id;
+        const int32_t any = allowed ? allowed[0] : 0;  // logits of NaN are no candidates
+        ids[i] = winner.id < vocabulary_ ? winner.id : any;
         scores[i] = winner.logit - log_sum;
     }
 }

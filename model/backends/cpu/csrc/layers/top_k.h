@@ -27,9 +27,9 @@ class TopK {
     void add_panel(int thread, int row, int panel, float* logits);
 
     int candidates() const { return candidates_; }
-    // Best tokens of a row with log-probabilities, best first, ties by lower id; where a restricted
-    // row has fewer tokens, the first of them with -inf; and the log-probability of the forced
-    // token (-inf for one that a restricted row does not have), or 0.
+    // Best tokens of a row with log-probabilities, best first, ties by lower id; where a row has
+    // fewer, because it is restricted or its logits are NaN, any token with -inf or NaN; and the
+    // log-probability of the forced token (-inf for one that a restricted row does not have), or 0.
     void finish(int row, int32_t* ids, float* scores, float* forced_score) const;
     // log(sum(exp(logits))) of a row: log-probability = logit - log_normalizer.
     float log_normalizer(int row) const;

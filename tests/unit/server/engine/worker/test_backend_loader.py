@@ -268,7 +268,7 @@ def test_the_threads_of_a_worker_use_its_gpu(tmp_path: Path, monkeypatch: pytest
     chosen: list[tuple[int, str]] = []
     monkeypatch.setattr(torch.cuda, "set_device", lambda name: chosen.append((threading.get_ident(), name)))
     monkeypatch.setattr(model_runner, "find_device", lambda options, index: FAKE_GPU)
-    monkeypatch.setattr(torch_loader, "_load_transformer", lambda folder, device: load_model(folder))
+    monkeypatch.setattr(torch_loader, "_load_transformer", lambda folder, device, dtype: load_model(folder))
     runner = ModelRunner(OPTIONS, 1)
     runner.load("tiny", str(folder.path))
     while not runner.loaded():
@@ -307,6 +307,22 @@ def test_a_model_that_overflows_is_refused(tmp_path: Path) -> None:
     save_model(folder, transformer)
     with pytest.raises(FolderError, match="no finite scores"):
         open_model(str(folder.path), find_device(OPTIONS, 0), OPTIONS)
+
+
+def test_a_model_that_overflows_in_float16_is_loaded_in_a_wider_type(tmp_path: Path) -> None:
+    folder = save(tmp_path / "tiny")
+    transformer = load_model(folder)
+    with torch.no_grad():
+        for layer in (*transformer.encoder, *transformer.decoder):
+            layer.feed_forward.inner.weight.mul_(3000.0)
+            layer.feed_forward.outer.weight.mul_(3000.0)
+    save_model(folder, transformer)
+    half = dataclasses.replace(find_device(OPTIONS, 0), dtype="float16")
+    loaded = open_model(str(folder.path), half, OPTIONS)
+    assert next(loaded.backend.transformer.parameters()).dtype == torch.float32
+    assert loaded.reason is not None and "overflow in float16" in loaded.reason
+    fine = open_model(str(save(tmp_path / "fine").path), half, OPTIONS)
+    assert next(fine.backend.transformer.parameters()).dtype == torch.float16
 
 
 def test_a_missing_gpu_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import random
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -114,3 +115,21 @@ def test_answers_are_those_without_queued_steps(seed: int, monkeypatch: pytest.M
     for one, hypotheses in zip(jobs, expected, strict=True):
         if not isinstance(found[one.id], Failed):
             assert_same_up_to_ties(found[one.id].hypotheses, hypotheses, 1e-4)  # products differ with the batch
+
+
+@pytest.mark.parametrize("options", KINDS[4:])
+def test_a_text_that_overflows_is_answered_and_the_others_too(options: dict[str, Any]) -> None:
+    backend = Logged(0)
+    backend.transformer = copy.deepcopy(backend.transformer)
+    jobs = [job(id, options) for id in range(6)]
+    bad = jobs[2].source[0]
+    broken = [number for number, one in enumerate(jobs) if bad in one.source]
+    assert len(broken) < len(jobs)
+    with torch.no_grad():
+        backend.transformer.source_embedding.weight[bad] = 3e38
+    found = serve(backend, [jobs[:3], [], jobs[3:]])
+    for number, answer in found.items():
+        if number in broken:
+            assert isinstance(answer, Failed) and answer.kind == "internal" and "overflow" in answer.message
+        else:
+            assert answer.hypotheses
