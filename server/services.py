@@ -14,6 +14,7 @@ from server.documents.jobs import FileJobs
 from server.documents.service import DocumentTranslator
 from server.documents.store import OwnRecords, open_store
 from server.engine.client.engine_client import EngineClient
+from server.engine.client.lease import Backlog
 from server.engine.client.worker_pool import WorkerPool
 from server.engine.ipc.options import WorkerOptions
 from server.glossaries.glossaries import Glossaries
@@ -70,13 +71,15 @@ class Services:
             catalog.check_order({model.name for model in models})
         workers = workers or WorkerPool(worker_options(settings), self.metrics.record_step)
         self.engine = EngineClient(workers, self.metrics, settings.model_bytes, settings.model_idle_seconds)
+        looks = settings.attention_jobs * 2 * settings.attention_tokens  # those of the longest sentences
+        backlog = Backlog(settings.queue_tokens, looks, lambda: workers.prices, lambda: workers.up)
         kept = Bounds(settings.history_size, settings.history_bytes, settings.history_seconds)
         self.history = History(self.store, kept) if settings.history else None
         self.translator = Translator(
             self.engine,
             catalog,
             LanguageDetector(catalog.sources),
-            admission or Admission(settings.queue_tokens, settings.queue_seconds, looks=look_room(settings)),
+            admission or Admission(backlog, settings.queue_seconds),
             self.history,
             self.metrics,
             ResultCache(settings, self.state) if settings.cache_bytes else None,
@@ -88,7 +91,9 @@ class Services:
         records = self.state or OwnRecords()
         store = open_store(settings, records)
         documents = Admission(
-            settings.file_keep_bytes, caller_share=1.0, message="Too many documents are in progress; try again later."
+            Backlog(settings.file_keep_bytes),
+            caller_share=1.0,
+            message="Too many documents are in progress; try again later.",
         )
         self.documents = DocumentTranslator(
             self.translator, store, documents, settings.file_characters, settings.file_jobs
@@ -154,15 +159,13 @@ class Services:
     def _counters(self) -> dict[str, float]:
         """Returns the current values of the metrics in `server.observability.metrics.DESCRIPTIONS`."""
         admission, history, cache = self.translator.admission, self.history, self.translator.cache
-        token_seconds, look_seconds = self.engine.workers.prices
-        seconds = admission.accepted * token_seconds + admission.queues["look"].units * look_seconds
         state = self.state
         shared: dict[str, float] = {} if state is None else {"state_up": state.up, "state_errors_total": state.errors}
         return shared | {
             "models_missing": len(self.pulls.missing),
             "models_failed": len(self.models.errors),
-            "queue_device_seconds": seconds,
-            "queue_tokens": admission.accepted,
+            "queue_device_seconds": admission.accepted + admission.queues["look"].units,
+            "queue_tokens": admission.tokens,
             "queue_requests": admission.requests,
             "requests_shared_total": self.engine.in_flight.shared,
             "history_hits_total": history.hits if history else 0,
@@ -180,11 +183,6 @@ def default_options(settings: Settings, *, rerank: bool | None = None) -> Decodi
     """Returns the decoding options of requests that choose none but `rerank`."""
     rerank = settings.rerank if rerank is None else rerank
     return DecodingOptions(beam_size=settings.beam_size, loop_guard=True, rerank=rerank)
-
-
-def look_room(settings: Settings) -> int:
-    """Returns the tokens of looks that may be accepted and unanswered: those of `attention_jobs` of the longest sentences."""
-    return settings.attention_jobs * 2 * settings.attention_tokens
 
 
 def worker_options(settings: Settings) -> WorkerOptions:

@@ -1,8 +1,8 @@
-"""The door of the server: accepts work by the time that it takes of a device, with a share per caller, and says when a
-rejected request may return.
+"""The door of an API process: accepts work by the time that it takes of a device, with a share per caller, and says when a
+rejected request may return. It decides from the lease of the pool.
 
 Without invitations a client that waits its Retry-After is admitted at the first try in half the cases at twice the load, and in
-a quarter at four times; with them, and the hash of the request as their key, in 93 to 100% and 66 to 100% (simulated).
+a quarter at four times; with them, and the hash of the request as their key, in 90 to 100% at both (simulated).
 """
 
 from __future__ import annotations
@@ -11,24 +11,16 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
 
 from server.access.invitations import Invitations
+from server.engine.client.lease import KINDS, RENEWAL_SECONDS, Backlog, Load, WorkKind
 from server.errors import LONGEST_RETRY_AFTER, Overloaded
 
-WorkKind = Literal["short", "document", "look"]
-"""Documents and short requests share the limit; looks are alignments, scores and attention requests."""
 DOCUMENTS_SHARE = 0.75
 """Share of the limit that documents may fill. The rest is a reserve for short requests."""
 CALLER_SHARE, LOOK_SHARE = 3.0, 1.0
 """A caller may hold this many times the room that stays free: alone three quarters of the room, two callers three
 sevenths each. So there is always room for another caller (dynamic thresholds, Choudhury and Hahne 1998)."""
-MINIMUM_BOUND = 4_000
-"""Units of short requests that may always wait, because a server with little load has not shown its full speed."""
-MEASURED_SECONDS = 30.0
-"""Time constant of the measured speed, in seconds with work."""
-UNINVITED_SHARE = 0.9
-"""Part of the room, and of a caller's share, for requests that were not rejected before, while rejected ones may return."""
 ROUNDED_DOWN = 1 / 3
 """Largest part of a second by which Retry-After is shorter than the wait: rounded up, 1.1 seconds would be almost twice that."""
 
@@ -38,64 +30,64 @@ class CallerWork:
     """The accepted work of one caller. The weight is that of its last request."""
 
     weight: float = 0.0
-    units: int = 0
+    units: float = 0.0
+    requests: int = 0
 
 
 @dataclass(slots=True)
 class Queue:
-    """The accepted requests of one kind, and the speed at which they are finished."""
+    """The accepted requests of one kind: their units, number and callers; a caller without work is left out."""
 
     share: float
-    units: int = 0
-    """Units of work accepted and not yet finished."""
+    units: float = 0.0
     requests: int = 0
     callers: dict[str | None, CallerWork] = field(default_factory=dict)
-    """The same by caller; one without work is left out."""
     total_weight: float = 0.0
     """Sum of the weights of these callers."""
     invitations: Invitations = field(default_factory=Invitations)
-    _measured_until: float = 0.0
-    _finished: float = 0.0
-    _seconds: float = 0.0
+    finished: float = 0.0
+    busy: float = 0.0
+    _counted_until: float = 0.0
 
-    def add(self, caller: str | None, weight: float, cost: int, now: float) -> None:
+    def add(self, caller: str | None, weight: float, cost: float, now: float) -> None:
         """Adds an accepted request of a caller."""
         if not self.callers:
-            self._measured_until = now  # time without work is not measured
+            self._counted_until = now  # time without work is not measured
         work = self.callers.setdefault(caller, CallerWork())
         self.total_weight += weight - work.weight
         work.weight = weight
         work.units += cost
+        work.requests += 1
         self.units += cost
         self.requests += 1
 
-    def remove(self, caller: str | None, cost: int, now: float, succeeded: bool) -> None:
+    def remove(self, caller: str | None, cost: float, now: float, succeeded: bool) -> None:
         """Removes a request. Only one that succeeded counts in the measured speed."""
-        self.units -= cost
         self.requests -= 1
+        self.units = self.units - cost if self.requests else 0.0
         work = self.callers[caller]
         work.units -= cost
-        if work.units <= 0:
+        work.requests -= 1
+        if not work.requests:
             self.total_weight -= self.callers.pop(caller).weight
         if succeeded:
-            elapsed, self._measured_until = now - self._measured_until, now
-            decay = math.exp(-elapsed / MEASURED_SECONDS)
-            self._finished = self._finished * decay + cost
-            self._seconds = self._seconds * decay + elapsed
+            self.busy += now - self._counted_until
+            self.finished += cost
+            self._counted_until = now
 
-    @property
-    def speed(self) -> float:
-        """Units finished per second with work; infinite until it has been measured."""
-        return self._finished / self._seconds if self._finished and self._seconds else math.inf
-
-    def wait(self, caller: str | None) -> float:
+    def wait(self, caller: str | None, speed: float) -> float:
         """Returns the seconds until the next request of a caller is served, where callers get shares by weight."""
         if caller is None:
-            return self.units / self.speed
+            return self.units / speed
         if caller not in self.callers:
             return 0.0
         work = self.callers[caller]
-        return min(self.units, work.units * self.total_weight / work.weight) / self.speed
+        return min(self.units, work.units * self.total_weight / work.weight) / speed
+
+    def load(self) -> Load:
+        """Returns what the pool counts."""
+        callers = {caller: work.units for caller, work in self.callers.items()}
+        return Load(self.units, self.finished, self.busy, callers)
 
 
 class Permit:
@@ -119,51 +111,70 @@ class Permit:
 
 
 class Admission:
-    """Admits about `limit` units of work that are not finished yet, and apart from them `looks` units of looks. The unit is the
-    time that one token of a plain translation takes, for looks that of one token of theirs; or another of the user.
+    """Admits the work that the lease of a `backlog` allows, in its units. Costs are in these units too.
 
     Documents fill at most three quarters of the limit. Short requests fill the rest, and at least a quarter, up to the
-    work that the server does in `seconds`. A caller may hold `caller_share` times the room that stays free, so one caller
+    work that the workers do in `seconds`. A caller may hold `caller_share` times the room that stays free, so one caller
     cannot fill the queue. A request over these bounds is admitted while no other of its kind is in the queue, so that it
     can be served at all.
 
     Retry-After is estimated from the measured speed: the work that must be finished first, and that of the requests rejected
-    before, as far as such requests return (`Invitations`). While some may return, others get only UNINVITED_SHARE of the
-    room.
+    before, as far as such requests return (`Invitations`). Room for those that return about now is kept from others.
     """
 
     def __init__(
         self,
-        limit: int,
+        backlog: Backlog,
         seconds: float = math.inf,
         clock: Callable[[], float] = time.monotonic,
         *,
-        looks: int = 0,
         caller_share: float = CALLER_SHARE,
         message: str = "The server is busy; try again later.",
     ) -> None:
-        self.limit = limit
         self.clock = clock
-        self._seconds = seconds
-        self._message = message
-        self._looks = looks
-        self.queues: dict[WorkKind, Queue] = {
-            "short": Queue(caller_share), "document": Queue(caller_share), "look": Queue(LOOK_SHARE)
-        }  # fmt: skip
+        self._backlog, self._seconds, self._message = backlog, seconds, message
+        shares = {"short": caller_share, "document": caller_share, "look": LOOK_SHARE}
+        self.queues: dict[WorkKind, Queue] = {kind: Queue(shares[kind]) for kind in KINDS}
+        self.renew()
 
     @property
-    def accepted(self) -> int:
+    def accepted(self) -> float:
         """Units of translations accepted and not yet finished."""
         return self.queues["short"].units + self.queues["document"].units
+
+    @property
+    def tokens(self) -> float:
+        """The same in tokens of a row, at their present price."""
+        return round(self.accepted / self.prices[0], 3)
+
+    @property
+    def limit(self) -> float:
+        """Units of translations that it may have accepted."""
+        return self.lease.translations
 
     @property
     def requests(self) -> int:
         """Translations accepted and not yet finished."""
         return self.queues["short"].requests + self.queues["document"].requests
 
+    @property
+    def prices(self) -> tuple[float, float]:
+        """Units of a token of a translation's row, and of one of a look."""
+        return self.lease.prices
+
+    def renew(self) -> float:
+        """Takes a new lease if the last one is old. Returns the time on the clock."""
+        now = self.clock()
+        if self._due <= now:
+            self._due = now + RENEWAL_SECONDS
+            self.lease = self._backlog.renew(self, {kind: queue.load() for kind, queue in self.queues.items()})
+        return now
+
+    _due = -math.inf
+
     def admit(
         self,
-        cost: int,
+        cost: float,
         deadline: float | None = None,
         *,
         caller: str | None = None,
@@ -178,18 +189,16 @@ class Admission:
         a client may repeat. Raises Overloaded at once where there is no room, or where the queue would take longer than the
         deadline allows.
         """
-        now = self.clock()
-        queue = self.queues[kind]
+        now, queue = self.renew(), self.queues[kind]
         if deadline is not None and now > deadline:
             raise TimeoutError
         invitations = queue.invitations
-        invited = not invitations or invitations.is_due(key, now)
-        excess = self._excess(kind, cost, caller, weight, 1.0 if invited else UNINVITED_SHARE)
+        excess = self._excess(kind, cost, caller, weight, key, now)
         if excess > 0:
             raise self._overloaded(kind, excess, cost, key, now)
         if invitations:
             invitations.take_up(key, now)
-        wait = queue.wait(caller)
+        wait = queue.wait(caller, self.lease.speeds[kind])
         if deadline is not None and now + wait > deadline:
             raise Overloaded(
                 "The queue is longer than the time this request allows.", max(1, math.ceil(wait / 2)), "deadline"
@@ -197,58 +206,58 @@ class Admission:
         queue.add(caller, weight, cost, now)
         return Permit(lambda succeeded: queue.remove(caller, cost, self.clock(), succeeded))
 
-    def refuse_early(self, cost: int, caller: str | None, key: int | None, *kinds: WorkKind) -> None:
+    def refuse_early(self, cost: float, caller: str | None, key: int | None, *kinds: WorkKind) -> None:
         """Raises Overloaded for a request of about `cost` units that `admit` would reject as any of these kinds, before more is
         known of it."""
-        now = self.clock()
+        now = self.renew()
         for kind in kinds:
-            invitations = self.queues[kind].invitations
-            excess = self._excess(kind, cost, caller, 1.0, UNINVITED_SHARE if invitations else 1.0)
-            if excess <= 0 or invitations.is_due(key, now):
+            excess = self._excess(kind, cost, caller, 1.0, key, now)
+            if excess <= 0 or self.queues[kind].invitations.is_due(key, now):
                 return
         raise self._overloaded(kind, excess, cost, key, now)
 
-    def _overloaded(self, kind: WorkKind, excess: float, cost: int, key: int | None, now: float) -> Overloaded:
-        """Returns the error of a request that does not fit. Its reason is the caller where all others would fit."""
+    def _overloaded(self, kind: WorkKind, excess: float, cost: float, key: int | None, now: float) -> Overloaded:
+        """Returns the error of a request that does not fit, and remembers by its key when it may return. Its reason is the caller
+        where all others would fit."""
         queue = self.queues[kind]
-        reason = "queue" if queue.units + cost > UNINVITED_SHARE * self._room(kind) else "caller"
-        return Overloaded(self._message, self._invite(queue, excess, cost, key, now), reason)
-
-    def _invite(self, queue: Queue, excess: float, cost: int, key: int | None, now: float) -> int:
-        """Returns the whole seconds after which a request that does not fit may return, and remembers them by its key."""
-        invitations = queue.invitations
-        moment = invitations.moment(key)
+        invitations, moment = queue.invitations, queue.invitations.moment(key)
+        reason = "queue" if queue.units + cost + invitations.due(now) > self._room(kind) else "caller"
         if moment is not None and moment > now:  # it came too early
-            return math.ceil(moment - now)
+            return Overloaded(self._message, math.ceil(moment - now), reason)
         invitations.take_up(key, now)
-        wait = min((excess + invitations.work) / queue.speed, LONGEST_RETRY_AFTER)
+        wait = min((excess + invitations.work) / self.lease.speeds[kind], LONGEST_RETRY_AFTER)
         seconds = max(1, math.ceil(wait - ROUNDED_DOWN))
         if key is not None:
             invitations.add(key, now + seconds, cost)
-        return seconds
+        return Overloaded(self._message, seconds, reason)
 
-    def _excess(self, kind: WorkKind, cost: int, caller: str | None, weight: float, part: float) -> float:
-        """Returns the units that must finish before `cost` units fit into `part` of the room; not positive where they
-        do."""
-        queue, room = self.queues[kind], self._room(kind)
+    def _excess(
+        self, kind: WorkKind, cost: float, caller: str | None, weight: float, key: int | None, now: float
+    ) -> float:
+        """Returns the units that must finish before `cost` units fit beside those that are expected back; not positive where
+        they do."""
+        queue = self.queues[kind]
         if not queue.units:
             return 0.0
-        over = queue.units + cost - part * room
-        if caller is None or caller not in queue.callers:
+        kept = 0.0 if queue.invitations.is_due(key, now) else queue.invitations.due(now)
+        over = queue.units + cost + kept - self._room(kind)
+        elsewhere = self.lease.elsewhere.get((kind, caller), 0.0)
+        if caller is None or (caller not in queue.callers and not elsewhere):
             return over
         # A caller that holds c units needs c <= share * free. Each of them that finishes adds one to the free units, and so
         # does each of the others: of the units that finish, the part `own` is the caller's.
-        held, share = queue.callers[caller].units, weight * queue.share
-        factor = part * share / (1 + share)
-        own = queue.callers[caller].weight / queue.total_weight
-        excess = (held + cost - factor * (room - queue.units + held)) / (own + factor * (1 - own))
+        work, share = queue.callers.get(caller, CallerWork(weight)), weight * queue.share
+        held, free = work.units + elsewhere, self.lease.doors * (self._room(kind) - kept - queue.units)
+        factor, own = share / (1 + share), work.weight / max(work.weight, queue.total_weight)
+        excess = (held + cost - factor * (free + held)) / (own + factor * (1 - own))
         return max(over, min(excess, queue.units))
 
     def _room(self, kind: WorkKind) -> float:
         """Returns the units that all requests of a kind may occupy."""
+        lease = self.lease
         if kind == "look":
-            return self._looks
+            return lease.looks
         if kind == "document":
-            return DOCUMENTS_SHARE * self.limit
-        room = max((1 - DOCUMENTS_SHARE) * self.limit, self.limit - self.queues["document"].units)
-        return min(room, max(MINIMUM_BOUND, self.queues["short"].speed * self._seconds))
+            return DOCUMENTS_SHARE * lease.translations
+        room = max((1 - DOCUMENTS_SHARE) * lease.translations, lease.translations - self.queues["document"].units)
+        return min(room, max(lease.least, lease.speeds[kind] * self._seconds))

@@ -8,10 +8,10 @@ from starlette.requests import Request
 from starlette.routing import BaseRoute
 from starlette.types import Scope
 
-from server.access.admission import WorkKind
 from server.access.authentication import network
 from server.api.errors import path_of
 from server.api.parameters import ParameterRoute
+from server.engine.client.lease import WorkKind
 from server.errors import Overloaded
 from server.services import Services
 from server.translation.translator import BYTES_PER_TOKEN, DOCUMENT_CHARACTERS
@@ -38,16 +38,17 @@ class EarlyRefusal:
         }
 
     def _text(self, size: int, caller: str | None, key: int) -> None:
-        cost = max(1, size // BYTES_PER_TOKEN)
+        admission = self._services.translator.admission
         kinds: tuple[WorkKind, ...] = ("short", "document") if size > DOCUMENT_CHARACTERS else ("short",)
-        self._services.translator.admission.refuse_early(cost, caller, key, *kinds)
+        admission.refuse_early(max(1, size // BYTES_PER_TOKEN) * admission.prices[0], caller, key, *kinds)
 
     def _file(self, size: int, caller: str | None, key: int) -> None:
         documents = self._services.documents
         documents.admission.refuse_early(documents.cost(size), caller, key, "short")
 
     def _look(self, size: int, caller: str | None, key: int) -> None:
-        self._services.translator.admission.refuse_early(1, caller, None, "look")  # does not know its requests again
+        admission = self._services.translator.admission
+        admission.refuse_early(admission.prices[1], caller, None, "look")  # does not know its requests again
 
     def __call__(self, scope: Scope, body: bytes) -> None:
         if (found := self._routes.get((scope["method"], path_of(scope)))) is None:

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 
 from server.access.admission import Admission
 from server.config import MAX_INT, Settings
+from server.engine.client.lease import Backlog
 from server.engine.client.worker_pool import WorkerPool
 from server.errors import Unavailable
 from server.observability.logging import configure_logging
@@ -34,7 +35,7 @@ def local_services(
 ) -> Services:
     """Returns the services of a command: without a history, and without a bound on the queue, so that nothing is rejected
     however long it takes."""
-    return Services(dataclasses.replace(settings, history=False), workers, catalog, Admission(MAX_INT))
+    return Services(dataclasses.replace(settings, history=False), workers, catalog, Admission(Backlog(MAX_INT)))
 
 
 @asynccontextmanager

@@ -85,9 +85,9 @@ class DocumentTranslator:
         self._limit = FILES_PER_JOB * jobs
         self._numbers = count()
 
-    def cost(self, size: int) -> int:
+    def cost(self, size: int) -> float:
         """Returns the units that a document of `size` bytes holds in the admission."""
-        return max(size, self.admission.limit // self._limit)
+        return max(size, self.admission.limit / self._limit)
 
     async def receive(
         self, content: bytes, name: str, target: str, caller: str, output: str = "", key: int | None = None

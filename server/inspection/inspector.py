@@ -82,7 +82,8 @@ class Inspector:
     def admit(self, caller: Caller, deadline: float | None, tokens: int) -> Permit:
         """Takes the room of attention requests with so many tokens of source and target. Raises Overloaded or TimeoutError."""
         admission = self.translator.admission
-        return admission.admit(max(1, tokens), deadline, caller=caller.name, weight=caller.weight, kind="look")
+        cost = max(1, tokens) * admission.prices[1]
+        return admission.admit(cost, deadline, caller=caller.name, weight=caller.weight, kind="look")
 
     async def decoded(
         self,

@@ -55,4 +55,4 @@ class Server:
 
     def record_autoscaling_stats(self) -> dict[str, float]:
         """Returns the load that the autoscaling policy reads."""
-        return {WAITING_TOKENS: self._services.translator.admission.accepted}
+        return {WAITING_TOKENS: self._services.translator.admission.tokens}

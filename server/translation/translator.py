@@ -145,7 +145,7 @@ class Translator:
         searched, best = chosen.searched(request.source, request.target, request.options), request.best
         best = searched if best is request.options else chosen.searched(request.source, request.target, best)
         beam = searched.beam_size
-        price, look_price = self.engine.workers.prices
+        price, look_price = self.admission.prices
         forms = sentence.declared(request, searched, best)
         cost = round(tokens * self._shares.rows(forms, min(_LOOK_ROWS, 2 * look_price / price)))
         document = characters > DOCUMENT_CHARACTERS or cost > DOCUMENT_COST or beam > DOCUMENT_ROWS
@@ -153,7 +153,7 @@ class Translator:
             self._threads.note_short()
         with (
             self.admission.admit(
-                cost,
+                cost * price,
                 request.deadline,
                 caller=request.client,
                 weight=request.weight,

@@ -179,6 +179,11 @@ class WorkerPool:
             sum(each.look_seconds for each in stats) / len(stats),
         )
 
+    @property
+    def up(self) -> int:
+        """How many workers run and take jobs."""
+        return sum(worker.ready is not None for worker in self._workers)
+
     def status(self) -> WorkerStatus:
         """Returns the state of the workers now."""
         up = [worker for worker in self._workers if worker.ready is not None]

@@ -144,6 +144,7 @@ class FakeEngine:
         return ("cpu", "float32", "fake")
 
     prices = USUAL_PRICES
+    up = 1
 
     def status(self) -> WorkerStatus:
         ready = self.ready and bool(self.loaded or self.rests)

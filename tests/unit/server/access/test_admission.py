@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import heapq
 import random
-from collections import deque
+from collections import Counter, deque
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 
 import pytest
 
 from server.access.admission import Admission, Permit
+from server.engine.client.lease import Backlog
 from server.errors import Overloaded, Unavailable
 
 
@@ -29,7 +30,7 @@ def retry_after(admission: Admission) -> int:
 
 
 def test_work_is_bounded_and_released():
-    admission = Admission(100)
+    admission = Admission(Backlog(100))
     with admission.admit(60):
         with pytest.raises(Overloaded), admission.admit(50):
             pass
@@ -41,7 +42,7 @@ def test_work_is_bounded_and_released():
 
 
 def test_a_request_over_the_limit_is_admitted_to_an_empty_queue():
-    admission = Admission(100)
+    admission = Admission(Backlog(100))
     with admission.admit(1_000), pytest.raises(Overloaded), admission.admit(1):
         pass
     with pytest.raises(ZeroDivisionError), admission.admit(5):
@@ -51,7 +52,7 @@ def test_a_request_over_the_limit_is_admitted_to_an_empty_queue():
 
 def test_retry_after_is_estimated_from_the_speed_of_successful_work():
     clock = Clock()
-    admission = Admission(100, clock=clock)
+    admission = Admission(Backlog(100), clock=clock)
     for _ in range(5):
         with admission.admit(50):
             clock.now += 5.0  # 10 units a second
@@ -64,7 +65,7 @@ def test_retry_after_is_estimated_from_the_speed_of_successful_work():
 
 def test_a_request_that_cannot_meet_its_deadline_is_rejected_at_once():
     clock = Clock()
-    admission = Admission(1_000, clock=clock)
+    admission = Admission(Backlog(1_000), clock=clock)
     with admission.admit(100):
         clock.now += 10.0
     with admission.admit(500):
@@ -76,7 +77,7 @@ def test_a_request_that_cannot_meet_its_deadline_is_rejected_at_once():
 
 
 def test_a_refusal_names_the_share_of_the_caller_or_the_full_queue():
-    admission = Admission(1_000)
+    admission = Admission(Backlog(1_000))
     with admission.admit(500, caller="hog"):
         with pytest.raises(Overloaded) as own:
             admission.admit(300, caller="hog")
@@ -99,11 +100,11 @@ class Outcome:
 def simulate_overload(
     attempts: int, retrying: float, callers: int = 1, rate: float = 200.0, speed: float = 1_000.0
 ) -> Outcome:
-    """Simulates a server that does `speed` units per second and receives `rate` attempts per second of 10 units each,
-    twice its capacity. A rejected request is retried after its Retry-After with probability `retrying`. A retry takes
+    """Simulates a server that does `speed` units per second and receives `rate` attempts per second of 10 units each. A
+    rejected request is retried after its Retry-After with probability `retrying`. A retry takes
     the place of a new request."""
     clock, rng = Clock(), random.Random(1)
-    admission = Admission(1_000_000, 5.0, clock)
+    admission = Admission(Backlog(1_000_000), 5.0, clock)
     idle_from = 0.0
     running: deque[tuple[float, ExitStack]] = deque()
     due: list[tuple[float, int]] = []
@@ -133,19 +134,20 @@ def simulate_overload(
     return outcome
 
 
+@pytest.mark.parametrize("load", [2, 4])
 @pytest.mark.parametrize("retrying", [0.1, 0.5, 1.0])
 @pytest.mark.parametrize("callers", [1, 1_000])
-def test_a_retry_after_its_retry_after_is_admitted(retrying, callers):
-    outcome = simulate_overload(24_000, retrying, callers)  # two minutes
+def test_a_retry_after_its_retry_after_is_admitted(load, retrying, callers):
+    outcome = simulate_overload(load * 6_000, retrying, callers, rate=load * 100.0)  # one minute
     assert outcome.retries > 300
-    assert outcome.retries_admitted >= 0.8 * outcome.retries
-    assert outcome.served >= 0.98 * 12_000, "the server was idle at times"
+    assert outcome.retries_admitted >= 0.85 * outcome.retries
+    assert outcome.served >= 0.98 * 6_000, "the server was idle at times"
     assert outcome.longest_wait <= 6.0
     assert outcome.longest_retry_after <= 120
 
 
 def test_documents_leave_room_for_short_requests():
-    admission = Admission(1_000)
+    admission = Admission(Backlog(1_000))
     with admission.admit(900, kind="document"):
         with pytest.raises(Overloaded), admission.admit(10, kind="document"):
             pass
@@ -156,7 +158,7 @@ def test_documents_leave_room_for_short_requests():
 def test_the_deadline_of_a_short_request_ignores_documents():
     """Documents are processed after short requests, so they do not delay them."""
     clock = Clock()
-    admission = Admission(10_000, 5.0, clock)
+    admission = Admission(Backlog(10_000), 5.0, clock)
     with admission.admit(1_000, kind="document"):
         clock.now += 100.0
     with admission.admit(5_000, kind="document"):
@@ -168,7 +170,7 @@ def test_the_deadline_of_a_short_request_ignores_documents():
 
 @pytest.mark.parametrize("kind", ["short", "document"])
 def test_one_caller_leaves_room_for_others(kind):
-    admission = Admission(1_000)
+    admission = Admission(Backlog(1_000))
     with ExitStack() as stack:
         for caller in ("a", "b", "c", "d"):
             with suppress(Overloaded):
@@ -182,8 +184,8 @@ def test_one_caller_leaves_room_for_others(kind):
 
 
 def test_a_lone_caller_may_hold_three_quarters_and_a_weight_multiplies_its_share():
-    def held(weight: float) -> int:
-        admission = Admission(1_000)
+    def held(weight: float) -> float:
+        admission = Admission(Backlog(1_000))
         with suppress(Overloaded):
             while True:
                 admission.admit(1, caller="a", weight=weight)
@@ -194,7 +196,7 @@ def test_a_lone_caller_may_hold_three_quarters_and_a_weight_multiplies_its_share
 
 @pytest.mark.parametrize(("weight", "shares"), [(1.0, (300, 300)), (2.0, (210, 420))])
 def test_shares_are_in_the_ratio_of_the_weights_in_the_end(weight, shares):
-    admission = Admission(700)
+    admission = Admission(Backlog(700))
     weights = {"first": 1.0, "second": weight}
     held: dict[str, deque[Permit]] = {"first": deque(), "second": deque()}
 
@@ -214,7 +216,7 @@ def test_shares_are_in_the_ratio_of_the_weights_in_the_end(weight, shares):
 def test_the_work_ahead_of_a_caller_is_less_with_more_weight():
     """Both hold 100 units of a server that does 10 units per second, so the heavier caller waits 12.5 seconds."""
     clock = Clock()
-    admission = Admission(1_000, clock=clock)
+    admission = Admission(Backlog(1_000), clock=clock)
     with admission.admit(100):
         clock.now += 10.0
     with admission.admit(100, caller="light"), admission.admit(100, caller="heavy", weight=4.0):
@@ -227,7 +229,7 @@ def test_the_work_ahead_of_a_caller_is_less_with_more_weight():
 
 def test_retry_after_is_at_most_two_minutes():
     clock = Clock()
-    admission = Admission(100, clock=clock)
+    admission = Admission(Backlog(100), clock=clock)
     with admission.admit(1):
         clock.now += 60.0
     with admission.admit(1_000):
@@ -240,7 +242,7 @@ def test_retry_after_is_at_most_two_minutes():
 
 def test_documents_are_counted_in_bytes_and_share_their_room():
     """As `server.documents.service` does: a document costs its bytes, and at least its part of the number."""
-    admission = Admission(6_400, caller_share=1.0, message="Too many documents.")
+    admission = Admission(Backlog(6_400), caller_share=1.0, message="Too many documents.")
     with ExitStack() as stack:
         held = []
         for caller in "abcdef":
@@ -259,7 +261,7 @@ def test_documents_are_counted_in_bytes_and_share_their_room():
 
 @pytest.mark.parametrize("kind", ["short", "document"])
 def test_looks_and_translations_leave_each_other_their_room(kind):
-    admission = Admission(1_000, looks=500)
+    admission = Admission(Backlog(1_000, 500))
     with ExitStack() as stack:
         for filled in (kind, "look"):
             with suppress(Overloaded):
@@ -273,3 +275,55 @@ def test_looks_and_translations_leave_each_other_their_room(kind):
             admission.admit(1, kind="look", caller="a")
     assert admission.queues["look"].units == 250, "a lone caller fills half"
     admission.admit(1, kind="look", caller="b")
+
+
+def test_the_doors_of_several_processes_share_one_limit_without_asking():
+    """Whatever they accept and however late they renew: not more in all than the limit, nor of one caller than its share."""
+    rng, clock, renewals = random.Random(3), Clock(), 0
+    backlog = Backlog(1_000)
+    renew = backlog.renew
+
+    def counted(door, loads):
+        nonlocal renewals
+        renewals += 1
+        return renew(door, loads)
+
+    backlog.renew = counted
+    doors = [Admission(backlog, clock=clock) for _ in range(3)]
+    permits: list[Permit] = []
+    most = 0.0
+    for _ in range(20_000):
+        clock.now += 0.001
+        with suppress(Overloaded):
+            permits.append(rng.choice(doors[: rng.randint(1, 3)]).admit(rng.randint(1, 9), caller=rng.choice("abcd")))
+        if permits and rng.random() < 0.48:
+            permits.pop(rng.randrange(len(permits))).release(succeeded=True)
+        held = Counter[str]()
+        for door in doors:
+            for caller, work in door.queues["short"].callers.items():
+                held[caller] += work.units
+        assert sum(held.values()) <= 1_000
+        assert max(held.values(), default=0) <= 750
+        most = max(most, sum(held.values()))
+    assert most > 600, "the limit is used"
+    assert renewals <= 3 + 3 * 20 / 0.1, "requests asked for leases"
+
+
+@pytest.mark.parametrize("size", [30, 300, 900])
+@pytest.mark.parametrize("kind", ["short", "document", "look"])
+def test_a_polite_caller_is_never_refused_beside_hogs(kind, size):
+    """Hogs send more whenever there is room. The polite caller has one small request at a time."""
+    rng, clock = random.Random(5), Clock()
+    door = Admission(Backlog(4_000, 4_000, workers=lambda: 1), 5.0, clock)
+    running: deque[Permit] = deque()
+    polite: Permit | None = None
+    for _ in range(3_000):
+        clock.now += rng.random()
+        for hog in range(3):
+            with suppress(Overloaded):
+                running.append(door.admit(size * rng.uniform(0.5, 1.5), caller=f"hog {hog}", kind=kind))
+        if polite is not None:
+            polite.release(succeeded=True)
+        polite = door.admit(1.0, caller="polite", kind=kind)
+        if running and rng.random() < 0.3:
+            running.popleft().release(succeeded=True)

@@ -13,6 +13,7 @@ import pytest
 from server.access import invitations
 from server.access.admission import Admission, Permit
 from server.access.invitations import Invitations
+from server.engine.client.lease import Backlog
 from server.errors import Overloaded
 
 SPEED = 1_000.0
@@ -33,7 +34,7 @@ class Server:
 
     def __init__(self) -> None:
         self.clock = Clock()
-        self.admission = Admission(200_000, 5.0, self.clock)
+        self.admission = Admission(Backlog(200_000), 5.0, self.clock)
         self._running: deque[tuple[float, Permit]] = deque()
         self._idle_from = 0.0
         self.keys = itertools.count()
@@ -116,11 +117,12 @@ def told_and_waited(
 def test_the_wait_for_an_own_share_counts_what_others_finish():
     """Sixteen callers fill the room; each waits for a part of its own work, not for sixteen times as much."""
     server = Server()
+    server.advance(1.0)  # the lease has the speed
     for number in range(10_000):
         server.send(10, f"caller {number % 16}", next(server.keys))
     queue = server.admission.queues["short"]
     for caller in queue.callers:
-        assert 0 < server.admission._excess("short", 100, caller, 1.0, 0.5) <= min(queue.units, 3_000)
+        assert 0 < server.admission._excess("short", 100, caller, 1.0, None, 1.0) <= min(queue.units, 3_000)
 
 
 def test_repeating_a_rejected_request_too_early_changes_nothing():

@@ -32,17 +32,24 @@ GUARDED = [
 ]
 
 
+def set_clock(admission, now: list[float]) -> None:
+    """Replaces the clock, and renews the lease by it."""
+    admission.clock, admission._due = lambda: now[0], 0.0
+
+
 def fill(client) -> None:
     """Leaves no room in any queue, for about ten seconds at their measured speeds."""
     services = client.app.state.services
     for admission in (services.translator.admission, services.documents.admission):
         now = [1_000.0]
-        admission.clock = lambda now=now: now[0]
+        set_clock(admission, now)
         admission._seconds = 1e9
         for kind in admission.queues:
             with admission.admit(admission.limit, kind=kind):
                 now[0] += 10.0
-        admission._looks = admission.limit // 4  # as much as short requests have beside documents
+        backlog, (price, look_price) = admission._backlog, admission.prices
+        backlog._looks = backlog.tokens / 4 * price / look_price  # as much as short requests have beside documents
+        now[0] += 1.0
         for kind in admission.queues:
             admission.admit(2 * admission.limit, kind=kind)
 
@@ -115,11 +122,12 @@ def test_a_rejected_request_that_returns_in_time_is_accepted(serve):
     client = serve()
     admission = client.app.state.services.translator.admission
     now = [1_000.0]
-    admission.clock = lambda: now[0]
-    with admission.admit(1_000):
+    set_clock(admission, now)
+    token = admission.prices[0]
+    with admission.admit(1_000 * token):
         now[0] += 1.0
-    fill = [admission.admit(1) for _ in range(10)]
-    fill.append(admission.admit(round(admission._room(admission.queues["short"])) - 11))  # more than others may take
+    fill = [admission.admit(token) for _ in range(10)]
+    fill.append(admission.admit(admission._room("short") - 11 * token))
     rejected = [client.post("/translate", json=ASK | {"q": f"Hello {number}" * 4}) for number in range(20)]
     assert {answer.status_code for answer in rejected} <= {429, 200}
     number = next(number for number, answer in enumerate(rejected) if answer.status_code == 429)
@@ -132,5 +140,7 @@ def test_a_rejected_request_that_returns_in_time_is_accepted(serve):
 
 
 def test_a_large_request_has_a_room_of_its_own(full):
-    full.app.state.services.translator.admission.limit = 100_000
+    admission = full.app.state.services.translator.admission
+    admission._backlog.tokens = 100_000
+    admission._due = 0.0  # renews its lease
     assert full.post("/translate", json=ASK | {"q": "Hello. " * 1_000}).status_code == 200

@@ -14,6 +14,7 @@ from server.documents import readers
 from server.documents.document import Workspace
 from server.documents.formats import format_of
 from server.documents.service import DocumentTranslator
+from server.engine.client.lease import Backlog
 from server.errors import InvalidRequest, PayloadTooLarge, TextTooLong
 from tests.support.texts.document_files import pdf, word_file
 
@@ -29,7 +30,7 @@ def run(workspace: Workspace, *names: str, action="read", characters=1_000, afte
     """Reads the upload as a file of each name. Returns the result or the error of each."""
 
     async def all_of_them() -> list:
-        documents = DocumentTranslator(None, None, Admission(1), characters, 1)
+        documents = DocumentTranslator(None, None, Admission(Backlog(1)), characters, 1)
         results = []
         for order, name in enumerate(names):
             task = documents.run(action, workspace, format_of(name), "de", "x", order)
@@ -92,7 +93,7 @@ def test_a_slow_file_delays_no_other(workspace, tmp_path):
     """One caller has two files that take forever."""
 
     async def go() -> dict:
-        documents = DocumentTranslator(None, None, Admission(1), 1_000, 1)
+        documents = DocumentTranslator(None, None, Admission(Backlog(1)), 1_000, 1)
         slow, quick = Workspace(tmp_path / "slow"), workspace
         slow.folder.mkdir()
         os.mkfifo(slow.upload)  # reading it waits for a writer

@@ -126,7 +126,8 @@ def test_one_caller_leaves_room_for_the_attention_requests_of_others(engine, key
         ThreadPoolExecutor(30) as pool,
     ):
         admission = server._services.translator.admission
-        admission._looks = 60
+        admission._backlog._looks = 60
+        admission._due = 0.0  # renews its lease
         looks = admission.queues["look"]
 
         def ask(key: str, method: str = "GET", path: str = "/attention", **further: object) -> int:

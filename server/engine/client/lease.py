@@ -1,0 +1,115 @@
+"""The counter of a pool of workers: what all doors together may have accepted. Each API process has one door, which decides
+about requests from its last lease and asks nobody."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+WorkKind = Literal["short", "document", "look"]
+"""Documents and short requests share the limit; looks are alignments, scores and attention requests."""
+KINDS: tuple[WorkKind, ...] = ("short", "document", "look")
+RENEWAL_SECONDS = 0.1
+"""A door renews its lease this often while requests come."""
+MINIMUM_TOKENS = 4_000
+"""Tokens of short requests that may always wait, because a server with little load has not shown its full speed."""
+MEASURED_SECONDS = 30.0
+"""Time constant of the measured speed, in seconds with work."""
+LEAST_SPEED: dict[WorkKind, float] = {"short": 0.5, "document": 0.1, "look": 0.1}
+"""Seconds of work that a worker finishes in a second at the least: with single requests a device is idle at times."""
+
+
+@dataclass(slots=True)
+class Load:
+    """The work of one kind at one door: the units that it accepted and that are not finished, in all and by caller. `finished`
+    are the units that succeeded, `busy` the seconds with work until the last of them, both since the door was made."""
+
+    units: float = 0.0
+    finished: float = 0.0
+    busy: float = 0.0
+    callers: Mapping[str | None, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """What a door decides by until the next one: the units of translations and of looks that it may have accepted, those of
+    short requests that may always wait, the units of a token of a translation's row and of one of a look, the units that all
+    doors finish in a second, by kind, what callers have at the other doors, and the number of doors."""
+
+    translations: float
+    looks: float
+    least: float
+    prices: tuple[float, float]
+    speeds: Mapping[WorkKind, float]
+    elsewhere: Mapping[tuple[WorkKind, str | None], float] = field(default_factory=dict)
+    doors: int = 1
+
+
+class Backlog:
+    """Counts the work of all doors before one pool in units: seconds of its devices, where `prices` returns those of a token of
+    a row and of one of a look. `tokens` and `looks` bound what is accepted and not finished, in such tokens. `workers` returns
+    how many there are; without one, as for bytes, nothing is known of the speed before it is measured."""
+
+    def __init__(
+        self,
+        tokens: float,
+        looks: float = 0.0,
+        prices: Callable[[], tuple[float, float]] = lambda: (1.0, 1.0),
+        workers: Callable[[], int] = lambda: 0,
+    ) -> None:
+        self.tokens, self._looks, self._prices, self._workers = tokens, looks, prices, workers
+        self._doors: dict[Hashable, Mapping[WorkKind, Load]] = {}
+        self._leases: dict[Hashable, Lease] = {}
+        self._measured = dict.fromkeys(KINDS, (0.0, 0.0))  # finished units and the seconds for them
+
+    def renew(self, door: Hashable, loads: Mapping[WorkKind, Load]) -> Lease:
+        """Records what a door has accepted, and returns its next lease: what it has, and its part of what is neither its own nor
+        leased to others. So no two doors accept into the same room, however late one of them renews."""
+        before, self._doors[door] = self._doors.get(door, {}), loads
+        for kind, load in loads.items():
+            last = before.get(kind, Load())
+            self._measure(kind, load.finished - last.finished, (load.busy - last.busy) / len(self._doors))
+        others = [(other, self._leases[name]) for name, other in self._doors.items() if name != door]
+        elsewhere: dict[tuple[WorkKind, str | None], float] = {}
+        for kind, load in [item for other, _ in others for item in other.items()]:
+            for caller, units in load.callers.items():
+                elsewhere[kind, caller] = elsewhere.get((kind, caller), 0.0) + units
+        price, look_price = self._prices()
+
+        def part(limit: float, own: float, leased: float) -> float:
+            return own + max(0.0, limit - own - leased) / len(self._doors)
+
+        own, looks = _translations(loads), loads["look"].units
+        leased = sum(max(lease.translations, _translations(other)) for other, lease in others)
+        leased_looks = sum(max(lease.looks, other["look"].units) for other, lease in others)
+        self._leases[door] = lease = Lease(
+            part(self.tokens * price, own, leased),
+            part(self._looks * look_price, looks, leased_looks),
+            min(MINIMUM_TOKENS, self.tokens) * price,
+            (price, look_price),
+            {kind: self._speed(kind) for kind in KINDS},
+            elsewhere,
+            len(self._doors),
+        )
+        return lease
+
+    def leave(self, door: Hashable) -> None:
+        """Forgets a door whose process has ended."""
+        self._doors.pop(door, None)
+        self._leases.pop(door, None)
+
+    def _measure(self, kind: WorkKind, finished: float, seconds: float) -> None:
+        decay = math.exp(-seconds / MEASURED_SECONDS)
+        before, time = self._measured[kind]
+        self._measured[kind] = before * decay + finished, time * decay + seconds
+
+    def _speed(self, kind: WorkKind) -> float:
+        finished, seconds = self._measured[kind]
+        least = LEAST_SPEED[kind] * self._workers()
+        return max(least, finished / seconds) if finished and seconds else least or math.inf
+
+
+def _translations(loads: Mapping[WorkKind, Load]) -> float:
+    return loads["short"].units + loads["document"].units
