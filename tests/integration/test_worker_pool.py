@@ -367,6 +367,32 @@ async def test_several_devices_share_jobs_and_crash_history() -> None:
         check(texts, list(await asyncio.gather(*futures, return_exceptions=True)))
 
 
+async def test_a_model_that_one_device_cannot_load_is_served_by_the_others() -> None:
+    async with crew(None, threads=3) as made:
+        while sum(worker.up for worker in made.workers.status().workers) < 3:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        assert (await made.workers.load("m", Path("refused"))).error is None
+        assert made.workers.status().ready and not made.workers.status().errors
+        texts = sources(30)
+        check(texts, list(await asyncio.gather(*map(made.submit, texts))))
+        await kill(made.workers, index=0)
+        check(texts, list(await asyncio.gather(*map(made.submit, texts))))
+        assert (await made.workers.load("n", Path("absent"))).error == "There is no such folder."
+
+
+async def test_a_gpu_that_is_lost_is_left_out() -> None:
+    async with crew(threads=3, device="cpu") as made:
+        while sum(worker.up for worker in made.workers.status().workers) < 2:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        texts = sources(30)
+        check(texts, list(await asyncio.gather(*map(made.submit, texts))))
+        for index in (0, 1):  # each worker stays with its GPU
+            await kill(made.workers, index=index)
+            check(texts, list(await asyncio.gather(*map(made.submit, texts))))
+        status = made.workers.status()
+        assert status.ready and not status.no_device and not status.workers[2].up
+
+
 async def test_stopping_finishes_accepted_jobs() -> None:
     texts = sources(30)
     async with crew(SLOW, grace=30) as made:

@@ -23,11 +23,14 @@ class RegisteredModel:
     ends: int = 0
     """How often workers ended while they loaded it; once for those of several GPUs that made the same attempt."""
     unloading: bool = False
+    loaded: ModelLoaded | None = None
+    """The answer of the last worker that loaded it."""
 
-    def resolve(self, error: str | None = None, seconds: float = 0.0, bytes: int = 0, shortlist: str = "") -> None:
+    def resolve(self, error: str | None = None) -> None:
         """Answers the callers of `load`, if they wait. After an error a worker that starts later loads it nevertheless."""
         if not self.outcome.done():
-            self.outcome.set_result(ModelLoaded(self.name, seconds, error, bytes, shortlist))
+            answer = self.loaded if error is None else None
+            self.outcome.set_result(answer or ModelLoaded(self.name, error=error))
 
     def fail(self, error: str) -> None:
         """Ends the load with an error: no worker tries it again."""

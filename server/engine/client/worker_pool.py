@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -86,10 +87,18 @@ class WorkerPool:
         if self._watchdog is not None:
             self._watchdog.cancel()
 
-    def _add_worker(self) -> None:
+    def _add_worker(self, gpu: str | None = None) -> None:
         worker = WorkerSupervisor(len(self._workers), self._options, self._command, self._on_event)
+        worker.gpu = gpu
         self._workers.append(worker)
         worker.start()
+
+    def _use_gpus(self, first: WorkerReady) -> None:
+        """Starts a worker for each further GPU, in the number format of the first one. Each stays with its GPU."""
+        self._options = self._workers[0].options = dataclasses.replace(self._options, dtype=first.dtype)  # type: ignore[arg-type]
+        self._workers[0].gpu = first.gpus[0]
+        for gpu in first.gpus[1:]:
+            self._add_worker(gpu)
 
     async def _tick(self) -> None:
         """Runs the watchdogs. After a pause of this process a tick counts as two at most, so messages are read
@@ -114,6 +123,7 @@ class WorkerPool:
         registered.unloading = False
         self._jobs.crashes.clear()
         for worker in self._workers:
+            worker.refused.discard(model)
             self._load_next(worker)
         return await asyncio.shield(registered.outcome)
 
@@ -139,7 +149,7 @@ class WorkerPool:
         if worker.ready is None or worker.loading is not None or self._closed:
             return
         for model in self._models.values():
-            if model.name not in worker.loaded and model.error is None:
+            if model.name not in worker.loaded | worker.refused and model.error is None:
                 worker.load(LoadModel(model.name, model.folder, model.ends))
                 return
 
@@ -227,10 +237,9 @@ class WorkerPool:
                 self._jobs.on_progress(event)
             case StepStats():
                 notify(self._on_stats, event)
-            case WorkerReady(device_count=devices):
-                if worker.index == 0:  # the first worker reports how many devices there are
-                    while len(self._workers) < devices:
-                        self._add_worker()
+            case WorkerReady(gpus=gpus):
+                if gpus and worker.gpu is None:  # the first worker has listed them
+                    self._use_gpus(event)
                 self._load_next(worker)
             case ModelLoaded():
                 self._on_loaded(worker, event)
@@ -238,19 +247,31 @@ class WorkerPool:
                 self._on_exit(worker, event)
 
     def _on_loaded(self, worker: WorkerSupervisor, loaded: ModelLoaded) -> None:
-        """Records a load, which has succeeded when all workers have the model, sends the jobs that waited for it, and loads
-        the next model. A model that was unloaded in the meantime is unloaded from this worker too."""
+        """Records a load, which has succeeded when all workers have answered and one has the model, sends the jobs that
+        waited for it, and loads the next model. A model that was unloaded in the meantime is unloaded from this worker too."""
         model = self._models.get(loaded.model)
         if model is None:
             if loaded.model in worker.loaded:
                 worker.unload(loaded.model)
-        elif loaded.error is not None:
-            self._fail(model, loaded.error)
-        elif all(model.name in other.loaded for other in self._workers if other.ready is not None):
-            model.ends = 0
-            model.resolve(seconds=loaded.seconds, bytes=loaded.bytes, shortlist=loaded.shortlist)
+        else:
+            if loaded.error is None:
+                model.loaded = loaded
+            up = [other for other in self._workers if other.ready is not None]
+            if all(model.name in other.loaded | other.refused for other in up):
+                self._settle(model, [other for other in up if model.name in other.refused], loaded.error)
         self._load_next(worker)
         self._jobs.dispatch_backlog()
+
+    def _settle(self, model: RegisteredModel, refused: Sequence[WorkerSupervisor], error: str | None) -> None:
+        """Every worker has answered a load: the model is served by those that could load it."""
+        if error is not None and not any(model.name in worker.loaded for worker in self._workers):
+            self._fail(model, error)
+            return
+        if refused:
+            names = ", ".join(worker.name for worker in refused)
+            _log.error("%s: not served by %s, where it could not be loaded", model.name, names)
+        model.ends = 0
+        model.resolve()
 
     def _on_exit(self, worker: WorkerSupervisor, ended: WorkerExit) -> None:
         """Sends the jobs of an ended worker again, and counts its exit against the model that it was loading."""

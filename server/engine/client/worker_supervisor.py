@@ -70,7 +70,7 @@ class WorkerSupervisor:
         self.pending: dict[int, Job] = {}
         """Jobs that were sent and are not answered, by id."""
         self.no_device = False
-        """Whether it ended because its device does not exist; it is not restarted then."""
+        """Whether it ended because its device does not exist; it is not restarted then. A GPU that was there may come back."""
         self.restarts = 0
         self.served_until = -math.inf
         """When a process with a model ended last, on time.monotonic()."""
@@ -79,7 +79,12 @@ class WorkerSupervisor:
         self.stats: StepStats | None = None
         self.name = f"{options.device}:{index}"
         """torch's name of the device, once the worker has reported it."""
-        self._options, self._command, self._on_event = options, command, on_event
+        self.options = options
+        self.gpu: str | None = None
+        """The UUID of the only GPU of its next process; None for the one with its index."""
+        self.refused: set[str] = set()
+        """The models that this process could not load."""
+        self._command, self._on_event = command, on_event
         self._process: WorkerSubprocess | None = None
         self._running: set[int] = set()
         self._waited = self._silent = 0.0
@@ -105,7 +110,10 @@ class WorkerSupervisor:
 
     async def _start(self, process: WorkerSubprocess) -> None:
         try:
-            await process.start((*self._command, str(self.index), self._options.to_json()))
+            command = (*self._command, str(self.index), self.options.to_json())
+            if self.gpu is not None:
+                command = ("env", f"CUDA_VISIBLE_DEVICES={self.gpu}", *command, self.gpu)
+            await process.start(command)
         except OSError as error:
             _log.error("worker %d cannot be started: %s", self.index, error)
             self._on_exit(1)
@@ -157,11 +165,11 @@ class WorkerSupervisor:
     def _overdue(self) -> str | None:
         """Returns what the worker failed to do in time: to start, to load a model, or to send anything while it has jobs;
         None if nothing."""
-        if self.ready is None and self._waited > self._options.start_seconds:
+        if self.ready is None and self._waited > self.options.start_seconds:
             return "did not start"
-        if self.loading and self._waited > self._options.load_seconds:
+        if self.loading and self._waited > self.options.load_seconds:
             return "did not finish loading a model"
-        if self.ready is not None and self.pending and self._silent > self._options.watchdog_seconds:
+        if self.ready is not None and self.pending and self._silent > self.options.watchdog_seconds:
             return "hangs in a step"
         return None
 
@@ -186,8 +194,7 @@ class WorkerSupervisor:
                 self._on_ready(message)
             case ModelLoaded(model=model, error=error):
                 self.loading = None
-                if error is None:
-                    self.loaded.add(model)
+                (self.loaded if error is None else self.refused).add(model)
         self._on_event(self, message)
 
     def _on_ready(self, message: WorkerReady) -> None:
@@ -212,8 +219,8 @@ class WorkerSupervisor:
         if self.loaded:
             self.served_until = time.monotonic()
         self._process, self.ready, self.loading, self.stats = None, None, None, None
-        self.pending, self._running, self.loaded = {}, set(), set()
-        self.no_device = code == NO_DEVICE_STATUS and not self._was_ready
+        self.pending, self._running, self.loaded, self.refused = {}, set(), set(), set()
+        self.no_device = code == NO_DEVICE_STATUS and not self._was_ready and self.gpu is None
         if not (self._stopped or self.no_device):
             self._restart_later(code, healthy)
         self._on_event(self, ended)

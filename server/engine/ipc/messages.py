@@ -102,8 +102,8 @@ class WorkerReady:
     engine: str
     """The decode path: "eager", "native" or "cuda-graphs"; `details` has the reason why a faster one is not used."""
     details: dict[str, str] = field(default_factory=dict)
-    device_count: int = 1
-    """Devices of this kind in the machine."""
+    gpus: tuple[str, ...] = ()
+    """The UUIDs of the GPUs that can be used, where there are several. A worker that is pinned to one lists none."""
 
     @property
     def computation(self) -> tuple[str, ...]:

@@ -26,11 +26,13 @@ class NoDevice(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class DeviceConfig:
-    """`device` is torch's name of the device, `count` the number of devices of its kind. `slots` is the number of rows
-    that one model decodes at once. `reason` says why a GPU that is there is not used."""
+    """`device` is torch's name of the device, `name` the one it is reported by, and `gpus` the UUIDs of all GPUs that can
+    be used, where there are several. `slots` is the number of rows that one model decodes at once. `reason` says why a
+    GPU that is there is not used."""
 
     device: str
-    count: int
+    name: str
+    gpus: tuple[str, ...]
     dtype: str
     threads: int
     slots: int
@@ -41,46 +43,64 @@ class DeviceConfig:
         return self.device.startswith("cuda")
 
 
-def find_device(options: WorkerOptions, index: int) -> DeviceConfig:
-    """Returns the device of worker `index`. Raises NoDevice."""
+def find_device(options: WorkerOptions, index: int, pinned: bool = False) -> DeviceConfig:
+    """Returns the device of worker `index`: a GPU that can be used, or the CPU. One that is `pinned` sees a single GPU and
+    takes no other device. Raises NoDevice."""
     threads = options.threads or available_cores()
-    dtype: str
     reason = None
-    if options.device == "cuda" or (options.device == "auto" and any(Path(file).exists() for file in _GPU_FILES)):
+    wanted = pinned or options.device == "cuda"
+    if wanted or (options.device == "auto" and any(Path(file).exists() for file in _GPU_FILES)):
         try:
-            import torch
-
-            refusal = _gpu_refusal(index)
+            usable, refusal = _usable_gpus()
         except ModuleNotFoundError:  # an installation for CPUs
-            refusal = ""
-        if refusal is None:
-            half = "bfloat16" if torch.cuda.get_device_capability(index) >= HAS_BFLOAT16 else "float16"
-            dtype = half if options.dtype in ("auto", "int8") else options.dtype
-            large = torch.cuda.get_device_properties(index).multi_processor_count >= _LARGE_GPU
-            slots = options.slots or (GPU_SLOTS if large else SMALL_GPU_SLOTS)
-            return DeviceConfig(f"cuda:{index}", torch.cuda.device_count(), dtype, threads, slots)
-        if options.device == "cuda":
+            usable, refusal = [], ""
+        place = 0 if pinned else index
+        if place < len(usable):
+            return _on_gpu(options, f"cuda:{index}", usable, place, threads)
+        if wanted:
             raise NoDevice(f"{NO_DEVICE} {refusal}".strip())
         reason = f"The GPU is not used: {refusal}" if refusal else None
     dtype = _cpu_dtype(options.isa) if options.dtype == "auto" else options.dtype
-    return DeviceConfig("cpu", 1, dtype, threads, options.slots or CPU_SLOTS, reason)
+    return DeviceConfig("cpu", "cpu", (), dtype, threads, options.slots or CPU_SLOTS, reason)
 
 
-def _gpu_refusal(index: int) -> str | None:
-    """Returns why torch cannot compute on GPU `index`, None if it can."""
+def _on_gpu(options: WorkerOptions, name: str, usable: list[int], place: int, threads: int) -> DeviceConfig:
+    """Returns the configuration of one of the `usable` GPUs. All have one number format, that of the oldest."""
+    import torch
+
+    oldest = min(torch.cuda.get_device_capability(gpu) for gpu in usable)
+    half = "bfloat16" if oldest >= HAS_BFLOAT16 else "float16"
+    properties = [torch.cuda.get_device_properties(gpu) for gpu in usable]
+    large = properties[place].multi_processor_count >= _LARGE_GPU
+    return DeviceConfig(
+        f"cuda:{usable[place]}",
+        name,
+        tuple(f"GPU-{each.uuid}" for each in properties) if len(usable) > 1 else (),
+        half if options.dtype in ("auto", "int8") else options.dtype,
+        threads,
+        options.slots or (GPU_SLOTS if large else SMALL_GPU_SLOTS),
+    )
+
+
+def _usable_gpus() -> tuple[list[int], str]:
+    """Returns the GPUs that torch can compute on, and why not on the others."""
     import torch
 
     if not torch.cuda.is_available():
         try:
             torch.cuda.init()  # type: ignore[no-untyped-call]
         except (AssertionError, RuntimeError) as error:  # it names a driver that is too old
-            return str(error).partition(" Please")[0]
-        return "torch finds none."
+            return [], str(error).partition(" Please")[0]
+        return [], "torch finds none."
     built = [int(name[3:]) for name in torch.cuda.get_arch_list() if name[:3] == "sm_" and name[3:].isdigit()]
-    major, minor = torch.cuda.get_device_capability(index)
-    if built and 10 * major + minor < min(built):
-        return f"It has compute capability {major}.{minor}, and this PyTorch needs {min(built) / 10}."
-    return None
+    usable, refusals = [], []
+    for gpu in range(torch.cuda.device_count()):
+        major, minor = torch.cuda.get_device_capability(gpu)
+        if built and 10 * major + minor < min(built):
+            refusals.append(f"It has compute capability {major}.{minor}, and this PyTorch needs {min(built) / 10}.")
+        else:
+            usable.append(gpu)
+    return usable, " ".join(dict.fromkeys(refusals))
 
 
 def failure_kind(error: Exception, device: DeviceConfig) -> FailureKind | None:

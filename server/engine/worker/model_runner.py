@@ -28,8 +28,8 @@ from server.engine.worker.sequence import Sequence, is_plain
 class ModelRunner:
     """Runs any number of models on one device, a GPU if `cuda`. All methods are called from the worker's loop."""
 
-    def __init__(self, options: WorkerOptions, index: int) -> None:
-        self._device = find_device(options, index)
+    def __init__(self, options: WorkerOptions, index: int, pinned: bool = False) -> None:
+        self._device = find_device(options, index, pinned)
         self.cuda = self._device.cuda
         if self.cuda:
             import torch
@@ -219,7 +219,7 @@ class ModelRunner:
             if loaded.reason is not None:
                 details["reason"] = loaded.reason
         engine = ", ".join(sorted({loaded.engine for loaded in self._models.values()}))
-        return WorkerReady(device.device, device.dtype, engine, details, device.count)
+        return WorkerReady(device.name, device.dtype, engine, details, device.gpus)
 
 
 def pairs_evidence(

@@ -41,11 +41,14 @@ def expected(source: tuple[int, ...], shift: int = 1) -> tuple[int, ...]:
 class FakeRunner:
     """A ModelRunner with one token per step. A folder name says how the model behaves: its shift, its step time in ms,
     or how it fails: "absent", "crash" while it is loaded ("crash-0": the first time; "late": after some steps of jobs),
-    "dying" at the first job. There are as many devices as threads of the options."""
+    "dying" at the first job. There are as many devices as threads of the options.
+    "refused" cannot be loaded by the worker of device 1. With the option cpu the GPU with the number 2 is lost."""
 
-    def __init__(self, options: WorkerOptions, index: int) -> None:
-        if options.device == "cuda":
+    def __init__(self, options: WorkerOptions, index: int, pinned: bool = False) -> None:
+        lost = options.device == "cpu" and pinned and os.environ["CUDA_VISIBLE_DEVICES"] == "GPU-2"
+        if options.device == "cuda" or lost:
             raise NoDevice
+        self._pinned = pinned
         self._index = index
         self._options = options
         self._loads: list[ModelLoaded] = []
@@ -60,7 +63,9 @@ class FakeRunner:
         return SLOTS
 
     def ready(self) -> WorkerReady:
-        return WorkerReady(f"cpu:{self._index}", "float32", "fake", device_count=max(1, self._options.threads))
+        several = self._options.threads > 1 and not self._pinned
+        gpus = tuple(f"GPU-{number}" for number in range(self._options.threads)) if several else ()
+        return WorkerReady(f"cpu:{self._index}", "float32", "fake", gpus=gpus)
 
     def load(self, model: str, folder: str, ends: int) -> None:
         name = Path(folder).name
@@ -69,7 +74,8 @@ class FakeRunner:
         if name == "late":
             self._polls = 8
             return
-        error = "There is no such folder." if name == "absent" else None
+        refused = name == "absent" or (name == "refused" and self._index == 1)
+        error, name = "There is no such folder." if refused else None, "1" if name == "refused" else name
         self._dying, name = name == "dying", "1" if name == "dying" else name
         name = "1" if name == "crash-0" else name
         shift, _, milliseconds = name.partition("-") if error is None else ("0", "", "")

@@ -148,7 +148,7 @@ def test_a_gpu_that_cannot_capture_graphs_falls_back_to_eager_steps(capsys: pyte
     assert reason in capsys.readouterr().err
 
 
-FAKE_GPU = DeviceConfig("cuda:1", count=2, dtype="float32", threads=1, slots=4)
+FAKE_GPU = DeviceConfig("cuda:1", "cuda:1", (), dtype="float32", threads=1, slots=4)
 TRITON = dataclasses.replace(TORCH, name="triton")
 ILLEGAL = RuntimeError("CUDA error: an illegal memory access was encountered")
 
@@ -263,11 +263,35 @@ def test_an_old_gpu_or_driver_is_named(
         find_device(WorkerOptions(device="cuda"), 0)
 
 
+def test_several_gpus_of_which_one_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first worker lists those that can be used; all have the number format of the oldest of them."""
+    capabilities = [(6, 1), (9, 0), (7, 5)]
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
+    monkeypatch.setattr(torch.cuda, "get_arch_list", lambda: ["sm_75", "sm_90"])
+    monkeypatch.setattr(torch.cuda, "get_device_capability", capabilities.__getitem__)
+    monkeypatch.setattr(
+        torch.cuda, "get_device_properties", lambda index: Mock(multi_processor_count=132, uuid=f"u{index}")
+    )
+    cuda = WorkerOptions(device="cuda")
+    first = find_device(cuda, 0)
+    assert (first.device, first.name, first.dtype, first.gpus) == ("cuda:1", "cuda:0", "float16", ("GPU-u1", "GPU-u2"))
+    with pytest.raises(device_config.NoDevice):
+        find_device(cuda, 2)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)  # pinned to the too old one
+    for device in ("cuda", "auto"):
+        with pytest.raises(device_config.NoDevice, match=r"compute capability 6\.1"):
+            find_device(WorkerOptions(device=device), 1, pinned=True)
+    capabilities[0] = (9, 0)
+    second = find_device(WorkerOptions(device="auto", dtype="float16"), 1, pinned=True)
+    assert (second.device, second.name, second.dtype, second.gpus) == ("cuda:0", "cuda:1", "float16", ())
+
+
 def test_the_threads_of_a_worker_use_its_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = save(tmp_path / "tiny")
     chosen: list[tuple[int, str]] = []
     monkeypatch.setattr(torch.cuda, "set_device", lambda name: chosen.append((threading.get_ident(), name)))
-    monkeypatch.setattr(model_runner, "find_device", lambda options, index: FAKE_GPU)
+    monkeypatch.setattr(model_runner, "find_device", lambda *arguments: FAKE_GPU)
     monkeypatch.setattr(torch_loader, "_load_transformer", lambda folder, device, dtype: load_model(folder))
     runner = ModelRunner(OPTIONS, 1)
     runner.load("tiny", str(folder.path))
