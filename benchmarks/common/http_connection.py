@@ -79,7 +79,8 @@ class Connection(asyncio.Protocol):
         if separator and self._answer and not self._answer.done():
             try:
                 status, headers = _parse(head)
-                if len(body) >= int(headers[b"content-length"]):
+                chunked = headers.get(b"transfer-encoding") == b"chunked"
+                if body.endswith(b"\r\n0\r\n\r\n") if chunked else len(body) >= int(headers[b"content-length"]):
                     self._answer.set_result((status, headers, body))
             except ValueError as error:
                 self._answer.set_exception(error)
@@ -106,6 +107,6 @@ def free_port() -> int:
 def _parse(head: bytes) -> tuple[int, dict[bytes, bytes]]:
     first, *lines = head.split(b"\r\n")
     headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(b":") for line in lines)}
-    if b"content-length" not in headers:
+    if not {b"content-length", b"transfer-encoding"} & headers.keys():
         raise ValueError("The answer has no Content-Length.")
     return int(first.split(b" ", 2)[1]), headers

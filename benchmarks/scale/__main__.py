@@ -1,0 +1,264 @@
+"""What the API process takes for a request: a server before an echo, single sentences, arrays and streams.
+
+    python -m benchmarks.scale --model weights/general-en-de-fr-es --data DATA --sets tatoeba-dev --seconds 4 --rounds 3
+
+The load comes from processes of its own. Times are processor time of the API process. `--base CHECKOUT` measures another
+checkout of this repository in turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from itertools import cycle
+from pathlib import Path
+
+import psutil
+
+from benchmarks.common import report
+from benchmarks.common.development_sets import choose, read_sets
+from benchmarks.common.http_connection import Address, Connection, free_port
+from benchmarks.common.model_loader import open_model
+from model.search.driver import translate
+from model.search.options import DecodingOptions
+
+ARRAY = 50
+_START_SECONDS = 240
+_GENERATORS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of load: `array` sentences a request from `clients` clients."""
+
+    name: str
+    path: str
+    array: int
+    clients: int
+
+
+KINDS = (
+    Kind("single, 1 client", "/translate", 1, 1),
+    Kind("single, 64 clients", "/translate", 1, 64),
+    Kind(f"arrays of {ARRAY}, 8 clients", "/translate", ARRAY, 8),
+    Kind("streams, 16 clients", "/translate?stream=true", 1, 16),
+)
+
+
+@dataclass(slots=True)
+class Measured:
+    """What the rounds of one kind on one server took."""
+
+    requests: list[float] = field(default_factory=list)  # a second
+    microseconds: list[float] = field(default_factory=list)  # a request
+    parts: dict[str, float] = field(default_factory=dict)  # microseconds a request, of the last round
+    errors: int = 0
+
+
+class EchoServer:
+    """A server of a checkout before an echo."""
+
+    def __init__(self, checkout: Path, model: Path, prepared: Path, samples: Path) -> None:
+        self.samples, port = samples, free_port()
+        self.address = Address.parse(f"http://127.0.0.1:{port}")
+        flags = ["--port", str(port), "--weights", str(model.parent), "--log-level", "warning"]
+        command = [sys.executable, "-m", "benchmarks.scale.server", str(prepared), str(samples), *flags]
+        tools = Path(__file__).resolve().parents[2]
+        path = os.pathsep.join((str(checkout), str(tools)))  # the server of the checkout, the benchmark of this one
+        self.process = subprocess.Popen(command, cwd=checkout, env={**os.environ, "PYTHONPATH": path})
+        self._times = psutil.Process(self.process.pid)
+        until = time.monotonic() + _START_SECONDS
+        while not self._ready():
+            if time.monotonic() > until or self.process.poll() is not None:
+                raise RuntimeError("The server does not start.")
+            time.sleep(0.2)
+
+    def _ready(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.address.port}/ready", timeout=2) as answer:
+                return bool(answer.status == 200)
+        except OSError:
+            return False
+
+    def seconds(self) -> float:
+        """Returns the processor time so far."""
+        times = self._times.cpu_times()
+        return float(times.user + times.system)
+
+    def counts(self) -> dict[str, int]:
+        """Returns the samples since the last call, by part."""
+        self.samples.unlink(missing_ok=True)
+        self.process.send_signal(signal.SIGUSR1)
+        while not self.samples.exists() or not (text := self.samples.read_text(encoding="utf-8")):
+            time.sleep(0.02)
+        found: dict[str, int] = json.loads(text)
+        return found
+
+    def stop(self) -> None:
+        """Ends the server."""
+        self.process.terminate()
+        self.process.wait(30)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command line and returns the exit status."""
+    options = _parser().parse_args(arguments)
+    source, target = options.direction.split("-")
+    sets = choose(read_sets(options.data, options.sets), [options.direction])
+    texts = [text for item in sets for text in item.sources if len(text) <= options.longest][: options.sentences]
+    checkouts = {"this": Path.cwd()} | ({"base": options.base.resolve()} if options.base else {})
+    with tempfile.TemporaryDirectory() as folder:
+        prepared = Path(folder) / "prepared.json"
+        prepared.write_text(json.dumps(_prepare(options.model, texts, target)), encoding="utf-8")
+        model = options.model.resolve()
+        servers = {
+            name: EchoServer(path, model, prepared, Path(folder) / f"{name}.json") for name, path in checkouts.items()
+        }
+        try:
+            found = _measure(servers, texts, (source, target), options)
+        finally:
+            for server in servers.values():
+                server.stop()
+    _print(found, sum(map(len, texts)) / len(texts))
+    if options.json is not None:
+        rows = {name: {kind: vars_of(one) for kind, one in kinds.items()} for name, kinds in found.items()}
+        options.json.write_text(json.dumps({"environment": report.environment(), "found": rows}, indent=1))
+    return 0
+
+
+def _prepare(model: Path, texts: Sequence[str], target: str) -> list[tuple[Sequence[int], Sequence[int]]]:
+    """Returns (source ids, target ids) of each text, by the model itself."""
+    opened = open_model(model, engine="native", precision="int8", slots=64, threads=len(os.sched_getaffinity(0)))
+    config = opened.config
+    sources = [opened.tokenizer.encode(text, target).ids for text in texts]
+    found = translate(
+        opened.backend,
+        sources,
+        DecodingOptions(),
+        start=config.decoder_start_id,
+        end=config.eos_id,
+        max_length=config.max_length,
+        generation=opened.generation,
+    )
+    return [(source, best[0].tokens) for source, best in zip(sources, found, strict=True)]
+
+
+def _measure(
+    servers: dict[str, EchoServer], texts: list[str], pair: tuple[str, str], options: argparse.Namespace
+) -> dict[str, dict[str, Measured]]:
+    """Runs the rounds of all kinds on the servers in turns."""
+    found = {name: {kind.name: Measured() for kind in KINDS} for name in servers}
+    with ProcessPoolExecutor(_GENERATORS) as generators:
+        for round_number in range(options.rounds + 1):  # the first one warms up
+            for kind in KINDS:
+                for name, server in servers.items():
+                    seconds = options.seconds if round_number else 1.0
+                    server.counts()
+                    before = server.seconds()
+                    answered, failed, passed = _load(generators, server.address, kind, texts, pair, seconds)
+                    spent, counts = server.seconds() - before, server.counts()
+                    if round_number and answered:
+                        one, samples = found[name][kind.name], max(1, sum(counts.values()))
+                        one.requests.append(answered / passed)
+                        one.microseconds.append(1e6 * spent / answered)
+                        one.parts = {part: 1e6 * spent / answered * n / samples for part, n in counts.items()}
+                        one.errors += failed
+    return found
+
+
+def _load(
+    generators: ProcessPoolExecutor,
+    address: Address,
+    kind: Kind,
+    texts: list[str],
+    pair: tuple[str, str],
+    seconds: float,
+) -> tuple[int, int, float]:
+    """Runs one round. Returns the answered and the failed requests, and the seconds that passed."""
+    number = min(_GENERATORS, kind.clients)
+    began = time.perf_counter()
+    parts = [
+        generators.submit(_generate, address, kind, texts, pair, kind.clients // number, seconds) for _ in range(number)
+    ]
+    results = [part.result() for part in parts]
+    passed = time.perf_counter() - began
+    return sum(result[0] for result in results), sum(result[1] for result in results), passed
+
+
+def _generate(
+    address: Address, kind: Kind, texts: list[str], pair: tuple[str, str], clients: int, seconds: float
+) -> tuple[int, int]:
+    """Sends requests from one process. Returns how many were answered, and how many failed."""
+    bodies = []
+    for first in range(0, len(texts), kind.array):
+        chosen = texts[first : first + kind.array]
+        fields = {"q": chosen if kind.array > 1 else chosen[0], "source": pair[0], "target": pair[1]}
+        bodies.append(json.dumps(fields).encode())
+    endless = cycle(bodies)
+    counts = [0, 0]
+
+    async def client() -> None:
+        connection = Connection(address)
+        until = time.perf_counter() + seconds
+        while time.perf_counter() < until:
+            status, _ = await connection.post(kind.path, next(endless))
+            counts[status != 200] += 1
+        connection.close()
+
+    async def run() -> None:
+        await asyncio.gather(*(client() for _ in range(clients)))
+
+    asyncio.run(run())
+    return counts[0], counts[1]
+
+
+def vars_of(one: Measured) -> dict[str, object]:
+    return {"requests": one.requests, "microseconds": one.microseconds, "parts": one.parts, "errors": one.errors}
+
+
+def _print(found: dict[str, dict[str, Measured]], characters: float) -> None:
+    print(f"Sentences of {characters:.0f} characters in the mean; medians; microseconds of the API process.\n")
+    rows: list[tuple[object, ...]] = []
+    for kind in KINDS:
+        for name, kinds in found.items():
+            one = kinds[kind.name]
+            if one.requests:
+                spent = statistics.median(one.microseconds)
+                rows.append((kind.name, name, statistics.median(one.requests), spent, spent / kind.array, one.errors))
+    print(report.table(("load", "server", "requests/s", "us a request", "us a sentence", "errors"), rows))
+    for name, kinds in found.items():
+        names = sorted({part for one in kinds.values() for part in one.parts})
+        parts = [(part, *(kinds[kind.name].parts.get(part, 0.0) for kind in KINDS)) for part in names]
+        print(f"\n{name}: us a request by part\n")
+        print(report.table(("part", *(kind.name for kind in KINDS)), parts))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.scale", description=__doc__.split("\n")[0])
+    parser.add_argument("--model", type=Path, required=True, help="model folder")
+    parser.add_argument("--data", type=Path, required=True, help="folder of development sets")
+    parser.add_argument("--sets", nargs="*", default=[], help="names of sets")
+    parser.add_argument("--direction", default="en-de")
+    parser.add_argument("--sentences", type=int, default=1000)
+    parser.add_argument("--longest", type=int, default=1000, metavar="CHARACTERS")
+    parser.add_argument("--seconds", type=float, default=4.0)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--base", type=Path, help="another checkout")
+    parser.add_argument("--json", type=Path)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

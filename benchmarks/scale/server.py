@@ -1,0 +1,76 @@
+"""A server before an echo, whose API process counts where it spends its time:
+`python -m benchmarks.scale.server PREPARED SAMPLES [FLAG ...]`.
+
+SIGPROF interrupts the process at every millisecond of its processor time. A sample belongs to the part of the innermost
+frame that PARTS names. SIGUSR1 writes the counts to the file SAMPLES and starts anew.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+from collections import Counter
+from functools import partial
+from pathlib import Path
+from types import FrameType
+
+from server import services
+from server.cli import serve
+from server.engine.client.worker_pool import WorkerPool
+
+SAMPLE_SECONDS = 0.001
+PARTS = {
+    "HTTP": ("uvicorn/", "asyncio/", "uvloop", "server/api/connection_limits"),
+    "middleware": ("server/api/middleware/tracing", "server/api/middleware/body", "server/api/early_refusal"),
+    "log": ("server/api/middleware/request_log", "server/observability/logging", "logging/"),
+    "metrics": ("server/observability/metrics", "prometheus_client/"),
+    "routing, validation": ("fastapi/", "starlette/", "pydantic/", "server/api/"),
+    "access": ("server/access/", "server/store/"),
+    "scan, split": ("server/text/syntax/", "server/text/tagged", "server/text/sentences", "server/text/segmentation",
+                    "server/text/vocabulary", "server/translation/preparation"),
+    "detection": ("server/text/language_id",),
+    "tokens": ("model/tokenizer", "sentencepiece/"),
+    "queue, pipe": ("server/engine/", "msgpack", "model/search/"),
+    "finish, check": ("server/text/", "server/translation/passes/", "server/translation/checks",
+                      "server/translation/sentence", "server/translation/context"),
+    "cache": ("server/translation/result_cache",),
+    "records, answer": ("server/translation/", "server/inspection/", "dataclasses", "json/"),
+}  # fmt: skip
+
+
+def part(frame: FrameType | None) -> str:
+    """Returns the part that the innermost known frame belongs to."""
+    while frame is not None:
+        path = frame.f_code.co_filename
+        for name, paths in PARTS.items():
+            if any(piece in path for piece in paths):
+                return name
+        frame = frame.f_back
+    return "others"
+
+
+def main() -> int:
+    prepared, samples, *flags = sys.argv[1:]
+    counts: Counter[str] = Counter()
+
+    def record(number: int, frame: FrameType | None) -> None:
+        counts[part(frame)] += 1
+
+    def write(number: int, frame: FrameType | None) -> None:
+        Path(samples).write_text(json.dumps(counts), encoding="utf-8")
+        counts.clear()
+
+    signal.signal(signal.SIGUSR1, write)
+    signal.signal(signal.SIGPROF, record)
+    signal.setitimer(signal.ITIMER_PROF, SAMPLE_SECONDS, SAMPLE_SECONDS)
+    command = (sys.executable, "-m", "benchmarks.scale.echo_worker", prepared)
+    services.WorkerPool = partial(WorkerPool, command=command)  # type: ignore[assignment, misc]
+    parser = argparse.ArgumentParser()
+    serve.add_arguments(parser)
+    return serve.run(parser.parse_args(flags))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
