@@ -15,8 +15,8 @@ from collections import Counter
 from functools import partial
 from pathlib import Path
 from types import FrameType
+from unittest import mock
 
-from server import services
 from server.cli import serve
 from server.engine.client.worker_pool import WorkerPool
 
@@ -66,10 +66,10 @@ def main() -> int:
     signal.signal(signal.SIGPROF, record)
     signal.setitimer(signal.ITIMER_PROF, SAMPLE_SECONDS, SAMPLE_SECONDS)
     command = (sys.executable, "-m", "benchmarks.scale.echo_worker", prepared)
-    services.WorkerPool = partial(WorkerPool, command=command)  # type: ignore[assignment, misc]
     parser = argparse.ArgumentParser()
     serve.add_arguments(parser)
-    return serve.run(parser.parse_args(flags))
+    with mock.patch("server.services.WorkerPool", partial(WorkerPool, command=command)):
+        return serve.run(parser.parse_args(flags))
 
 
 if __name__ == "__main__":
