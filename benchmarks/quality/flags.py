@@ -20,9 +20,8 @@ from benchmarks.common.development_sets import DevelopmentSet, read_sets
 from benchmarks.quality.behaviour.__main__ import DIRECTIONS, LANGUAGES
 from model.analysis.confidence import GOOD_CHRF
 from server.text.exact_tokens import lost_numbers
-from server.text.frequent_words import is_evidently_in
 from server.text.language_id import LanguageDetector
-from server.text.lexicon import strange_words
+from server.text.lexicon import is_evidently_in, strange_words
 from server.text.translation_checks import ordinary_words
 from server.translation.checks import LEAST_WORDS
 

@@ -1,4 +1,4 @@
-"""Which words a language has, and words of a translation that are none: left over from the source, or invented."""
+"""The words of languages, and words of a translation that are none: left over from the source, or invented."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ _ENDINGS = {
 """Endings that a word may have beside those in its dictionary."""
 LANGUAGES = frozenset(_ENDINGS)
 """Languages whose words are known: those for which false alarms are measured."""
+_WORDS_PER_HIT = 20
+"""A text is evidently in a language if it has more of its frequent words than one in this many words."""
 _LINKS = ("", "s", "n", "en", "es", "er")
 """Letters between the parts of a German compound."""
 _LEAST_PART, _MOST_PARTS = 3, 4
@@ -49,14 +51,21 @@ def _listed(word: str, language: str) -> bool:
         return _dictionaries().get_lemma(word, language) is not None
 
 
-@lru_cache(maxsize=1)
-def _words() -> dict[str, frozenset[str]]:
-    """Returns the words of the table by language."""
+@lru_cache(maxsize=2)
+def _words(name: str) -> dict[str, frozenset[str]]:
+    """Returns the words of a table by language."""
     words: dict[str, frozenset[str]] = {}
-    for row in table("words"):
+    for row in table(name):
         language, _, listed = row.partition(": ")
         words[language] = words.get(language, frozenset()).union(listed.split())
     return words
+
+
+def is_evidently_in(text: str, language: str) -> bool:
+    """Returns whether a text contains enough words that are frequent in this language and in few others. False is no
+    evidence of another language. This test takes a tenth of the time of a detection."""
+    frequent, words = _words("frequent_words").get(primary_subtag(language)), text.lower().split()
+    return frequent is not None and sum(map(frequent.__contains__, words)) > len(words) // _WORDS_PER_HIT
 
 
 @lru_cache(maxsize=65_536)
@@ -64,7 +73,7 @@ def is_word(word: str, language: str, parts: int = 1) -> bool:
     """Returns whether one of LANGUAGES has a word: it is in the dictionary or the table, or is formed of such words. `parts`
     counts the parts of a compound up to this one."""
     small = word.lower().replace("œ", "oe")
-    if len(word) > _LONGEST or word.lower() in _words().get(language, ()):
+    if len(word) > _LONGEST or word.lower() in _words("words").get(language, ()):
         return True
     if _listed(word, language) or _listed(small, language):
         return True

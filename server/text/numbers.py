@@ -24,8 +24,17 @@ _DIGITS = re.compile(r"\d(?:[.,'’]?\d)*")
 _SEPARATORS = re.compile(r"[.,'’]")
 _GROUPS = re.compile(r"(?<![\d.,])\d{1,3}(?:[\u00a0\u202f ]\d{3})+(?!\d)")
 _ROMAN = re.compile(r"(?<!\w)[IVXLCDM]+(?![A-Z\d_])")
-_ORDINAL = re.compile(r"(?<![\w.,:/-])(\d{2,4})(?:st|nd|rd|th|er|re|i?[eè]me|e|\.?[ºª]|(?<=0)['’]?s)(?!\w)")
+ORDINAL_ENDINGS = r"st|nd|rd|th|\.?er|re|i?[eè]me|e|\.?[ºª]"
+_ORDINAL = re.compile(rf"(?<![\w.,:/-])(\d{{2,4}})(?:{ORDINAL_ENDINGS}|(?<=0)['’]?s)(?!\w)")
 _DECADE = re.compile(r"(?<!\d)\d\d(\d0)['’]?s(?!\w)")
+_NUMERAL = re.compile(r"(?=[IVX]{2}$|...)M{0,3}(?:C[MD]|D?C{0,3})(?:X[CL]|L?X{0,3})(?:I[XV]|V?I{0,3})")
+_TIME = re.compile(r"(?<=\d)(?:\.(?=\d\d Uhr)| ?h ?(?=\d\d\b))")
+_OTHERWISE = re.compile(r"(?<=\d):00\b|(?<=\d\d):(?=\d\d (?:UTC|GMT))|(?<=m)[23²³](?!\w)|(?<=°) ?[NSEWO]\b|(?<=\d)s\b")
+"""What translations leave out or write otherwise: full hours, powers of units, points of the compass, plurals."""
+UNIT = (
+    r"km/h|m/s|mph|[kcmnµμ]?m|[kmµ]g|[cmh]l|[kKMGT]i?B|[kMG]bit/s|[kMG]W|[kMG]?Wh|[kMG]?Hz|°[CF]|px|r?em|dB|[mn]s|mAh|kcal|kJ"
+    r"|hPa|dpi|fps"
+)
 _VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
 _CLOCK = re.compile(r"\d ?(?:[ap]\.? ?m\b|h\b|:\d\d|uhr|heures?\b|o'clock)|tarde|abends", re.IGNORECASE)
 _SCALED = re.compile(
@@ -33,7 +42,7 @@ _SCALED = re.compile(
     re.IGNORECASE,
 )
 """Numbers before a word for thousands, for billions (not those of German) or for millions."""
-_HALF = re.compile("half|halb|demi|media", re.IGNORECASE)
+_IN_WORDS = re.compile(r"(half|halb|demi|media)|(?<!\d )(thousand|tausend|mil(?:le)?\b)", re.IGNORECASE)
 _OFTEN_A_WORD = 12
 """Numbers up to this one are often written as words."""
 _LETTERS_OF_A_UNIT = 2
@@ -80,7 +89,7 @@ def written_otherwise(source: str, target: str) -> tuple[Set[str], Set[str]]:
     """Returns the numbers of a source that its translation has in another way, and the reverse: by the other clock, as a decade
     without its century, with a word for a half, with a word such as million in place of zeros."""
     sides = [_values(source), _values(target)]
-    half = _HALF.search(source) or _HALF.search(target)
+    in_words = [found.lastindex for found in (*_IN_WORDS.finditer(source), *_IN_WORDS.finditer(target))]
     clock = _CLOCK.search(source) or _CLOCK.search(target)
     both = []
     for values, others in (sides, sides[::-1]):
@@ -92,7 +101,8 @@ def written_otherwise(source: str, target: str) -> tuple[Set[str], Set[str]]:
                 if plain not in others
                 and (
                     value in known
-                    or (half and value % 1 == 0.5)
+                    or (value % 1 == 0.5 and 1 in in_words)
+                    or (value >= 1000 and value % 1000 == 0 and 2 in in_words)
                     or (clock and 0 < value < 24 and not known.isdisjoint((value - 12, value + 12)))
                     or (value % 10 == 0 and not known.isdisjoint((value - 1900, value + 1900)))
                 )
@@ -140,6 +150,21 @@ def _plain(number: str) -> str:
     else:
         plain = ".".join(groups)
     return plain.lstrip("0") if plain.strip("0.") else plain
+
+
+def is_roman(word: str) -> bool:
+    """Returns whether a word is a Roman numeral of two letters or more; of two, only of I, V and X."""
+    return len(word) > 1 and _NUMERAL.fullmatch(word) is not None
+
+
+def with_colons(text: str) -> str:
+    """Returns a text in which times have a colon: 14.30 Uhr, 9 h 05."""
+    return _TIME.sub(":", text)
+
+
+def without_units(text: str) -> str:
+    """Returns a text without what a translation may leave out after a number: full hours, powers, points of the compass."""
+    return _OTHERWISE.sub("", text)
 
 
 def is_formula(letters: str) -> bool:

@@ -78,7 +78,7 @@ def _widened(text: str, run: tuple[int, int]) -> tuple[int, int]:
     low, high = token[0].start() if token[0] else start, token[1].end() if token[1] else end
     core = text[low:high].lstrip(OPENING)
     low = min(high - len(core), start)
-    high = max(_core_end(text, low, high), end)
+    high = max(core_end(text, low, high), end)
     if low == start and high == end:
         operands = OPERAND_END.search(text, max(0, start - LONGEST_PART), start), OPERAND.match(text, end)
         return (operands[0].start(1), operands[1].end(1)) if operands[0] and operands[1] else run
@@ -88,7 +88,7 @@ def _widened(text: str, run: tuple[int, int]) -> tuple[int, int]:
     )
 
 
-def _core_end(text: str, start: int, end: int) -> int:
+def core_end(text: str, start: int, end: int) -> int:
     """Returns the end of a token without the punctuation after it; brackets and quotes that it opens belong to it."""
     while end > start and text[end - 1] in CLOSING:
         opening = PARTNERS.get(text[end - 1], "")

@@ -15,9 +15,8 @@ from model.analysis.types import ALIGNMENT
 from model.search.repetition import has_loop
 from server.engine.ipc.messages import Look
 from server.text.exact_tokens import lost_numbers
-from server.text.frequent_words import is_evidently_in
 from server.text.languages import LATIN, scripts_of
-from server.text.lexicon import strange_words
+from server.text.lexicon import is_evidently_in, strange_words
 from server.text.translation_checks import ends_early, is_copied, may_repeat, ordinary_words, repeats
 from server.translation.alignment import Attend
 from server.translation.catalog import Leg

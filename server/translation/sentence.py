@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Coroutine, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from model.search.options import DecodingOptions
 from server.errors import InvalidRequest
@@ -93,17 +93,9 @@ class Translated(NamedTuple):
     sentence: Sentence
     finished: Sequence[Finished]
 
-    def ranked(self, rank: int) -> Finished:
-        """Returns a hypothesis, or the last one where there are fewer."""
-        return self.finished[min(rank, len(self.finished) - 1)]
-
 
 def _translated(draft: Draft) -> Translated:
     return Translated(draft.sentence(), draft.finished)
-
-
-def _started(context: SentenceContext) -> Coroutine[Any, Any, Draft]:
-    return context.translate(context)
 
 
 async def translate_sentence(shares: Shares, context: SentenceContext) -> Draft:
@@ -178,7 +170,8 @@ async def translate(
     workers at the same time. Equal segments are translated once. The text has the segments in this `order`, where
     `on_sentence` gets the place and the sentence of each; the numbers ascend at their first places."""
     if len(segments) == 1 and on_sentence is None:  # needs no task
-        return [_translated(await _started(context(0)))]
+        only = context(0)
+        return [_translated(await only.translate(only))]
     tasks: list[asyncio.Task[Draft]] = []
     begun: dict[Hashable, asyncio.Task[Draft]] = {}
     sentences: list[Translated] = []
@@ -188,7 +181,8 @@ async def translate(
             for ahead in range(len(tasks), min(number + IN_FLIGHT, len(segments))):
                 content = segments[ahead].content
                 if content not in begun:
-                    begun[content] = asyncio.create_task(_started(context(ahead)))
+                    started = context(ahead)
+                    begun[content] = asyncio.create_task(started.translate(started))
                 tasks.append(begun[content])
                 if len(tasks) % BURST == 0:
                     await asyncio.sleep(0)

@@ -369,7 +369,10 @@ def token_estimate(text: str) -> int:
 def _translated(segmented: SegmentedText, sentences: Sequence[sentence.Translated], hypotheses: int) -> list[Tagged]:
     """Returns the text of the best hypotheses, of the second best and so on. A sentence with fewer of them is repeated with its
     last one."""
-    return [segmented.join([each.ranked(rank) for each in sentences]) for rank in range(hypotheses)]
+    return [
+        segmented.join([each.finished[min(rank, len(each.finished) - 1)] for each in sentences])
+        for rank in range(hypotheses)
+    ]
 
 
 def _token_progress(

@@ -7,9 +7,9 @@ from collections import Counter
 
 from model.adaptation.pairs import Pair, folded
 from server.errors import InvalidRequest
-from server.text.frequent_words import is_evidently_in
 from server.text.language_id import LanguageDetector
 from server.text.languages import has_letters, language_name, primary_subtag
+from server.text.lexicon import is_evidently_in
 from server.text.syntax import plain
 
 MOST_TIMES, SPARE_BYTES = 3, 40

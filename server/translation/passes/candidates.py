@@ -14,7 +14,7 @@ from typing import NamedTuple
 from model.search.options import DecodingOptions
 from model.symbols import form_of_address
 from server.errors import InvalidRequest
-from server.text.exact_tokens import WORD, acronyms, all_tokens, lost_tokens
+from server.text.exact_tokens import all_tokens, lost_tokens, words
 from server.text.numbers import find_numbers
 from server.text.segmentation import blanked
 from server.text.syntax.match import Match
@@ -185,7 +185,7 @@ async def masked(context: SentenceContext, draft: Draft) -> Draft:
             break
         other = with_codes(segment, all_of(segment, leg) if everything else missing, leg)
         if other is None and everything:
-            other = with_codes(segment, acronyms(segment.text), leg)
+            other = with_codes(segment, words(segment.text, capitals=True), leg)
         if other is None:
             continue
         again = await decoded(context, "masked", other)
@@ -228,5 +228,5 @@ def _names_in_bytes(segment: Segment, leg: Leg) -> Sequence[Match]:
         if character.isalpha() and not character.isascii() and character.lower() not in _RARE_LETTERS
     }
     spelled = {letter for letter in letters if tokenizer.may_spell(tokenizer.encode_ids(letter.lower()))}
-    words = WORD.finditer(segment.text) if spelled else ()
-    return [Match(*word.span(), "word") for word in words if not spelled.isdisjoint(word[0])]
+    found = words(segment.text) if spelled else ()
+    return [word for word in found if not spelled.isdisjoint(segment.text[word.start : word.end])]

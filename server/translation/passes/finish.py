@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from server.text.exact_tokens import respelled
 from server.text.finishing import Finished, finish, unchanged
-from server.text.number_format import localize_numbers, writes_decimal_point
+from server.text.number_format import with_formats
 from server.text.offsets import edited
 from server.text.projection import WORD, Link
 from server.text.protection.terms import Edit, case_edits, form, is_start
@@ -205,9 +205,9 @@ def respelled_draft(context: SentenceContext, draft: Draft) -> Draft:
     """Returns the draft with the spelling of its source. A sentence that is copied stays as it is, but for the separators of
     one that has no words."""
     leg, source, targets = context.leg, draft.segment.tagged.bare, draft.targets
-    if context.request.localize_numbers and not (draft.copied and draft.flags):
-        targets = tuple([localize_numbers(source, target, leg.source, leg.target) for target in targets])
+    everything = context.request.localize_numbers
+    if not draft.copied or (everything and not draft.flags):
+        targets = tuple([with_formats(source, each, leg.source, leg.target, everything) for each in targets])
     if not draft.copied:
-        point = writes_decimal_point(leg.source)
-        targets = tuple([respelled(source, target, point) for target in targets])
+        targets = tuple([respelled(source, target) for target in targets])
     return draft if targets == draft.targets else draft.respelled(targets)

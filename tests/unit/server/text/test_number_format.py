@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.text.number_format import localize_numbers
+from server.text.number_format import with_formats
 
 
 @pytest.mark.parametrize(
@@ -25,22 +25,44 @@ from server.text.number_format import localize_numbers
     ],
 )
 def test_separators(source: str, target: str, languages: tuple[str, str], expected: str) -> None:
-    assert localize_numbers(source, target, *languages) == expected
+    assert with_formats(source, target, *languages, everything=True) == expected
 
 
 @given(st.text("0123456789., \u00a0/-{a", max_size=30))
 def test_digits_and_length_stay(text: str) -> None:
-    written = localize_numbers(text, text, "en", "de")
+    written = with_formats(text, text, "en", "de", everything=True)
     assert len(written) == len(text)
     assert [character for character in written if character.isalnum()] == [
         character for character in text if character.isalnum()
     ]
 
 
+@pytest.mark.parametrize(
+    ("source", "target", "languages", "expected"),
+    [
+        ("Perl 5.014 or release 3.12", "Perl 5,014 ou version 3,12", ("en", "fr"), "Perl 5.014 ou version 3.12"),
+        ("It takes 3.12 s at 7.5 km.", "Cela prend 3,12 s à 7.5 km.", ("en", "fr"), "Cela prend 3,12 s à 7,5 km."),
+        ("It has PHP 8.1, 8.2 and 8.3.", "Il a PHP 8,1, 8,2 et 8.3.", ("en", "fr"), "Il a PHP 8.1, 8.2 et 8.3."),
+        ("Done in 2.5 hours", "In 2,5 Stunden fertig", ("en", "de"), "In 2,5 Stunden fertig"),
+        ("1,234.56 dollars", "1.234.56 Dollar", ("en", "de"), "1.234,56 Dollar"),
+        ("Rund 1.234 Leute um 14.30 Uhr", "About 1.234 people at 14,30", ("de", "en"), "About 1,234 people at 14.30"),
+        (
+            "am 17.05.2024, 192.168.100.200",
+            "on 17,05,2024, 192.168.100.200",
+            ("de", "en"),
+            "on 17.05.2024, 192.168.100.200",
+        ),
+        ("Perl 5.014 und 3,5 %", "Perl 5.014 and 3,5 %", ("de", "en"), "Perl 5.014 and 3.5 %"),
+    ],
+)
+def test_only_what_is_certain_is_written_in_the_other_format(source, target, languages, expected) -> None:
+    assert with_formats(source, target, *languages) == expected
+
+
 def test_a_request_asks_for_it(client) -> None:
-    asked = {"q": "a 1.5 kWh b", "source": "en", "target": "de"}
+    asked = {"q": "a 1.5 b", "source": "en", "target": "de"}
     answers = [client.post("/translate", json=asked | field).json() for field in ({}, {"localize_numbers": True})]
     assert [sorted(answer["translatedText"].split()) for answer in answers] == [
-        ["1.5", "a", "b", "kWh"],
-        ["1,5", "a", "b", "kWh"],
+        ["1.5", "a", "b"],
+        ["1,5", "a", "b"],
     ]

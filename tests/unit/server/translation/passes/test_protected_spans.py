@@ -9,6 +9,7 @@ import pytest
 
 from server.config import Settings
 from server.services import Services
+from server.text.number_format import with_formats
 from server.translation.catalog import ModelCatalog, ServedModel
 from server.translation.types import TranslationRequest
 from tests.support.engine.fake_engine import FIRST_LAYER
@@ -37,8 +38,8 @@ async def losses(kind: str, direction: tuple[str, str], cases: int, seed: int) -
         )
         for case, found in zip(batch, await services.translator.translate(request), strict=True):
             seen |= set(case.kinds)
-            if found.text != case.expected:
-                wrong.append((case.text, case.expected, found.text))
+            if found.text != (expected := with_formats(case.text, case.expected, *direction)):
+                wrong.append((case.text, expected, found.text))
     await services.stop()
     assert cases < MANY or seen == set(KINDS)
     return wrong
