@@ -45,8 +45,9 @@ async def with_effects(
     effects = np.zeros((len(result.target.words), len(result.source.words)), dtype=np.float32)
     async with asyncio.timeout_at(deadline):
         with inspector.admit(caller, deadline, len(pair.source) + len(pair.target)):
+            charged = charged_to(caller, len(sources) * len(pair.source_text))
             answers = await gather_or_cancel(
-                [engine.trace(leg.model, source, options, charged=charged_to(caller)) for source in sources]
+                [engine.trace(leg.model, source, options, charged=charged) for source in sources]
             )
     for number, answer in zip(hidden, answers, strict=True):
         lost = np.subtract(result.attention.maps.token_scores, answer.hypotheses[0].token_scores)

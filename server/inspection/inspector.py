@@ -20,7 +20,7 @@ from server.store.history_records import SentenceRecord, TranslationRecord
 from server.task_process import TaskProcess
 from server.translation.alignment import sentence_pair
 from server.translation.catalog import Leg
-from server.translation.translator import EXACT_ENGINE, Translator, history_record
+from server.translation.translator import DOCUMENT_CHARACTERS, EXACT_ENGINE, Translator, history_record
 from server.translation.types import TranslationRequest
 
 ANYBODY = Caller("")
@@ -229,9 +229,10 @@ class Inspector:
         )
 
 
-def charged_to(caller: Caller) -> Charged:
-    """Returns whom the work for a caller is charged to."""
-    return Charged(0, caller.name, caller.weight)
+def charged_to(caller: Caller, characters: int = 0) -> Charged:
+    """Returns whom the work of a request is charged to. One of many characters counts as a document, like a long text, so that
+    it does not delay the caller's other requests."""
+    return Charged(int(characters > DOCUMENT_CHARACTERS), caller.name, caller.weight)
 
 
 def _scores(pair: SentenceRecord, computed: list[float]) -> tuple[float, ...]:

@@ -70,6 +70,7 @@ class TextAligner:
         self.method: AlignmentMethod = method if compares_words(leg) else "attention"
         self._cut = cut
         self._caller, self._characters = caller, characters
+        self._charged = charged_to(caller, characters)
         self._turns = asyncio.Semaphore(PAIRS_AT_ONCE)
 
     async def align(self, source: str, target: str, name: str) -> AlignedTexts:
@@ -97,7 +98,7 @@ class TextAligner:
         encodings, pair = read
         look = Look(leg.model.alignment.chosen(ALIGNMENT), words=None if pair is None else pair.worded)
         options = DecodingOptions(target=encodings[1].ids, first_token=leg.first_token)
-        answer = await engine.attend(leg.model, encodings[0].ids, options, look, charged=charged_to(self._caller))
+        answer = await engine.attend(leg.model, encodings[0].ids, options, look, charged=self._charged)
         sides = [
             words(text, encoding.pieces, encoding.offsets, side)
             for text, encoding, side in zip(texts, encodings, spans, strict=True)

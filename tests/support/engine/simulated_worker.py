@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from itertools import count
 
+from model.analysis.types import ALIGNMENT
 from model.search.options import DecodingOptions
-from server.engine.ipc.messages import Job
+from server.engine.ipc.messages import Job, Look
 from server.engine.worker.fair_queue import ModelQueue
 from server.engine.worker.scheduler import Scheduler, SchedulerOutput
 from server.engine.worker.sequence import Sequence
 
-_STEP_SECONDS, _ROW_SECONDS, _PREFILL_SECONDS = 0.001, 0.00025, 0.003
-"""Costs of a step, of a row in it, and of encoding a sentence, about those of one core."""
+_STEP_SECONDS, _ROW_SECONDS, _PREFILL_SECONDS, _LOOK_SECONDS = 0.001, 0.00025, 0.003, 0.003
+"""Costs of a step, of a row in it, of encoding a sentence, and of a look, about those of one core."""
 _MULTI_STEPS = 4
 """Steps of a call without documents; documents have beams, which advance one step at a time."""
 HOG = "hog"
@@ -22,9 +23,13 @@ _SHORTEST, _VARIETY = 10, 11
 
 class SimulatedWorker:
     """A model with `slots` slots. `now` is the time in seconds, `latencies` are the seconds of the interactive sentences
-    that were answered, `documents` and `hog` count sentences that are not answered."""
+    that were answered, `documents` and `hog` count sentences that are not answered. A `marked` sentence is answered after a
+    look at its translation."""
 
-    def __init__(self, slots: int = 64) -> None:
+    def __init__(self, slots: int = 64, *, marked: bool = False) -> None:
+        self._marked = marked
+        self._looks: dict[int, Sequence] = {}
+        """The translations of looks by their ids."""
         self._scheduler = Scheduler(max_batch_tokens=4096)
         self._scheduler.queues["m"] = ModelQueue(slots)
         self._ids = count()
@@ -44,6 +49,17 @@ class SimulatedWorker:
         for _ in range(number):
             self._add(beam, HOG)
         self.hog += number
+
+    def add_looks(self, number: int, client: str, *, priority: int) -> None:
+        """Adds so many looks of one client, which are not among the latencies."""
+        for _ in range(number):
+            self._add_look(client, priority)
+
+    def _add_look(self, client: str, priority: int = 0) -> int:
+        id = next(self._ids)
+        job = Job(id, "m", (4,) * 12, DecodingOptions(target=(5,) * 12), priority, client, look=Look(ALIGNMENT))
+        self._scheduler.add(job, self.now)
+        return id
 
     def run(self, clients: int = 0, seconds: float = math.inf, beam: int = 1) -> None:
         """Runs for `seconds`, or until the documents that wait are answered. Each of the clients sends a sentence after each
@@ -75,7 +91,20 @@ class SimulatedWorker:
             seconds = steps * (_STEP_SECONDS + _ROW_SECONDS * sum(sequence.width for sequence in decoding))
             self.now += seconds
             self._scheduler.record_step(decoding, seconds, steps)
-            answered |= {sequence.job.client for sequence in decoding if self._advance(sequence, steps)}
+            ended = [sequence for sequence in decoding if self._advance(sequence, steps)]
+            if self._marked:
+                self._looks |= {self._add_look(sequence.job.client): sequence for sequence in ended}
+            else:
+                answered |= {sequence.job.client for sequence in ended}
+        requests = list(output.looks.requests) if output.looks is not None else []
+        if requests:
+            self.now += _LOOK_SECONDS * len(requests)
+            self._scheduler.charge(requests, [1] * len(requests), _LOOK_SECONDS * len(requests))
+        for request in requests:
+            self._scheduler.finish(request.id)
+            if (sequence := self._looks.pop(request.id, None)) is not None:
+                self.latencies.append(self.now - sequence.arrived)
+                answered.add(sequence.job.client)
         self._waiting_clients -= answered
         return answered
 
@@ -89,6 +118,6 @@ class SimulatedWorker:
             self.documents -= 1
         elif sequence.job.client == HOG:
             self.hog -= 1
-        else:
+        elif not self._marked:
             self.latencies.append(self.now - sequence.arrived)
         return True

@@ -69,3 +69,17 @@ def test_a_hog_delays_polite_clients_little(clients: int, sentences: int, docume
     beside.run(clients, 10.0)
     assert beside.hog + beside.documents < sentences + documents, "the hog did not progress"
     assert percentile(beside.latencies, 0.99) <= 2.5 * percentile(alone.latencies, 0.99)
+
+
+@pytest.mark.parametrize(("client", "priority"), [("0", 1), ("hog", 1), ("hog", 0)])
+@pytest.mark.parametrize("marked", [False, True])
+@pytest.mark.parametrize("clients", [2, 8])
+def test_many_looks_delay_sentences_and_their_markup_little(
+    clients: int, marked: bool, client: str, priority: int
+) -> None:
+    """Those of a long request count as a document, also where they are of a client with sentences."""
+    alone, beside = SimulatedWorker(marked=marked), SimulatedWorker(marked=marked)
+    alone.run(clients, 10.0)
+    beside.add_looks(5_000, client, priority=priority)
+    beside.run(clients, 10.0)
+    assert percentile(beside.latencies, 0.99) <= 2.5 * percentile(alone.latencies, 0.99)
