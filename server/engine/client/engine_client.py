@@ -141,12 +141,12 @@ class EngineClient(ModelPool):
         charged: Charged = NOBODY,
     ) -> JobResult:
         """Runs one teacher-forced pass over a source and the target of the options, among the tokens that they allow, by default
-        those of the model's shortlist. Returns what the look asks for."""
+        those of the model's shortlist. Returns what the look asks for; an identical one that is in flight is shared."""
         async with self.holding(model):
             options = self._limited(model, options)
             job = Job(0, model.key, tuple(source), options, *charged, look=look)
-            answer: JobResult = await _answer(self.workers.submit(job))
-            return answer
+            key = (job.model, job.source, options, job.priority, look)
+            return await _answer(self.in_flight.run(key, partial(self.workers.submit, job)))
 
     def _limited(self, model: EngineModel, options: DecodingOptions) -> DecodingOptions:
         """Returns the options with the shortlist that the model uses, so that the decode can be repeated."""

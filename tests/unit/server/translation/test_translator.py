@@ -6,10 +6,12 @@ import asyncio
 
 import pytest
 
+from server.config import Settings
 from server.engine.ipc.messages import JobResult
+from server.services import Services
 from server.translation import sentence
-from server.translation.types import Translation
-from tests.support.engine.fake_engine import FIRST, FakeEngine, FakeTokenizer
+from server.translation.types import Translation, TranslationRequest
+from tests.support.engine.fake_engine import FIRST, FakeEngine, FakeTokenizer, fake_catalog
 from tests.support.engine.translating import translated
 
 PAGE = "<p>Das <b>rote Haus</b> ist groß</p><ul><li>a &amp; <i>b</i></li></ul>"
@@ -106,3 +108,27 @@ def test_equal_sentences_are_translated_and_aligned_once_and_are_at_their_places
     page = "<p>ein <b>rotes</b> Haus</p>"
     assert translate("de", "en", page * 50, engine=engine).text == translate("de", "en", page).text * 50
     assert len(engine.attended) <= 2 + len(EQUAL)
+
+
+def test_equal_looks_share_one_pass_like_equal_sentences():
+    """Two requests of different callers for the same marked text are decoded and aligned once."""
+
+    async def scenario() -> tuple[set[str], FakeEngine]:
+        engine = FakeEngine(delay=0.01)
+        services = Services(Settings(cache_bytes=0), engine, fake_catalog())
+        await services.start()
+        await services.loaded()
+        try:
+            requests = [
+                TranslationRequest(texts=(PAGE,), source="de", target="en", format="html", client=client)
+                for client in "ab"
+            ]
+            answers = await asyncio.gather(*[services.translator.translate(request) for request in requests])
+            return {answer.text for [answer] in answers}, engine
+        finally:
+            await services.stop()
+
+    texts, engine = asyncio.run(scenario())
+    translated_alone = translate("de", "en", engine=(alone := FakeEngine())).text
+    assert texts == {translated_alone}
+    assert (len(engine.submitted), len(engine.attended)) == (len(alone.submitted), len(alone.attended))
