@@ -48,5 +48,14 @@ class InspectableBackend(Backend, Protocol):
         """Returns for each sentence its states after the last encoder layer, and for each of its words the log-probabilities
         of the `wanted` first tokens. Raises ValueError for a sentence or tokens that the model cannot read."""
 
+    def linked_maps(
+        self,
+        pairs: Sequence[tuple[Sequence[int], Sequence[int]]],
+        choice: MapChoice,
+        sentences: Sequence[WordedSentence],
+        wanted: Sequence[Sequence[int]],
+    ) -> tuple[list[AttentionMaps], list[WordReading]]:
+        """Returns what `soft_maps` and `read_words` do, of two sentences for each pair."""
+
     def close(self) -> None:
         """Releases what the backend holds beyond Python's memory. It cannot be used afterwards."""

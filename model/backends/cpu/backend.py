@@ -332,14 +332,36 @@ class CpuBackend:
             check_pair(config, source, target)
         found: list[AttentionMaps] = []
         for first in range(0, len(pairs), MOST_CAPTURES):
-            part = pairs[first : first + MOST_CAPTURES]
-            captures = [AttentionCapture(config, len(s), len(t) + 1, None, choice) for s, t in part]
-            addresses = np.array([capture.address for capture in captures], dtype=np.uint64)
-            read = _int32([*chain.from_iterable(source for source, _ in part)])
-            given = _int32([*chain.from_iterable((config.decoder_start_id, *target) for _, target in part)])
-            self._call("capture", len(part), addresses.ctypes.data, address(read), address(given))
-            found += [self._unscored(capture, choice) for capture in captures]
+            found += self._captured(pairs[first : first + MOST_CAPTURES], choice)
         return found
+
+    def _captured(self, part: Sequence[Pair], choice: MapChoice, *, kept: bool = False) -> list[AttentionMaps]:
+        """Returns the maps of one call; the sources are those that `_read_words` kept, or are encoded."""
+        config = self.config
+        captures = [AttentionCapture(config, len(s), len(t) + 1, None, choice) for s, t in part]
+        addresses = np.array([capture.address for capture in captures], dtype=np.uint64)
+        read = _int32([*chain.from_iterable(source for source, _ in part)])
+        given = _int32([*chain.from_iterable((config.decoder_start_id, *target) for _, target in part)])
+        self._call("capture", len(part), addresses.ctypes.data, None if kept else address(read), address(given))
+        return [self._unscored(capture, choice) for capture in captures]
+
+    def linked_maps(
+        self,
+        pairs: Sequence[Pair],
+        choice: MapChoice,
+        sentences: Sequence[WordedSentence],
+        wanted: Sequence[Sequence[int]],
+    ) -> tuple[list[AttentionMaps], list[WordReading]]:
+        """Returns what `soft_maps` and `read_words` do, of two sentences for each pair. Sources that are the first of their
+        sentences are encoded once."""
+        sources = [tuple(source) for source, _ in pairs]
+        if len(pairs) > MOST_CAPTURES or sources != [sentence.ids for sentence in sentences[::2]]:
+            return self.soft_maps(pairs, choice), self.read_words(sentences, wanted)
+        for source, target in pairs:
+            check_pair(self.config, source, target)
+        check_choice(self.config, choice)
+        readings = self.read_words(sentences, wanted, keep=True)
+        return self._captured(pairs, choice, kept=True), readings
 
     def _unscored(self, capture: AttentionCapture, choice: MapChoice) -> AttentionMaps:
         ids, scores, forced_scores = self._candidates(0, 1)
@@ -355,10 +377,13 @@ class CpuBackend:
             choice=choice,
         )
 
-    def read_words(self, sentences: Sequence[WordedSentence], wanted: Sequence[Sequence[int]]) -> list[WordReading]:
+    def read_words(
+        self, sentences: Sequence[WordedSentence], wanted: Sequence[Sequence[int]], *, keep: bool = False
+    ) -> list[WordReading]:
         """Returns for each sentence the states after the last encoder layer (S, d_model), and for each word the
         log-probabilities of its `wanted` tokens as first target token when cross-attention is restricted to that word. The
-        sentences are computed as one batch. No slot changes. Raises ValueError for invalid ids, lengths and words."""
+        sentences are computed as one batch, and with `keep` the first of each two is kept for `_captured`. No slot changes.
+        Raises ValueError for invalid ids, lengths and words."""
         config = self.config
         for sentence, asked in zip(sentences, wanted, strict=True):
             check_words(config, sentence, asked)
@@ -371,7 +396,7 @@ class CpuBackend:
         counts = _int32([*chain.from_iterable(sizes)])
         self._call(
             "read_words", len(sizes), address(counts), address(read), address(bounds), config.decoder_start_id,
-            address(tokens), config.d_model, address(states), address(scores),
+            address(tokens), config.d_model, address(states), address(scores), int(keep),
         )  # fmt: skip
         found: list[WordReading] = []
         state = score = 0

@@ -33,7 +33,7 @@ _SIGNATURES = {
     ),
     "attentive_read_words": (
         c_int,
-        [c_void_p, c_int, _INT32, _INT32, _INT32, c_int, _INT32, c_int, _FLOAT32, _FLOAT32],
+        [c_void_p, c_int, _INT32, _INT32, _INT32, c_int, _INT32, c_int, _FLOAT32, _FLOAT32, c_int],
     ),
     "attentive_capture": (c_int, [c_void_p, c_int, c_void_p, _INT32, _INT32]),
     "attentive_multi_step": (

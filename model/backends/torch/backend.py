@@ -104,6 +104,16 @@ class TorchBackend:
         """Returns the states of sentences and their words' first tokens (model/backends/torch/word_reading.py)."""
         return [read_words(self.transformer, *each) for each in zip(sentences, wanted, strict=True)]
 
+    def linked_maps(
+        self,
+        pairs: Sequence[tuple[Sequence[int], Sequence[int]]],
+        choice: MapChoice,
+        sentences: Sequence[WordedSentence],
+        wanted: Sequence[Sequence[int]],
+    ) -> tuple[list[AttentionMaps], list[WordReading]]:
+        """Returns what `soft_maps` and `read_words` do."""
+        return self.soft_maps(pairs, choice), self.read_words(sentences, wanted)
+
     def close(self) -> None:
         """Does nothing: Python frees the memory."""
 

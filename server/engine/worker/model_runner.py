@@ -7,9 +7,8 @@ from collections.abc import Sequence as Items
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from model.analysis.attention_alignment import chosen_alignment
-from model.analysis.pair_alignment import WordedSentence, WordEvidence, word_evidence
+from model.analysis.pair_alignment import WordedSentence, WordEvidence, WordReading, word_evidence
 from model.analysis.types import check_choice, check_head, check_pair
-from model.backends.interface import InspectableBackend
 from model.search.driver import RunningSearch, SearchDriver, search_kind
 from server.engine.ipc.messages import (
     FailureKind,
@@ -23,6 +22,9 @@ from server.engine.ipc.options import WorkerOptions
 from server.engine.worker.backend_loader import LoadedModel, try_to_open
 from server.engine.worker.device_config import failure_kind, find_device
 from server.engine.worker.sequence import Sequence, is_plain
+
+_SHORT_PASS = 512
+"""Tokens of looks up to which maps and words are computed in one pass."""
 
 
 class ModelRunner:
@@ -176,7 +178,11 @@ class ModelRunner:
         options, choice = jobs[0].options, looks[0].choice
         hidden = () if options.first_token is None else (options.first_token,)
         pairs = [(job.source, (*hidden, *job.target)) for job in jobs]
-        if is_plain(jobs[0]):
+        worded = [look.words for look in looks if look.words is not None]
+        readings: list[WordReading] = []
+        if len(worded) == len(jobs) and is_plain(jobs[0]) and sum(len(s) + len(t) for s, t in pairs) <= _SHORT_PASS:
+            found, readings = backend.linked_maps(pairs, choice, *both_sides(worded))
+        elif is_plain(jobs[0]):
             found = backend.soft_maps(pairs, choice)
         else:
             [(source, target)], vectors_of = pairs, looks[0].vectors_of
@@ -186,11 +192,10 @@ class ModelRunner:
         maps = [chosen_alignment(each, choice) for each in found]
         if hidden:
             maps = [each.without_first_token(looks[0].vectors_of) for each in maps]
-        worded = [look.words for look in looks if look.words is not None]
-        evidence: Iterator[WordEvidence] = iter(())
-        if worded:
+        if worded and not readings:
             yield None
-            evidence = iter(pairs_evidence(backend, worded))
+            readings = backend.read_words(*both_sides(worded))
+        evidence = iter(pairs_evidence(worded, readings))
         yield [
             JobResult(job.id, looked=each, evidence=next(evidence) if look.words is not None else None)
             for job, look, each in zip(jobs, looks, maps, strict=True)
@@ -222,11 +227,16 @@ class ModelRunner:
         return WorkerReady(device.name, device.dtype, engine, details, device.gpus)
 
 
-def pairs_evidence(
-    backend: InspectableBackend, pairs: Items[tuple[WordedSentence, WordedSentence]]
-) -> list[WordEvidence]:
-    """Returns how well the words of the sentences of each pair fit. Raises ValueError for what the model cannot read."""
+def both_sides(
+    pairs: Items[tuple[WordedSentence, WordedSentence]],
+) -> tuple[list[WordedSentence], list[tuple[int, ...]]]:
+    """Returns the sentences of pairs, and the tokens that are wanted of each: the beginnings of the other's words."""
     sentences = [sentence for pair in pairs for sentence in pair]
-    wanted = [other.beginnings for first, second in pairs for other in (second, first)]
-    readings = backend.read_words(sentences, wanted)
+    return sentences, [other.beginnings for first, second in pairs for other in (second, first)]
+
+
+def pairs_evidence(
+    pairs: Items[tuple[WordedSentence, WordedSentence]], readings: Items[WordReading]
+) -> list[WordEvidence]:
+    """Returns how well the words of the sentences of each pair fit."""
     return [word_evidence(*pair, *readings[2 * number : 2 * number + 2]) for number, pair in enumerate(pairs)]

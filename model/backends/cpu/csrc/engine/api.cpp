@@ -131,7 +131,7 @@ int attentive_forced_decode(Engine* engine, const int32_t* source, const int32_t
 // all sentences, concatenated.
 int attentive_read_words(Engine* engine, int count, const int32_t* sizes, const int32_t* tokens,
                          const int32_t* bounds, int32_t start, const int32_t* wanted, int d_model,
-                         float* states, float* scores) {
+                         float* states, float* scores, int keep) {
     return locked(engine, [&] {
         std::vector<WordSentence> sentences;
         for (int i = 0; i < count; ++i, sizes += 3) {
@@ -143,11 +143,11 @@ int attentive_read_words(Engine* engine, int count, const int32_t* sizes, const 
             states += static_cast<size_t>(sizes[0]) * d_model;
             scores += static_cast<size_t>(sizes[1]) * sizes[2];
         }
-        engine->read_words(sentences, start);
+        engine->read_words(sentences, start, keep != 0);
     });
 }
 
-// sources, inputs: those of all captures, concatenated.
+// sources, inputs: those of all captures, concatenated; without sources those that were kept.
 int attentive_capture(Engine* engine, int count, const AttentionCapture* const* captures,
                       const int32_t* sources, const int32_t* inputs) {
     return locked(engine, [&] {

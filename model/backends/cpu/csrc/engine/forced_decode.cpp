@@ -60,12 +60,18 @@ void Engine::capture(const std::vector<const AttentionCapture*>& captures, const
         if (capture.queries < 1 || capture.queries > config_.max_length)
             throw std::invalid_argument("a target has a length outside the model's");
         for (int row = 0; row < capture.queries; ++row) check_token(*token++);
-        check_source(capture.source, sources);
-        sentences.push_back({reserved + i, capture.source, sources, nullptr});
-        sources += capture.source;
         rows += capture.queries;
+        if (sources) {
+            check_source(capture.source, sources);
+            sentences.push_back({reserved + i, capture.source, sources, nullptr});
+            sources += capture.source;
+            continue;
+        }
+        const int kept = slots_[reserved + i].source;
+        if (kept < 0 || sources_[kept].length != capture.source)
+            throw std::invalid_argument("the source of a capture was not read");
     }
-    prefill_chunk(sentences.data(), sentences.size());
+    if (sources) prefill_chunk(sentences.data(), sentences.size());
     clear_step_rows();
     for (int i = 0; i < count; ++i) {
         add_step_rows(slots_[reserved + i], captures[i]->queries, inputs, captures[i]);

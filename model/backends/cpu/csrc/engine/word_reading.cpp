@@ -7,7 +7,8 @@
 
 namespace attentive {
 
-void Engine::read_words(const std::vector<WordSentence>& sentences, int32_t start) {
+void Engine::read_words(const std::vector<WordSentence>& sentences, int32_t start,
+                        bool keep) {
     check_token(start);
     std::vector<Span> whole, spans;  // every word is a source
     std::vector<WordRow> rows;
@@ -20,6 +21,8 @@ void Engine::read_words(const std::vector<WordSentence>& sentences, int32_t star
             for (Slot& slot : held) engine.clear(slot);
         }
     } clear_on_exit{*this, {}};
+    if (keep && sentences.size() > 2 * kCaptures)
+        throw std::invalid_argument("a batch of captures is empty or too large");
     int total = 0, longest = 0;
     for (size_t number = 0; number < sentences.size(); ++number) {
         const WordSentence& sentence = sentences[number];
@@ -40,6 +43,16 @@ void Engine::read_words(const std::vector<WordSentence>& sentences, int32_t star
                 sources_[slot.source].pages.push_back(pages_.allocate());
             spans.push_back({total + first, last - first, slot.source, nullptr, nullptr});
             rows.push_back({static_cast<int>(number), i});
+        }
+        if (keep && number % 2 == 0) {
+            Slot& slot = slots_[config_.slots + number / 2];
+            clear(slot);
+            slot.source = new_source();
+            sources_[slot.source].length = sentence.length;
+            sources_[slot.source].references = 1;
+            for (int position = 0; position < sentence.length; position += kPage)
+                sources_[slot.source].pages.push_back(pages_.allocate());
+            spans.push_back({total, sentence.length, slot.source, nullptr, nullptr});
         }
         whole.push_back({total, sentence.length, -1, sentence.tokens, nullptr});
         total += sentence.length;

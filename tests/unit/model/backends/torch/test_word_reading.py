@@ -12,6 +12,7 @@ import torch
 
 from model.analysis.pair_alignment import WordedSentence
 from model.analysis.types import MapChoice
+from model.backends.cpu.bindings import CpuBackendError
 from model.backends.torch.backend import pad_ids
 from model.backends.torch.word_reading import read_words
 from tests.support.models.cpu_models import PRECISIONS, VARIANTS, cpu_backend, needs_cpu_backend, rounded, tiny
@@ -54,6 +55,30 @@ def test_a_batch_of_sentences_reads_as_each_alone_to_the_bit(variant: str, preci
         assert np.array_equal(found.cross, alone.cross)
         assert np.array_equal(found.value_products, alone.value_products)
     assert backend.pages_used == 0
+
+
+@needs_cpu_backend
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_maps_and_words_of_one_pass_are_those_of_two_to_the_bit(variant: str, precision: str) -> None:
+    backend = cpu_backend(tiny(**VARIANTS[variant]), precision, threads=2)
+    choice = MapChoice((), (), (0,), soft=0, products=False, scores=False)
+    other = WordedSentence((7, 8, 9, 3), ((0, 1), (1, 3)), ())
+    for count in (2, 17):  # more than one call takes
+        sentences = [SENTENCE, other] * count
+        wanted: list[tuple[int, ...]] = [WANTED, (4, 9)] * count
+        for sources in ([SENTENCE.ids] * count, [SENTENCE.ids] * (count - 1) + [(5, 6, 3)]):
+            pairs = [(source, (7, 8) * (1 + number)) for number, source in enumerate(sources)]
+            maps, readings = backend.linked_maps(pairs, choice, sentences, wanted)
+            for found, expected in zip(maps, backend.soft_maps(pairs, choice), strict=True):
+                assert np.array_equal(found.cross, expected.cross)
+                assert np.array_equal(found.value_products, expected.value_products)
+            for read, expected_read in zip(readings, backend.read_words(sentences, wanted), strict=True):
+                assert np.array_equal(read.states, expected_read.states)
+                assert np.array_equal(read.beginnings, expected_read.beginnings)
+            assert backend.pages_used == 0
+    with pytest.raises(CpuBackendError, match="was not read"):
+        backend._captured([(SENTENCE.ids, (7,))], choice, kept=True)
 
 
 @needs_cpu_backend
