@@ -13,14 +13,21 @@ from server.errors import InvalidRequest
 
 CHARSET = re.compile(rb"Content-Type:[^\"\n]{0,100}charset=([\w.:\-]{2,40})", re.IGNORECASE)
 PLURALS = re.compile(r"nplurals\s*=\s*([1-6])")
+LONG_LINE = re.compile(r'(?:msg\w*(?:\[\d\])?\s+)?"(?:[^"\\]|\\.){81}')
+"""A line longer than those of a catalog that wraps them."""
+WIDTH = 78
+MARK = re.compile(
+    r"(?<![\w&_])[&_][^\W\d_](?!\w{1,7};)|(?<=[^\W\d_])&[a-z](?!\w{1,7};)|(?<=\b[A-Z])_[a-z]|(?<=\b[A-Z][a-z])_[a-z]"
+)
+"""The mark of an access key before a letter: `&Save`, `_Save`, `E_xit`."""
+LONGEST_LABEL = 60
 ONE_FORM = frozenset("ja zh ko vi th id ms lo my".split())
 """Languages without plural forms, for catalogs that do not state a rule."""
 
 
 def parse(data: bytes) -> tuple[polib.POFile, Callable[[str], bytes], bool]:
     """Returns a catalog, the function that encodes it, and whether it leaves its encoding open. Raises InvalidRequest."""
-    charset = CHARSET.search(data)
-    named = charset[1].decode() if charset else "utf-8"
+    named = _charset(data)
     open_charset = named == "CHARSET"
     text, encode = decode(data, "utf-8" if open_charset else named)
     try:
@@ -34,31 +41,111 @@ def parse(data: bytes) -> tuple[polib.POFile, Callable[[str], bytes], bool]:
 
 
 def read(data: bytes, target: str) -> Document:
-    """Reads a catalog and sets its language to `target`. Raises InvalidRequest."""
+    """Reads a catalog and sets its language to `target`. Only the lines of translations and of these settings change.
+    Raises InvalidRequest."""
     catalog, encode, open_charset = parse(data)
     entries = [entry for entry in catalog if not entry.obsolete and not is_translated(entry) and has_words(entry.msgid)]
-    texts = [text for entry in entries for text in (entry.msgid, entry.msgid_plural) if text]
+    marked = [without_mark(text) for entry in entries for text in (entry.msgid, entry.msgid_plural) if text]
 
     def write(translations: Sequence[str]) -> bytes:
-        done = iter(translations)
+        done = (with_mark(new, mark) for new, (_, mark) in zip(translations, marked, strict=True))
         stated = catalog.metadata.get("Plural-Forms", "")
         rule = stated if PLURALS.search(stated) else plural_rule(target)
         forms = int(PLURALS.findall(rule)[0])
-        catalog.metadata |= {"Plural-Forms": rule, "Language": target}
-        if open_charset:  # a template of xgettext
-            catalog.metadata["Content-Type"] = "text/plain; charset=UTF-8"
+        text, _ = decode(data, "utf-8" if open_charset else _charset(data))
+        line_end = "\r\n" if "\r\n" in text else "\n"
+        lines = text.replace("\r\n", "\n").split("\n")
+        width = 0 if any(LONG_LINE.match(line) for line in lines) else WIDTH
+        edits = []
         for entry in entries:
             singular = framed(entry.msgid, next(done))
+            made = {-1: singular}
             if entry.msgid_plural:
                 plural = framed(entry.msgid_plural, next(done))
-                entry.msgstr_plural = {i: plural if i or forms == 1 else singular for i in range(forms)}
-            else:
-                entry.msgstr = singular
-            entry.flags = [flag for flag in entry.flags if flag != "fuzzy"]
-        made = str(catalog) + "\n"
-        return made.encode() if open_charset else encode(made)
+                made = {i: plural if i or forms == 1 else singular for i in range(forms)}
+            first, last = entry_lines(lines, entry.linenum - 2)
+            edits.append((first, last, rewritten(lines[first:last], made, width)))
+        settings = {"Language": target, "Plural-Forms": rule}
+        if open_charset or "Content-Type" not in catalog.metadata:
+            settings["Content-Type"] = "text/plain; charset=UTF-8"
+        for first, last, block in reversed(edits):
+            lines[first:last] = block
+        lines = with_settings(lines, settings, bool(catalog.metadata))
+        written = line_end.join(lines)
+        return written.encode() if open_charset else encode(written)
 
-    return Document(tuple(texts), "text", write)
+    return Document(tuple(text for text, _ in marked), "text", write)
+
+
+def _charset(data: bytes) -> str:
+    charset = CHARSET.search(data)
+    return charset[1].decode() if charset else "utf-8"
+
+
+def entry_lines(lines: Sequence[str], first: int) -> tuple[int, int]:
+    """Returns the range of lines of the entry that begins with line `first`, up to an empty line or the next entry."""
+    first = max(0, first)  # polib counts no line of the first entry
+    while first < len(lines) and not lines[first].strip():
+        first += 1
+    last, written = first, False
+    while last < len(lines) and lines[last].strip():
+        starts = not lines[last].startswith(("msgstr", '"', " ", "\t"))
+        if written and starts:
+            break
+        written |= lines[last].startswith("msgstr")
+        last += 1
+    return first, last
+
+
+def rewritten(lines: Sequence[str], made: dict[int, str], width: int) -> list[str]:
+    """Returns the lines of an entry with new translations, by number of the plural form (-1: there is none). The entry is
+    not fuzzy any more."""
+    kept = []
+    for line in lines:
+        if line.startswith("msgstr"):
+            break
+        if line.startswith("#,"):
+            flags = [flag for flag in re.split(r"\s*,\s*", line[2:].strip()) if flag != "fuzzy"]
+            kept += ["#, " + ", ".join(flags)] if flags else []
+        elif not line.startswith("#|"):  # the message before it changed
+            kept.append(line)
+    for number, text in made.items():
+        entry = polib.POEntry(msgid="", msgstr=text)
+        first, *others = entry.__unicode__(wrapwidth=width).split("msgstr ", 1)[1].rstrip("\n").split("\n")
+        kept += [f"msgstr{'' if number < 0 else f'[{number}]'} {first}", *others]
+    return kept
+
+
+def with_settings(lines: list[str], settings: dict[str, str], has_header: bool) -> list[str]:
+    """Returns the lines of a catalog with these settings of its header."""
+    quoted = {name: f'"{name}: {value}\\n"' for name, value in settings.items()}
+    if not has_header:
+        return ['msgid ""', 'msgstr ""', *quoted.values(), "", *lines]
+    start = next(i for i, line in enumerate(lines) if line.startswith("msgstr"))
+    end = start + 1
+    while end < len(lines) and lines[end].startswith('"'):
+        name = lines[end][1:].partition(":")[0]
+        lines[end] = quoted.pop(name, lines[end])
+        end += 1
+    return [*lines[:end], *quoted.values(), *lines[end:]]
+
+
+def without_mark(text: str) -> tuple[str, str]:
+    """Returns a label without the mark of its access key, and the mark with the key: `&Save` -> `Save`, `&S`."""
+    found = MARK.findall(text)
+    if len(found) != 1 or len(text) > LONGEST_LABEL:
+        return text, ""
+    return text.replace(found[0], found[0][1:], 1), found[0]
+
+
+def with_mark(text: str, mark: str) -> str:
+    """Returns a label with an access key: the same letter where the label has it, else its first letter."""
+    if not mark:
+        return text
+    place = text.lower().find(mark[1].lower())
+    if place < 0:
+        place = next((i for i, character in enumerate(text) if character.isalnum()), 0)
+    return text[:place] + mark[0] + text[place:]
 
 
 def is_translated(entry: polib.POEntry) -> bool:

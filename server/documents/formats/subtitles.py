@@ -6,6 +6,8 @@ import html
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, groupby
+from operator import itemgetter
 
 from server.documents.document import Document, has_words
 from server.documents.formats.plain import decode
@@ -20,6 +22,8 @@ WORDS = re.compile(r"(?:<[^<>]*>|[^\s<]|<)+")
 OPEN_END = re.compile(r"[\w,’']$")
 JOINED_CUES = 4
 DASHES = frozenset("-–—")
+TIMES = re.compile(r"\s*\d+:[\d:.,]*\s*-->")
+SENTENCE_END = re.compile(r"[.!?…。！？♪♫][\"'”’»)\]]*(?:</[^<>]*>)*$")
 SPEAKER = re.compile(r"\s*[-–—]\s")
 
 
@@ -54,9 +58,7 @@ def read(data: bytes, web: bool) -> Document:
     def write(translations: Sequence[str]) -> bytes:
         made: dict[int, str] = {}
         for group, text, translated in zip(groups, texts, translations, strict=True):
-            if len(group) == 1:
-                made[id(group[0])] = translated
-            elif translated != text:
+            if translated != text:  # an unchanged text is copied
                 made |= zip(map(id, group), cut(translated, [len(cue.text) for cue in group]), strict=True)
         return encode("".join(lay_out(part, made.get(id(part)), web) for part in parts))
 
@@ -98,20 +100,30 @@ def cut(translated: str, lengths: Sequence[int]) -> list[str]:
 
 
 def split_cues(text: str, web: bool) -> Iterator[str | Cue]:
-    """Yields the file in order: spoken text as cues, everything else as strings."""
-    spoken: list[str] | None = None
-    for line in LINE.findall(text):
-        if not line.strip():
-            yield from cues_of(spoken or [], web)
-            spoken = None
-            yield line
-        elif spoken is None:
-            yield line
-            if "-->" in line:
-                spoken = []
-        else:
-            spoken.append(line)
-    yield from cues_of(spoken or [], web)
+    """Yields the file in order: spoken text as cues, everything else as strings. A line with times begins a subtitle, also
+    without an empty line before it. In SubRip an empty line ends one only where another follows."""
+    lines = LINE.findall(text)
+    spoken: list[str] = []
+    inside = False
+    for i, starts in enumerate(header_lines(lines)):
+        if inside and lines[i].strip() and not starts:
+            spoken.append(lines[i])
+            continue
+        yield from cues_of(spoken, web)
+        spoken = []
+        yield lines[i]
+        if starts:
+            inside = bool(TIMES.match(lines[i]))
+        elif web:
+            inside = False
+    yield from cues_of(spoken, web)
+
+
+def header_lines(lines: Sequence[str]) -> list[bool]:
+    """Returns whether each line belongs to the beginning of a subtitle: its times, or the number above them."""
+    times = [bool(TIMES.match(line)) for line in lines]
+    numbers = [after and line.strip().isdigit() for line, after in zip(lines, [*times[1:], False], strict=True)]
+    return [first or second for first, second in zip(times, numbers, strict=True)]
 
 
 def cues_of(lines: list[str], web: bool) -> Iterator[Cue]:
@@ -143,20 +155,37 @@ def lay_out(part: str | Cue, translated: str | None, web: bool) -> str:
     moments = iter(part.moments)  # in order of time, also where their words have changed places
     timed = re.sub(TIMED, lambda _: next(moments, TIMED), translated if web else change_text(translated, html.unescape))
     words = WORDS.findall(part.head + timed)
-    total = sum(map(len, words)) + len(words)
     rows: list[list[str]] = [[] for _ in part.lines]
-    done, row = 0, 0
-    for word in words:
-        middle = done + len(word) / 2
-        best = min(len(rows) - 1, int(len(rows) * middle / max(1, total)))
-        if best == row or word not in DASHES:  # a dash at the beginning of a line marks another speaker
-            row = best
-        rows[row].append(word)
-        done += len(word) + 1
+    placed = zip(possible_rows(words, part.lines), words, strict=True)
+    for (first, last), group in groupby(placed, key=itemgetter(0)):
+        together = [word for _, word in group]
+        total, done, row = sum(map(len, together)) + len(together), 0, first
+        for word in together:
+            best = first + min(last - first, int((last - first + 1) * (done + len(word) / 2) / total))
+            if best == row or word not in DASHES:  # a dash at the beginning of a line marks another speaker
+                row = best
+            rows[row].append(word)
+            done += len(word) + 1
     kept = [(row, line) for row, line in zip(rows, part.lines, strict=True) if row]
     ending = part.lines[-1][len(part.lines[-1].rstrip("\r\n")) :]
     inner = part.lines[0][len(part.lines[0].rstrip("\r\n")) :]
     return inner.join(" ".join(row) for row, _ in kept) + ending
+
+
+def possible_rows(words: Sequence[str], lines: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Yields the first and the last row in which each word of a translation may be: a line that ends with a sentence does
+    so in a translation with as many sentences."""
+    ended = list(accumulate(sum(bool(SENTENCE_END.search(word)) for word in WORDS.findall(line)) for line in lines))
+    ends = [bool(SENTENCE_END.search(word)) for word in words]
+    # How many sentences have ended where a row begins.
+    whole = enumerate(zip(ended, lines[:-1], strict=False), 1) if sum(ends) == ended[-1] else ()
+    breaks = [(count, row) for row, (count, line) in whole if SENTENCE_END.search(line.rstrip())]
+    first, coming, sentence = 0, 0, 0
+    for end in ends:
+        while coming < len(breaks) and breaks[coming][0] <= sentence:
+            first, coming = breaks[coming][1], coming + 1
+        yield first, breaks[coming][1] - 1 if coming < len(breaks) else len(lines) - 1
+        sentence += end
 
 
 def change_text(text: str, change: Callable[[str], str]) -> str:

@@ -163,3 +163,81 @@ def test_aliases_do_not_multiply_work():
     lines = ["a0: &a0 [text]"] + [f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}, *a{i - 1}]" for i in range(1, 40)]
     document = read_document("a.yml", "\n".join(lines).encode(), "de")
     assert document.texts == ("text",)
+
+
+CATALOG = """# Translators: nobody
+
+msgid ""
+msgstr ""
+"Project-Id-Version: demo 1.0\\n"
+"Language: en\\n"
+"Content-Type: text/plain; charset=UTF-8\\n"
+"X-Own: kept\\n"
+
+#. A comment
+#: a.c:10 b.c:20
+#, fuzzy, c-format
+#| msgid "Old"
+msgctxt   "menu"
+msgid "Save %s"
+msgstr "Alt"
+msgid ""
+"The first part of a message that is "
+"wrapped as nobody else does."
+msgstr ""
+""
+
+msgid "%d file"
+msgid_plural "%d files"
+msgstr[0] ""
+msgstr[1] ""
+
+
+msgid "Done"
+msgstr   "Fertig"
+#~ msgid "gone"
+#~ msgstr ""
+"""
+
+
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+@pytest.mark.parametrize("name", ["header", "no header"])
+def test_only_the_lines_of_translations_change(name, line_end):
+    source = CATALOG if name == "header" else CATALOG[CATALOG.index("#. A") :]
+    made = change("a.po", source.replace("\n", line_end).encode()).decode()
+    assert made.count("\r\n") == (made.count("\n") if line_end == "\r\n" else 0)
+    lines = made.replace("\r\n", "\n").split("\n")
+    gone = {
+        '"Language: en\\n"',
+        "#, fuzzy, c-format",
+        '#| msgid "Old"',
+        'msgstr "Alt"',
+        '""',
+        'msgstr ""',
+        'msgstr[0] ""',
+        'msgstr[1] ""',
+    }
+    kept = [line for line in source.split("\n") if line not in gone]
+    rest = iter(lines)
+    assert all(line in rest for line in kept)  # all others are there, in their order
+    entries = {entry.msgid: entry for entry in polib.pofile(made)}
+    assert entries["Save %s"].msgstr == "SAVE %S" and entries["Save %s"].flags == ["c-format"]
+    assert entries["The first part of a message that is wrapped as nobody else does."].msgstr.startswith("THE FIRST")
+    assert entries["%d file"].msgstr_plural == {0: "%D FILE", 1: "%D FILES"}
+    assert polib.pofile(made).metadata["Language"] == "de"
+
+
+@pytest.mark.parametrize(
+    ("label", "text", "translated", "written"),
+    [
+        ("&Save", "Save", "Speichern", "&Speichern"), ("_Open", "Open", "Öffnen", "_Öffnen"),
+        ("E_xit", "Exit", "Beenden", "_Beenden"), ("Select &All", "Select All", "Alles auswählen", "&Alles auswählen"),
+        ("Pr_eferences", "Preferences", "Einstellungen", "_Einstellungen"), ("Se&lect", "Select", "Auswählen", "Auswäh&len"),
+        ("R&D team", "R&D team", "R&D-Team", "R&D-Team"), ("a &amp; b", "a &amp; b", "a &amp; b", "a &amp; b"),
+        ("&A and &B", "&A and &B", "x", "x"), ("my_name is %s", "my_name is %s", "x", "x"),
+    ],
+)  # fmt: skip
+def test_the_mark_of_an_access_key_is_no_text(label, text, translated, written):
+    document = read_document("a.po", f'msgid "{label}"\nmsgstr ""\n'.encode(), "de")
+    assert document.texts == (text,)
+    assert [entry.msgstr for entry in polib.pofile(document.write([translated]).decode())] == [written]

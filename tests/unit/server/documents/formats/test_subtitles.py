@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import random
+import re
+
 import pytest
 
+from server.documents.formats.subtitles import TIMES
 from server.documents.reader_process import read_document
 from tests.support.texts.document_files import SRT, VTT, change, unchanged
 
@@ -20,7 +24,7 @@ def test_subtitles_keep_everything_except_the_text():
 @pytest.mark.parametrize("name", ["a.srt", "a.vtt"])
 def test_line_ends_are_kept(name, line_end):
     lines = ["WEBVTT"] * (name == "a.vtt") + ["", "1", "00:00:01.000 --> 00:00:02.000", "Hello,", "you", "", ""]
-    data = line_end.join([*lines, "00:00:03.000 --> 00:00:04.000", "Bye", "", "NOTE me"])
+    data = line_end.join([*lines, "00:00:03.000 --> 00:00:04.000", "Bye"] + ["", "NOTE me"] * (name == "a.vtt"))
     assert read_document(name, data.encode(), "de").texts == ("Hello, you", "Bye")
     expected = data.replace("Hello", "HELLO").replace("you", "YOU").replace("Bye", "BYE")
     assert change(name, data.encode()).decode() == expected
@@ -61,3 +65,58 @@ def test_cues_of_one_sentence_are_translated_together():
     assert (len(lines), lines[3]) == (4, "Ja.")
     assert " ".join(lines[:3]) == "Ich denke, dass das alte Haus am Fluss sehr schön ist."
     assert "…" in document.write(["Kurz", "Ja."]).decode()
+
+
+def cues_written(text: str, name: str, translate) -> tuple[tuple[str, ...], str]:
+    document = read_document(name, text.encode(), "de")
+    return document.texts, document.write([translate(each) for each in document.texts]).decode()
+
+
+@pytest.mark.parametrize("name", ["a.srt", "a.vtt"])
+@pytest.mark.parametrize("seed", range(6))
+def test_generated_subtitles_keep_all_but_their_text(name, seed):
+    """With and without empty lines, numbers, settings, styles, notes and empty subtitles."""
+    rng = random.Random(seed)
+    parts, texts = ["WEBVTT"] if name == "a.vtt" else [], []
+    for number in range(40):
+        if parts and rng.random() < 0.7:
+            parts.append("")
+        if rng.random() < 0.8:
+            parts.append(str(number))
+        settings = rng.choice(["", " X1:10 X2:20", " line:0 align:start"])
+        parts.append(f"00:00:{number:02d}.000 --> 00:00:{number:02d}.900{settings}")
+        for _ in range(rng.randrange(4)):
+            line = rng.choice(
+                ["Hello there, Bob.", "<i>How are you?</i>", "It is 10 --> 12.", "Yes.", "♪ La la ♪", "{\\an8}Up!"]
+            )
+            parts.append(line)
+            texts.append(line)
+        if name == "a.srt" and parts[-1].endswith(".") and rng.random() < 0.3:
+            parts += ["", "After an empty line."]
+    for line_end in ("\n", "\r\n"):
+        source = line_end.join(parts)
+        found, written = cues_written(source, name, str)
+        assert written == source
+        assert "-->" not in re.sub(r"10 --(?:>|&gt;) 12", "", " ".join(found))
+        _, shouted = cues_written(source, name, str.upper)
+        kept = [line for line in source.split(line_end) if TIMES.match(line) or not line or line.isdigit()]
+        assert kept == [line for line in shouted.split(line_end) if TIMES.match(line) or not line or line.isdigit()]
+        assert ("AFTER AN EMPTY LINE." in shouted) == ("After an empty line." in source)
+
+
+@pytest.mark.parametrize(
+    ("lines", "translated", "written"),
+    [
+        (["I see.", "We will all be going home now."], "Ich sehe es nun ein. Wir gehen alle.",
+         ["Ich sehe es nun ein.", "Wir gehen alle."]),
+        (["<i>Who are you?", "I am Bob.</i>"], "<i>Wer in aller Welt sind Sie denn? Bob.</i>",
+         ["<i>Wer in aller Welt sind Sie denn?", "Bob.</i>"]),
+        (["One. Two.", "Three four", "five."], "Eins. Zwei und noch viel mehr. Drei vier fünf.",
+         ["Eins. Zwei und noch viel mehr.", "Drei vier", "fünf."]),
+        (["I see.", "We go."], "Ich sehe, wir gehen.", ["Ich sehe,", "wir gehen."]),
+    ],
+)  # fmt: skip
+def test_a_line_ends_with_its_sentence(lines, translated, written):
+    head = "1\n00:00:01,000 --> 00:00:02,000\n"
+    document = read_document("a.srt", (head + "\n".join(lines) + "\n").encode(), "de")
+    assert document.write([translated]).decode() == head + "\n".join(written) + "\n"
