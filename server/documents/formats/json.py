@@ -1,4 +1,4 @@
-"""Reads JSON files of messages (.json, .arb): the strings are translated in place, and everything else is copied.
+"""Reads JSON files of messages (.json, .jsonc, .arb): the strings are translated in place, and everything else is copied.
 
 In the message files of browser extensions only `message` is translated; in .arb files keys with `@` are metadata.
 """
@@ -19,6 +19,9 @@ from server.errors import InvalidRequest
 from server.text.offsets import edited
 
 TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"(\s*:)?|[{}\[\]]')
+_COMMENTS = r"//[^\r\n]*|/\*[^*]*(?:\*(?!/)[^*]*)*(?:\*/)?"
+COMMENT = re.compile(rf'"(?:[^"\\]|\\.)*"?|{_COMMENTS}|,(?=\s*(?:(?:{_COMMENTS})\s*)*[}}\]])')
+"""A string, a comment, or a comma after the last item."""
 CODE = re.compile(r"(?:https?|mailto|ftp):\S*|\S*[/\\_]\S*|[#.]\S+|[a-z]+(?:[.\-][a-z]+)+|[a-z]+[A-Z]\w*")
 """Values that are not words: addresses, paths, names in code."""
 
@@ -33,15 +36,22 @@ class Value:
     text: str
 
 
-def read(data: bytes, target: str) -> Document:
+def read_with_comments(data: bytes, target: str) -> Document:
+    """Reads a JSON file (.jsonc) that may have comments, and commas after the last item. Raises InvalidRequest."""
+    return read(data, target, comments=True)
+
+
+def read(data: bytes, target: str, comments: bool = False) -> Document:
     """Reads a JSON file. The locale of an .arb file is set to `target`. Raises InvalidRequest."""
     text, encode = decode(data)
+    plain = COMMENT.sub(blank, text) if comments else text
     try:
-        orjson.loads(text)
+        orjson.loads(plain)
     except orjson.JSONDecodeError as error:
-        raise InvalidRequest("The file is not valid JSON.") from error
+        hint = "" if comments or COMMENT.sub(blank, text) == text else " Name a file with comments .jsonc."
+        raise InvalidRequest(f"The file is not valid JSON; see line {error.lineno}.{hint}") from error
     escapes = text.isascii() and "\\u" in text
-    values = list(find_values(text))
+    values = list(find_values(plain))
     with_message = {value.path[:-1] for value in values if value.path and value.path[-1] == "message"}
 
     @cache  # a file may have many strings in deep collections
@@ -59,6 +69,11 @@ def read(data: bytes, target: str) -> Document:
         return encode(edited(text, sorted(edits))[0])
 
     return Document(tuple(value.text for value in texts), "text", write)
+
+
+def blank(found: re.Match[str]) -> str:
+    """Returns spaces instead of a comment, and a string as it is."""
+    return found[0] if found[0][0] == '"' else re.sub(r"[^\n]", " ", found[0])
 
 
 def find_values(text: str) -> Iterator[Value]:

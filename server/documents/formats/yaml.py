@@ -24,6 +24,9 @@ RESOLVER = yaml.resolver.Resolver()
 LANGUAGE = re.compile(r"[a-z]{2,3}(?:[-_][A-Za-z]{2,4})?")
 PROPERTIES = re.compile(r"(?:[&!]\S*\s*)*")
 """The anchor and the tag before a scalar."""
+SYMBOL, COLON = re.compile(r"(?<![^\s\[{,]):(?=[^\W\d])"), "\ue000"
+"""A colon that begins a word, which YAML 1.2 allows everywhere and libyaml does not in a flow collection: `[:year, :month]`.
+It is read as a character of words."""
 STRING = "tag:yaml.org,2002:str"
 
 
@@ -46,7 +49,8 @@ def read(data: bytes, target: str) -> Document:
     try:
         scalars = list(find_scalars(text))
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise InvalidRequest("The file is not valid YAML.") from error
+        mark = getattr(error, "problem_mark", None)
+        raise InvalidRequest(f"The file is not valid YAML{f'; see line {mark.line + 1}' if mark else ''}.") from error
     tops = [scalar for scalar in scalars if scalar.depth == 1]
     locale = tops[0] if len(tops) == 1 and is_language(tops[0]) else None
     texts = [
@@ -72,7 +76,8 @@ def is_language(key: Scalar) -> bool:
 def find_scalars(text: str) -> Iterator[Scalar]:
     """Yields the strings of a file. Aliases are not followed."""
     stack: list[int] = []  # for a mapping the number of its nodes until now, for a sequence a negative number
-    for event in yaml.parse(text, Loader=Loader):
+    read = text if COLON in text else SYMBOL.sub(COLON, text)
+    for event in yaml.parse(read, Loader=Loader):
         if isinstance(event, yaml.CollectionEndEvent):
             stack.pop()
             continue
@@ -89,11 +94,12 @@ def find_scalars(text: str) -> Iterator[Scalar]:
             stack.append(-1)
         elif isinstance(event, yaml.ScalarEvent):
             plain = event.implicit[0] and not event.style
-            tag = resolved(event.value) if plain else event.tag or STRING
+            tag = resolved(event.value) if plain else (event.tag or "!").replace("!", STRING, event.tag in (None, "!"))
             if tag == STRING and event.start_mark and event.end_mark:
                 start, end = event.start_mark.index, event.end_mark.index
                 start += len(PROPERTIES.match(text, start, end)[0]) if event.anchor or event.tag else 0  # type: ignore[index]
-                yield Scalar(start, end, event.value, event.style or "", key, len(stack))
+                value = event.value.replace(COLON, ":") if read is not text else event.value
+                yield Scalar(start, end, value, event.style or "", key, len(stack))
 
 
 def rendered(scalar: Scalar, new: str, text: str) -> str:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
+import time
 
 import polib
 import pytest
 import yaml
 
+from server.documents.formats.json import COMMENT, blank
 from server.documents.reader_process import read_document
 from server.errors import InvalidRequest
 from tests.support.texts.document_files import change, unchanged
@@ -241,3 +244,58 @@ def test_the_mark_of_an_access_key_is_no_text(label, text, translated, written):
     document = read_document("a.po", f'msgid "{label}"\nmsgstr ""\n'.encode(), "de")
     assert document.texts == (text,)
     assert [entry.msgstr for entry in polib.pofile(document.write([translated]).decode())] == [written]
+
+
+COMMENTED = """{
+  // a "comment"
+  "title": "Hello there",  /* another // one */
+  "address": "https://x.org/a//b", "star": "a /* b */ c",
+  "list": ["one thing", "two things", /* last */ ],
+}
+"""
+
+
+def test_comments_of_json_are_kept_where_the_name_says_so():
+    document = read_document("a.jsonc", COMMENTED.encode(), "de")
+    assert document.texts == ("Hello there", "a /* b */ c", "one thing", "two things")
+    assert document.write(document.texts).decode() == COMMENTED
+    assert document.write([text.upper() for text in document.texts]).decode().count("//") == COMMENTED.count("//")
+    with pytest.raises(InvalidRequest, match=r"line 2.*\.jsonc"):
+        read_document("a.json", COMMENTED.encode(), "de")
+    with pytest.raises(InvalidRequest, match=r"line 1\.$"):
+        read_document("a.json", b'{"a": }', "de")
+
+
+@pytest.mark.parametrize("piece", ['"\\\\"', "/*", "//", ", /**/ ", ",", " ", "*", "/"])
+def test_comments_are_found_in_linear_time(piece):
+    def seconds(count: int) -> float:
+        text, best = piece * count, math.inf
+        for _ in range(3):
+            started = time.process_time()
+            COMMENT.sub(blank, text)
+            best = min(best, time.process_time() - started)
+        return best
+
+    assert seconds(80_000) < 20 * max(seconds(10_000), 1e-3)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("order: [ :year, :month, :day ]\n", (":year", ":month", ":day")),
+        ("a: {b: :some words, :key: more words}\n", (":some words", "more words")),
+        ("bang: ! 'Hello world'\nplain: ! Hello you\n", ("Hello world", "Hello you")),
+        ('time: 10:30\nlist: [a: one thing, "b":two]\n', ("one thing", "two")),
+        ('text: "a, :b c"\nblock: |\n  x [ :y\n', ("a, :b c", "x [ :y\n")),
+    ],
+)
+def test_yaml_of_version_1_2(text, found):
+    document = read_document("a.yaml", text.encode(), "de")
+    assert [each for each in document.texts if each in found] == [each for each in found if each in document.texts]
+    assert document.write(document.texts).decode() == text
+    assert "\ue000" not in document.write([each.upper() for each in document.texts]).decode()
+
+
+def test_invalid_yaml_names_its_line():
+    with pytest.raises(InvalidRequest, match="line 2"):
+        read_document("a.yaml", b"a: 1\nb: - c\n", "de")
