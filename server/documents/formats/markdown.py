@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from os.path import commonprefix
 from typing import Any
 
 from markdown_it import MarkdownIt
@@ -25,6 +26,12 @@ from server.text.offsets import edited
 from server.text.syntax.html import markup_tokens
 
 FRONT_MATTER = re.compile(r"---\n.*?\n(?:---|\.\.\.)(?:\n|\Z)|\+\+\+\n.*?\n\+\+\+(?:\n|\Z)", re.DOTALL)
+MODULE = re.compile(
+    r"import\s+(?:[\w$*{][^'\"]{0,500}?from\s+)?['\"][^'\"\n]+['\"];?\s*$"
+    r"|export\s+(?:(?:const|let|var|function|class|async)\s+[\w$]+\s*[=({]|default\s+(?:(?:function|class|async)\b|[({]|[\w$]+;\s*$)|[*{])",
+    re.MULTILINE,
+)
+"""The beginning of a paragraph that is a module of JavaScript in MDX."""
 BLOCK_START = re.compile(r"(?:[-+*>|#=]|\d+[.)])")
 """Words that would begin a block at the beginning of a line."""
 
@@ -77,6 +84,8 @@ def find_blocks(text: str) -> Iterator[Block]:
         if token.map is None or token.type not in ("inline", "html_block"):
             continue
         position = max(end, offset + lines[token.map[0]])
+        if MODULE.match(text, position):
+            continue
         limit = min(len(text), offset + lines[min(token.map[1], len(lines) - 1)])
         if token.type == "html_block":
             yield Block(position, limit, text[position:limit])
@@ -95,11 +104,11 @@ def find_blocks(text: str) -> Iterator[Block]:
         else:
             end = position
             gaps = [text[a:b] for (_, a), (b, _) in pairwise(spans)]
-            source = "".join(
-                text[a:b] + gap[: gap.index("\n") + 1] for (a, b), gap in zip(spans, [*gaps, "\n"], strict=True)
-            )
-            inline, escaped = to_inline(source.removesuffix("\n"), environment.get("references", {}))
-            indent = gaps[0].lstrip(" ") if gaps else "\n"
+            ends = [gap[gap.index("\n") :] for gap in gaps]
+            indent = commonprefix(ends) or "\n"  # noqa: RUF071  characters are meant
+            kept = [gap[: gap.index("\n") + 1] + end[len(indent) :] for gap, end in zip(gaps, ends, strict=True)]
+            source = "".join(text[a:b] + gap for (a, b), gap in zip(spans, [*kept, ""], strict=True))
+            inline, escaped = to_inline(source, environment.get("references", {}))
             yield Block(
                 spans[0][0], end, inline.html, inline, escaped, indent, max(b - a for a, b in spans), bool(gaps)
             )
@@ -128,18 +137,22 @@ def wrapped(text: str, width: int) -> str:
 
 TARGET = r"\((?:[^()\s\\]|\\.|\([^()\s]*\))*(?:\s+(?:\"[^\"]*\"|'[^']*'))?\s*\)"
 EXTENSION = (
-    r"(?:[ \t]?\n|\A|(?<=\n))"
-    r"(?:(?:(?::::|!!!|\?\?\?|\[!\w+\])[^\n]*|\$\$[^$]+\$\$)(?:\n|\Z)|:[ \t]+)"
+    r"(?:[ \t]?\n[ \t]*|\A|(?<=\n))"
+    r"(?:(?:(?::::|!!!|\?\?\?|\[!\w+\])[^\n]*|\$\$[^$]+\$\$)(?:\n|\Z)|:[ \t]+|\[\^[^\]\s]+\]:[ \t]*"
+    r"|\[[^\[\]^\n][^\[\]\n]*\]:[ \t]*(?:<[^<>\n]*>|[^\s<]\S*)(?:[ \t]+(?:\"[^\"\n]*\"|'[^'\n]*'|\([^()\n]*\)))?[ \t]*(?:\n|\Z))"
 )
 """Lines of an extension of Markdown with the line ends around them: the beginning or end of an admonition (`[!NOTE]` on
-GitHub, `:::`, `!!!`), a formula, the mark of a definition. CommonMark reads them as text of the paragraph."""
+GitHub, `:::`, `!!!`), a formula, the mark of a definition or of a footnote, the definition of a link. CommonMark reads
+them as text of the paragraph."""
+JSX = r"</?(?:[A-Z][\w.]*(?:[^<>{}]*\{[^{}\n]*\})*[^<>{}]*)?/?>"
+"""A tag of a component or of a fragment in MDX."""
 TOKEN = re.compile(
     r"(?P<atom>(?P<ticks>`+)(?!`).+?(?<!`)(?P=ticks)(?!`)|<[a-z][a-z0-9+.\-]{1,31}:[^\s<>]*>|<[^\s<>@]+@[^\s<>]+>"
     r"|\[\^[^\]\s]+\]|\[[ xX]\](?=\s))"
     r"|(?P<escaped>\\[!-/:-@\[-`{-~]|&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z]\w{1,31});)"
-    rf"|(?P<gap>(?: {{2,}}|\\)\n\s*|{EXTENSION})"
+    rf"|(?P<gap>(?: {{2,}}|\\)\n\s*|(?:[ \t]*\n\s*)?{JSX}[ \t]*\n\s*|[ \t]*\n\s*{JSX}|{EXTENSION})"
     r"|(?P<wrap>[ \t]*\n\s*)"
-    r"|(?P<tag></?[a-zA-Z][^<>]*>|<!--.*?-->)"
+    rf"|(?P<tag>{JSX}|</?[a-zA-Z][^<>]*>|<!--.*?-->)"
     rf"|(?P<open>!?\[)|(?P<close>\](?:{TARGET}|\[[^\[\]]*\])?)"
     r"|(?P<run>\*+|_+|~~)",
     re.DOTALL,

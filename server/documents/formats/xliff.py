@@ -1,8 +1,9 @@
-"""Reads XLIFF 1.2 and 2.x (.xlf, .xliff): sources without a translation get a target. Inline codes are kept."""
+"""Reads XLIFF 1.x and 2.x (.xlf, .xliff): sources without a translation get a target. Inline codes are kept."""
 
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Iterator, Sequence
 
 from lxml import etree
@@ -21,20 +22,20 @@ from server.documents.formats.xml_inline import (
 )
 from server.errors import InvalidRequest
 
-VERSION_1 = "{urn:oasis:names:tc:xliff:document:1.2}"
-VERSION_2 = "{urn:oasis:names:tc:xliff:document:2.0}"
+NAMESPACE = re.compile(r"(\{urn:oasis:names:tc:xliff:document:([12])\.\d\}|)xliff")
 CONTAINERS = frozenset(("g", "pc", "mrk"))
 """Inline elements around words."""
 UNTRANSLATED = frozenset(("new", "needs-translation", "initial"))
-"""States of a target that is to be replaced."""
+"""States of a target that is to be replaced. One without a state is also, where it is the source."""
 
 
 def read(data: bytes, target: str) -> Document:
     """Reads an XLIFF file and sets its target language. Raises InvalidRequest."""
     root = parse_xml(data)
-    namespace = next((name for name in (VERSION_1, VERSION_2) if root.tag == name + "xliff"), None)
-    if namespace is None:
-        raise InvalidRequest("The file is not XLIFF 1.2 or 2.x.")
+    named = NAMESPACE.fullmatch(root.tag)
+    if named is None or not (named[2] or root.get("version")):
+        raise InvalidRequest("The file is not XLIFF 1.x or 2.x.")
+    namespace, second = named[1], (named[2] or root.get("version", "1")[:1]) == "2"
     units: list[tuple[Element, Element, Inline]] = []
     for source in sources(root, namespace):
         segments = source_segments(source, namespace)
@@ -49,12 +50,12 @@ def read(data: bytes, target: str) -> Document:
         places: dict[Element, Element] = {}
         for (source, place, inline), translated in zip(units, translations, strict=True):
             if place not in places:
-                places |= new_target(source, namespace)
+                places |= new_target(source, namespace, second)
             clear(places[place])
             rebuild(places[place], translated, inline, append_text)
-        if namespace == VERSION_2:
+        if second:
             root.set("trgLang", target)
-        for file in root.iter(VERSION_1 + "file"):
+        for file in root.iter(namespace + "file") if not second else ():
             file.set("target-language", target)
         return write_xml(root)
 
@@ -76,9 +77,16 @@ def source_segments(source: Element, namespace: str) -> list[Element]:
 def translated_segments(source: Element, namespace: str) -> dict[str, Element]:
     """Returns the segments of the target that have been translated, by their names."""
     target = source.getparent().find(namespace + "target")
-    if target is None or target.get("state") in UNTRANSLATED:
+    if target is None or target.get("state") in UNTRANSLATED or is_copy(source, target):
         return {}
     return {mark.get("mid"): mark for mark in marks_of(target) if "".join(mark.itertext()).strip()}
+
+
+def is_copy(source: Element, target: Element) -> bool:
+    """Returns whether a tool has filled a target with its source, and nobody has approved it."""
+    unit = source.getparent()
+    stated = target.get("state") or unit.get("state") or unit.get("approved") == "yes"
+    return not stated and "".join(target.itertext()).split() == "".join(source.itertext()).split()
 
 
 def sources(root: Element, namespace: str) -> Iterator[Element]:
@@ -92,7 +100,8 @@ def sources(root: Element, namespace: str) -> Iterator[Element]:
             continue
         target = parent.find(namespace + "target")
         state = (target.get("state") if target is not None else None) or parent.get("state")
-        done = target is not None and "".join(target.itertext()).strip() and state not in UNTRANSLATED
+        filled = target is not None and "".join(target.itertext()).strip() and not is_copy(source, target)
+        done = filled and state not in UNTRANSLATED
         if not done or len(translated_segments(source, namespace)) < len(marks_of(target)):
             yield source
 
@@ -104,9 +113,9 @@ def kind_of(element: Element) -> Kind:
     return "container" if etree.QName(element).localname in CONTAINERS else "atom"
 
 
-def new_target(source: Element, namespace: str) -> dict[Element, Element]:
-    """Puts a new target in the place of the old one or after the source. Returns the elements in it that take the
-    translation of the source and of its segments."""
+def new_target(source: Element, namespace: str, second: bool) -> dict[Element, Element]:
+    """Puts a new target in the place of the old one or after the source, in XLIFF 2 (`second`) or 1. Returns the elements in
+    it that take the translation of the source and of its segments."""
     parent = source.getparent()
     segments, done = source_segments(source, namespace), translated_segments(source, namespace)
     segmented = parent.find(namespace + "seg-source")
@@ -117,9 +126,9 @@ def new_target(source: Element, namespace: str) -> dict[Element, Element]:
         before.addnext(target)  # lxml moves the white space after `before` behind the target
         target.tail, before.tail = before.tail or target.tail, before.tail or target.tail
     clear(target)
-    if namespace == VERSION_1 and target.get("state"):
+    if not second and target.get("state"):
         target.set("state", "needs-review-translation")
-    if namespace == VERSION_2 and parent.get("state") in UNTRANSLATED:
+    if second and parent.get("state") in UNTRANSLATED:
         parent.set("state", "translated")
     if not segments:
         return {source: target}

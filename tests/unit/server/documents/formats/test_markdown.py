@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from server.documents.reader_process import read_document
@@ -102,3 +104,49 @@ def test_line_ends_are_kept(line_end):
 def test_a_sentence_has_its_code():
     [text] = read_document("a.md", b"Run [the `a*b`](x) now and ``c`d``.\n", "de").texts
     assert [passage.text for passage in parse(text).passages()] == ["Run the a*b now and ."]
+
+
+MDX = """import Tabs from '@theme/Tabs';
+import {
+  One,
+} from "./one";
+export const meta = { title: 'A title' };
+
+export default Layout;
+
+# Hello there
+
+We import goods from many countries.
+
+<Tabs items={['npm', 'yarn']} onClick={() => go()}>
+  <Tab value="npm">Install it with `npm`.</Tab>
+</Tabs>
+
+A word <Badge>new</Badge> within a text
+that is wrapped.
+
+See[^1] and [the text][ref].
+
+[^1]: The first note.
+[^two]: The second note.
+[ref]: https://example.com "A title"
+[other]: <a b> 'Another title'
+
+> quoted text
+lazy line
+"""
+
+
+def test_modules_components_and_definitions_are_kept():
+    document = read_document("a.mdx", MDX.encode(), "de")
+    assert document.write(document.texts).decode() == MDX
+    texts = [re.sub("<[^<>]*>", "", text) for text in document.texts]
+    assert texts[:2] == ["Hello there", "We import goods from many countries."]
+    assert not any(word in " ".join(texts) for word in ("theme", "export", "example.com", "A title", "npm'"))
+    written = change("a.mdx", MDX.encode()).decode().split("\n")
+    for line in MDX.split("\n"):
+        if line.startswith(("import", "export", "<Tabs", "</Tabs", "[ref", "[other", "  One", "}")):
+            assert line in written
+    assert {"[^1]: THE FIRST NOTE.", "[^two]: THE SECOND NOTE."} <= set(written)
+    assert '  <Tab value="npm">INSTALL IT WITH `npm`.</Tab>' in written
+    assert "A WORD <Badge>NEW</Badge> WITHIN A TEXT" in written

@@ -86,3 +86,26 @@ def test_segments_of_a_source_are_segments_of_the_target(segments, target, expec
 def test_other_files_are_rejected(content):
     with pytest.raises(InvalidRequest):
         read_document("a.xlf", content.encode(), "de")
+
+
+@pytest.mark.parametrize("namespace", ["1.2", "1.1", "1.0", "2.0", "2.1", "2.2", ""])
+def test_every_version_and_files_without_a_namespace(namespace):
+    second = namespace.startswith("2")
+    source = XLIFF_2 if second else XLIFF_1
+    named = re.search(' xmlns="[^"]*"', source)[0]
+    given = f' xmlns="urn:oasis:names:tc:xliff:document:{namespace}"' if namespace else ""
+    made = change("a.xlf", source.replace(named, given).encode()).decode()
+    assert (
+        made.replace(given, named, 1) == change("a.xlf", source.encode()).decode() if given else "<target>HELLO" in made
+    )
+
+
+@pytest.mark.parametrize(
+    ("unit", "state", "translated"),
+    [("", "", True), ("", ' state="translated"', False), (' approved="yes"', "", False), ("", ' state="new"', True)],
+)
+def test_a_target_that_repeats_its_source_is_translated(unit, state, translated):
+    text = f"<trans-unit{unit}><source>Save all <g id='1'>now</g></source><target{state}>Save  all now</target></trans-unit>"
+    head = '<xliff xmlns="urn:oasis:names:tc:xliff:document:1.2"><file><body>'
+    made = change("a.xlf", f"{head}{text}</body></file></xliff>".encode()).decode()
+    assert ("SAVE ALL" in made) == translated
