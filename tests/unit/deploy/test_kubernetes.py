@@ -165,7 +165,34 @@ def test_secrets_reach_the_server_and_its_redis() -> None:
     server = found("example", "Deployment")["spec"]["template"]["spec"]["containers"][0]
     assert server["envFrom"][-1] == {"secretRef": {"name": "attentive-secrets"}}  # the last one is used
     redis = found("example", "StatefulSet", "attentive-redis")["spec"]["template"]["spec"]["containers"][0]
-    assert redis["env"][0]["valueFrom"] == server["env"][0]["valueFrom"] and "$(REDISCLI_AUTH)" in redis["args"]
+    names = [variable["name"] for variable in server["env"]]
+    assert names.index("REDIS_PASSWORD") < names.index("ATTENTIVE_STATE")  # which refers to it
+    password = server["env"][names.index("REDIS_PASSWORD")]["valueFrom"]
+    assert redis["env"][0]["valueFrom"] == password and "$(REDISCLI_AUTH)" in redis["args"]
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_an_overlay_keeps_what_the_base_has(overlay: str) -> None:
+    """Environment, volumes, probes and security of every container: a patch of one component replaces no list of another."""
+    base = next(item for item in rendered("../base") if item["kind"] == "Deployment")["spec"]["template"]["spec"]
+    spec = found(overlay, "Deployment")["spec"]["template"]["spec"]
+    [server], [own] = base["containers"], spec["containers"]
+    for one, other, key in (
+        (server["env"], own["env"], "name"),
+        (server["volumeMounts"], own["volumeMounts"], "mountPath"),
+        (base["volumes"], spec["volumes"], "name"),
+    ):
+        assert {item[key] for item in one} <= {item[key] for item in other}
+    assert {variable["name"]: variable for variable in own["env"]}.items() >= {
+        variable["name"]: variable for variable in server["env"]
+    }.items()
+    kept = [name for name in server if name.endswith("Probe") or name == "securityContext"]
+    assert kept and all(own[name] == server[name] for name in kept)
+    assert len(own["envFrom"]) >= len(server["envFrom"])
+
+
+def test_an_update_on_gpus_needs_no_spare_one() -> None:
+    assert found("gpu", "Deployment")["spec"]["strategy"]["rollingUpdate"] == {"maxUnavailable": 1, "maxSurge": 0}
 
 
 def test_the_ingress_leads_to_the_service_and_hides_what_is_for_operators() -> None:
