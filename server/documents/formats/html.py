@@ -7,6 +7,7 @@ import hashlib
 import html
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from server.documents.document import Document, has_words, join_pieces
 from server.documents.formats.plain import HEAD_BYTES, decode
@@ -35,6 +36,22 @@ META = re.compile(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """The value of an attribute that people read: as text of HTML, as it is written, and the quotes around it."""
+
+    text: str
+    raw: str
+    quote: str
+
+    def written(self, translated: str) -> str:
+        """Returns a translation as the value of this attribute; one that changes nothing is the value as it was."""
+        if translated == self.text:
+            return self.raw
+        value = html.escape(plain(translated), quote=False)
+        return value.replace(self.quote, html.escape(self.quote))
+
+
 def read(data: bytes, target: str) -> Document:
     """Reads HTML or XHTML in the encoding that it declares, and sets its language to `target`. Characters outside the
     encoding are written as references. Raises InvalidRequest."""
@@ -43,12 +60,13 @@ def read(data: bytes, target: str) -> Document:
     if has_internal_subset(text):
         raise InvalidRequest("The page defines entities of its own; remove its document type.")
     mark = "m" + hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:24] + "x"  # does not occur in the page
-    attributes: list[str] = []
+    attributes: list[Attribute] = []
     marked_page = "".join(marked(token, mark, attributes) for token in markup_tokens(text))
     pieces = join_pieces(passage.write() for passage in parse(marked_page).passages())
 
     def write(translations: Sequence[str]) -> bytes:
-        values = [html.escape(plain(text)) for text in translations[len(pieces) :]]
+        made_values = zip(attributes, translations[len(pieces) :], strict=True)
+        values = [attribute.written(translated) for attribute, translated in made_values]
         made = re.sub(
             rf"{mark}(\d+)x",
             lambda match: values[int(match[1])] if int(match[1]) < len(values) else "",
@@ -56,7 +74,7 @@ def read(data: bytes, target: str) -> Document:
         )
         return with_language(encode(made), target)
 
-    return Document((*pieces, *attributes), "html", write)
+    return Document((*pieces, *[attribute.text for attribute in attributes]), "html", write)
 
 
 def has_internal_subset(text: str) -> bool:
@@ -79,8 +97,8 @@ def with_language(data: bytes, target: str) -> bytes:
     return data[: root.start()] + changed + data[root.end() :]
 
 
-def marked(token: str | Tag, mark: str, texts: list[str]) -> str:
-    """Returns text, or a tag with marks for its attributes with words, which are added to `texts`."""
+def marked(token: str | Tag, mark: str, attributes: list[Attribute]) -> str:
+    """Returns text, or a tag with marks for its attributes with words, which are added to `attributes`."""
     if isinstance(token, str):
         return token
     if not token.name or token.closing or NO_TRANSLATE.search(token.raw):
@@ -93,7 +111,8 @@ def marked(token: str | Tag, mark: str, texts: list[str]) -> str:
         read = name in LABELS or (button and name == "value") or (meta and name == "content")
         if not read or not has_words(value):
             return match[0]
-        texts.append(escaped(value))
-        return f'{match[1]}{match[2]}{match[3]}"{mark}{len(texts) - 1}x"'
+        quote = match[4][0]
+        attributes.append(Attribute(escaped(value), match[4][1:-1], quote))
+        return f"{match[1]}{match[2]}{match[3]}{quote}{mark}{len(attributes) - 1}x{quote}"
 
     return VALUE.sub(replaced, token.raw)

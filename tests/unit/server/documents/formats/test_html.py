@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import html
+import re
+
 import pytest
 
 from server.documents.reader_process import read_document
@@ -39,7 +42,20 @@ def test_attributes_that_people_read_are_translated():
     expected = (
         page.replace("Words &amp; more", "WORDS &amp; MORE").replace('"a cat"', '"A CAT"').replace("Send", "SEND")
     )
-    expected = (
-        expected.replace("'your \"name\"'", '"YOUR &quot;NAME&quot;"').replace("tip", "TIP").replace("link", "LINK")
-    )
+    expected = expected.replace("'your \"name\"'", "'YOUR \"NAME\"'").replace("tip", "TIP").replace("link", "LINK")
     assert made == expected.replace("&lt;b&gt;", "&lt;B&gt;")
+
+
+@pytest.mark.parametrize("quote", ['"', "'"])
+@pytest.mark.parametrize(
+    "value", ["A nice page", "It&#39;s &quot;nice&quot; &amp; long", "a > b and c", "{{ 'Save' if x else y }} now"]
+)
+def test_attributes_are_written_as_they_were_read(quote, value):
+    if quote in value:
+        value = value.replace(quote, "&quot;" if quote == '"' else "&#39;")
+    page = f"<p title={quote}{value}{quote}>Text</p><img src=a.png alt = {quote}{value}{quote} class='x'>"
+    document = read_document("a.html", page.encode(), "de")
+    assert document.write(document.texts).decode() == page
+    made = document.write([*document.texts[:-2], 'L\'été & "co" &lt;', "neu"]).decode()
+    assert html.unescape(re.search(f"title={quote}([^{quote}]*){quote}", made)[1]) == 'L\'été & "co" <'
+    assert f"alt = {quote}neu{quote} class='x'" in made
