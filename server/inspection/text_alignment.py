@@ -7,16 +7,15 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from model.analysis.attention_alignment import word_spans, words
-from model.analysis.types import ALIGNMENT
+from model.analysis.attention_alignment import word_spans
 from model.search.options import DecodingOptions
 from model.tokenizer import Encoding
 from server.access.authentication import Caller
-from server.engine.ipc.messages import Look
+from server.engine.ipc.messages import JobResult, Look
 from server.inspection.inspector import ANYBODY, Inspector, charged_to
 from server.inspection.word_alignment import AlignmentMethod, numbered
 from server.text.segmentation import Span
-from server.translation.alignment import SentencePair, compares_words, sentence_pair, word_links
+from server.translation.alignment import SentencePair, compares_words, sentence_pair, text_links
 from server.translation.catalog import Leg
 
 PAIRS_AT_ONCE = 4
@@ -95,14 +94,12 @@ class TextAligner:
 
     async def _links(self, texts: tuple[str, str], spans: _Spans, read: _Read) -> list[tuple[int, int, float]]:
         leg, engine = self.leg, self.inspector.translator.engine
-        encodings, pair = read
-        look = Look(leg.model.alignment.chosen(ALIGNMENT), words=None if pair is None else pair.worded)
-        options = DecodingOptions(target=encodings[1].ids, first_token=leg.first_token)
-        answer = await engine.attend(leg.model, encodings[0].ids, options, look, charged=self._charged)
-        sides = [
-            words(text, encoding.pieces, encoding.offsets, side)
-            for text, encoding, side in zip(texts, encodings, spans, strict=True)
-        ]
-        linked = await asyncio.to_thread(word_links, leg, answer, pair, *sides)
+        (source, target), pair = read
+        options = DecodingOptions(target=target.ids, first_token=leg.first_token)
+
+        async def attend(look: Look) -> JobResult:
+            return await engine.attend(leg.model, source.ids, options, look, charged=self._charged)
+
+        linked = await text_links(leg, *texts, target, pair, attend, self._cut)
         ours, theirs = ({span: number for number, span in enumerate(side)} for side in spans)
         return numbered(linked, ours, theirs)

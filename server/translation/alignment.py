@@ -12,6 +12,7 @@ import numpy as np
 from model.analysis.attention_alignment import Word, alignment_map, between_words, word_spans, words
 from model.analysis.pair_alignment import WordedSentence, alignment_probabilities, links, spellings
 from model.analysis.types import ALIGNMENT
+from model.tokenizer import Decoding, Encoding
 from server.engine.ipc.messages import JobResult, Look
 from server.text.projection import WORD, Link
 from server.text.segmentation import Span
@@ -20,6 +21,8 @@ from server.translation.catalog import Leg
 log = logging.getLogger(__name__)
 
 
+AT_ONCE = 400
+"""Pairs of words up to which links are computed at once, in about half a millisecond; more take a thread."""
 Attend = Callable[[Look], Awaitable[JobResult | None]]
 """Returns what a look asks for of the pass over a translation and its source; None if the worker cannot compute it."""
 
@@ -27,11 +30,12 @@ Attend = Callable[[Look], Awaitable[JobResult | None]]
 @dataclass(frozen=True, slots=True)
 class SentencePair:
     """The words of a sentence and of its translation, as the worker needs them: runs of tokens. `spans` are their
-    characters, and `written` are the words."""
+    characters, and `written` are the words. `source` are those of the input of the model, special ones included."""
 
     worded: tuple[WordedSentence, WordedSentence]
     spans: tuple[Sequence[Span], Sequence[Span]]
     written: tuple[Sequence[str], Sequence[str]]
+    source: Sequence[Word]
 
 
 def _places(spans: Sequence[Span], words: Sequence[Span]) -> list[int]:
@@ -78,17 +82,43 @@ def sentence_pair(
         return None
     worded: list[WordedSentence] = []
     found: list[list[Word]] = []
-    for text, language in ((source, leg.target), (target, leg.source)):
-        encoding = model.tokenizer.encode(text, language)
+    read = leg.encode(source)
+    sources = words(source, read.pieces, read.offsets, cut(source))
+    for text, encoding in ((source, read), (target, model.tokenizer.encode(target, leg.source))):
         if len(encoding.ids) > model.max_length:
             return None
-        found.append([word for word in words(text, encoding.pieces, encoding.offsets, cut(text)) if not word.special])
+        every = sources if encoding is read else words(text, encoding.pieces, encoding.offsets, cut(text))
+        found.append([word for word in every if not word.special])
         runs = tuple((word.pieces[0], word.pieces[-1] + 1) for word in found[-1])
         beginnings = model.tokenizer.beginnings(spellings([word.text for word in found[-1]]))
         worded.append(WordedSentence(encoding.ids, runs, beginnings))
     spans = [[(word.start, word.end) for word in side] for side in found]
     written = [[text[start:end] for start, end in side] for text, side in zip((source, target), spans, strict=True)]
-    return SentencePair((worded[0], worded[1]), (spans[0], spans[1]), (written[0], written[1]))
+    return SentencePair((worded[0], worded[1]), (spans[0], spans[1]), (written[0], written[1]), sources)
+
+
+async def text_links(
+    leg: Leg,
+    source: str,
+    target: str,
+    written: Encoding | Decoding,
+    pair: SentencePair | None,
+    attend: Attend,
+    cut: Callable[[str], Sequence[Span]] = word_spans,
+) -> dict[Link, float]:
+    """Returns the links of a text and its translation, whose tokens are `written`; none if `attend` returns nothing."""
+    look = Look(leg.model.alignment.chosen(ALIGNMENT), words=pair.worded if pair else None)
+    if (answer := await attend(look)) is None:
+        return {}
+    targets = words(target, written.pieces, written.offsets, cut(target))
+    if pair is not None:
+        sources = pair.source
+    else:
+        read = leg.encode(source)
+        sources = words(source, read.pieces, read.offsets, cut(source))
+    if len(sources) * len(targets) <= AT_ONCE:
+        return word_links(leg, answer, pair, sources, targets)
+    return await asyncio.to_thread(word_links, leg, answer, pair, sources, targets)
 
 
 async def sentence_links(leg: Leg, read: str, tokens: tuple[int, ...], attend: Attend) -> list[Link]:
@@ -96,13 +126,8 @@ async def sentence_links(leg: Leg, read: str, tokens: tuple[int, ...], attend: A
     of the attention of the model, or by position if that is None."""
     decoding = leg.model.tokenizer.decode_pieces(tokens)
     pair = sentence_pair(leg, read, decoding.text)
-    linked: list[Link] = []
-    look = Look(leg.model.alignment.chosen(ALIGNMENT), words=pair.worded if pair else None)
-    if attention := await attend(look):
-        encoding = leg.encode(read)
-        sides = [words(text, side.pieces, side.offsets) for text, side in ((read, encoding), (decoding.text, decoding))]
-        linked = sorted(await asyncio.to_thread(word_links, leg, attention, pair, *sides))
-    return linked or links_by_position(read, decoding.text)
+    linked = await text_links(leg, read, decoding.text, decoding, pair, attend)
+    return sorted(linked) or links_by_position(read, decoding.text)
 
 
 def links_by_position(source: str, target: str) -> list[Link]:

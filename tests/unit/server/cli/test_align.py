@@ -7,6 +7,7 @@ import pytest
 from server.__main__ import main
 from server.cli import align
 from server.cli.local_services import local_services
+from server.inspection.text_alignment import PAIRS_AT_ONCE
 from tests.support.engine.fake_engine import FakeEngine, fake_catalog
 
 PAIRS = [("the cat", "tac eht"), ("", ""), ("one", ""), ("a b " * 90, "b a"), ("sun", "nus")] * 30
@@ -45,7 +46,8 @@ def test_every_pair_has_a_line_and_a_run_continues_where_the_last_one_ended(run,
             output.write_text(whole[:kept])
         assert run("text.en", "text.de", "-o", "links.txt") == 0
         assert output.read_text() == whole
-        assert len(run.engine.attended) == sum(map(bool, whole[whole.rfind("\n", 0, kept or 0) + 1 :].split("\n")))
+        left = sum(map(bool, whole[whole.rfind("\n", 0, kept or 0) + 1 :].split("\n")))
+        assert left / PAIRS_AT_ONCE <= len(run.engine.attended) <= left  # equal pairs in flight share a pass
     assert "pair 4 has" in capsys.readouterr().err
 
 
