@@ -17,6 +17,8 @@ from server.text.tagged import escaped
 LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 MOMENT = re.compile(r"<\d[\d:.,]*>")
 TIMED = "<img t>"
+SOUND, BREAK = re.compile(r"^((?:<[^<>]*>)*[(\[][^()\[\]<>a-zß-ÿ]*[A-ZÀ-Þ][^()\[\]<>a-zß-ÿ]*[)\]])\s+(?=\S)"), "<br>"
+"""A sound before the words, which is a text of its own: `(LAUGHS) That is funny!`"""
 HEAD = re.compile(r"(?:\{\\[^}]{0,100}\}|[-–—]\s)*")
 WORDS = re.compile(r"(?:<[^<>]*>|[^\s<]|<)+")
 OPEN_END = re.compile(r"[\w,’']$")
@@ -140,7 +142,7 @@ def make_cue(lines: list[str], web: bool) -> Cue:
     joined = " ".join(line.strip() for line in lines)
     head = HEAD.match(joined)
     start = head.end() if head else 0
-    words = MOMENT.split(joined[start:])
+    words = MOMENT.split(SOUND.sub(rf"\1{BREAK}", joined[start:]))
     text = TIMED.join(word if web else change_text(word, escaped) for word in words)
     return Cue(tuple(lines), joined[:start], text, tuple(MOMENT.findall(joined)))
 
@@ -154,7 +156,7 @@ def lay_out(part: str | Cue, translated: str | None, web: bool) -> str:
         return "".join(part.lines)
     moments = iter(part.moments)  # in order of time, also where their words have changed places
     timed = re.sub(TIMED, lambda _: next(moments, TIMED), translated if web else change_text(translated, html.unescape))
-    words = WORDS.findall(part.head + timed)
+    words = WORDS.findall(part.head + timed.replace(BREAK, " "))
     rows: list[list[str]] = [[] for _ in part.lines]
     placed = zip(possible_rows(words, part.lines), words, strict=True)
     for (first, last), group in groupby(placed, key=itemgetter(0)):

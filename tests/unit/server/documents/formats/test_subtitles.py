@@ -120,3 +120,17 @@ def test_a_line_ends_with_its_sentence(lines, translated, written):
     head = "1\n00:00:01,000 --> 00:00:02,000\n"
     document = read_document("a.srt", (head + "\n".join(lines) + "\n").encode(), "de")
     assert document.write([translated]).decode() == head + "\n".join(written) + "\n"
+
+
+@pytest.mark.parametrize("name", ["a.srt", "a.vtt"])
+@pytest.mark.parametrize("sound", ["(LAUGHS)", "[DOOR OPENS]", "<i>(MUSIC)"])
+def test_a_sound_is_a_text_of_its_own(name, sound):
+    end = "</i>" if "<i>" in sound else ""
+    head = "WEBVTT\n\n" * (name == "a.vtt") + "00:00:01.000 --> 00:00:02.000\n"
+    document = read_document(name, f"{head}{sound} That is\nfunny!{end}\n".encode(), "de")
+    assert document.texts == (f"{sound}<br>That is funny!{end}",)
+    assert document.write(document.texts).decode() == f"{head}{sound} That is\nfunny!{end}\n"
+    made = document.write([f"{sound.lower()}<br>Das ist lustig!{end}"]).decode().removeprefix(head)
+    assert made.replace("\n", " ") == f"{sound.lower()} Das ist lustig!{end} "
+    for text in ("(Laughs) That is funny!", "(LAUGHS)", "Yes (NO) Maybe"):
+        assert "<br>" not in read_document(name, f"{head}{text}\n".encode(), "de").texts[0]
