@@ -26,6 +26,8 @@ SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 DC = "{http://purl.org/dc/elements/1.1/}"
 LABELS = ("descr", "title")
 """Attributes with the alternative text of a picture, in the formats of Microsoft."""
+PROMPTS = ("promptTitle", "prompt", "errorTitle", "error")
+"""Attributes with what a cell asks for, and says of a wrong value."""
 SVG = "{urn:oasis:names:tc:opendocument:xmlns:svg-compatible:1.0}"
 CHARTS = prefixes("drawingml", "chart")
 CHARTS_2016 = "{http://schemas.microsoft.com/office/drawing/2014/chartex}"
@@ -96,6 +98,7 @@ def find_labels(roots: Iterable[Element]) -> Iterator[tuple[Element, str | None]
     """Yields the elements with words outside paragraphs, and the attribute of each, None for its content."""
     for root in roots:
         yield from ((element, name) for element in root.iter("{*}docPr", "{*}cNvPr") for name in LABELS)
+        yield from ((element, name) for element in root.iter("{*}dataValidation") for name in PROMPTS)
         yield from (
             (element, None) for element in root.iter(*PLAIN) if next(element.iterancestors(*NUMBERS), None) is None
         )

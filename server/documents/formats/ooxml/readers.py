@@ -4,6 +4,8 @@ to them."""
 
 from __future__ import annotations
 
+import html
+import re
 from collections.abc import Callable
 from functools import partial
 
@@ -12,14 +14,18 @@ from server.documents.formats.office import Paragraph, RunParagraph, RunTags, of
 from server.documents.formats.ooxml.content_controls import stores_by_id
 from server.documents.formats.ooxml.package import parts_by_kind, prefixes
 from server.documents.formats.ooxml.word import WordParagraph, word_tags
-from server.documents.formats.xml_inline import Element, parse_xml
+from server.documents.formats.xml_inline import NUMBERED_TAG, Element, Inline, parse_xml
 from server.documents.zip_archive import Archive
+from server.text.syntax.html import markup_tokens
 
 KINDS = frozenset(
     "header footer footnotes endnotes comments slide notesSlide chart chartEx chartUserShapes diagramData diagramDrawing "
     "drawing sharedStrings threadedComment".split()
 )
 """Kinds of parts with text."""
+SHEET_WITH_TEXT = re.compile(rb"inlineStr|dataValidation |headerFooter")
+MARGIN_CODE = re.compile(r'&(?:"[^"]*"|K[0-9A-F]{6}|K\d\d[+\-]\d{3}|\d+|.)', re.DOTALL)
+"""A code of a header or footer (ECMA-376 part 1, 18.3.1.46)."""
 
 
 def drawing_tags(a: str) -> RunTags:
@@ -41,6 +47,35 @@ def cell_tags(s: str) -> RunTags:
     return RunTags(run=s + "r", properties=s + "rPr", text=s + "t", ends=ends, spaces=True)
 
 
+class SheetMargin:
+    """The header or footer of printed sheets. Its codes are kept: parts (`&L`, `&C`, `&R`) separate texts, and the others (page,
+    date, font, size) are moved like words."""
+
+    def __init__(self, element: Element) -> None:
+        self.element, self.inline = element, Inline()
+        position, text = 0, element.text or ""
+        for code in MARGIN_CODE.finditer(text):
+            self.inline.text(text[position : code.start()])
+            position = code.end()
+            if code[0] == "&&":
+                self.inline.text("&")
+            elif code[0][1] in "LCR":
+                self.inline.gap([code[0]])
+            else:
+                self.inline.atom([code[0]])
+        self.inline.text(text[position:])
+
+    def fill(self, translated: str) -> None:
+        """Writes the translation with its codes."""
+        parts = []
+        for token in markup_tokens(translated):
+            if isinstance(token, str):
+                parts.append(html.unescape(token).replace("&", "&&"))
+            elif (tag := NUMBERED_TAG.fullmatch(token.raw)) is not None:
+                parts.append(self.inline.elements[int(tag[2])][0])
+        self.element.text = "".join(parts)
+
+
 PARAGRAPHS: dict[str, Callable[[Element], Paragraph]] = {
     **{w + "p": partial(WordParagraph, tags=word_tags(w)) for w in prefixes("wordprocessingml", "main")},
     **{a + "p": partial(RunParagraph, tags=drawing_tags(a)) for a in prefixes("drawingml", "main")},
@@ -48,6 +83,12 @@ PARAGRAPHS: dict[str, Callable[[Element], Paragraph]] = {
         s + name: partial(RunParagraph, tags=cell_tags(s))
         for s in prefixes("spreadsheetml", "main")
         for name in ("si", "is", "text")
+    },
+    **{
+        s + page + place: SheetMargin
+        for s in prefixes("spreadsheetml", "main")
+        for page in ("odd", "even", "first")
+        for place in ("Header", "Footer")
     },
 }
 
@@ -79,6 +120,6 @@ def read_workbook(data: bytes, target: str) -> Document:
     with_text = [
         part
         for part, kind in parts.items()
-        if kind != "table" and (kind != "worksheet" or b"inlineStr" in archive.part(part))
+        if kind != "table" and (kind != "worksheet" or SHEET_WITH_TEXT.search(archive.part(part)))
     ]
     return office_document(archive, with_text, PARAGRAPHS, headers)

@@ -139,6 +139,12 @@ MAINS = {
         ("a.xlsx", "comments:xl/comments/comment1.xml", f'<x xmlns="{S}"><text><t>Hello</t></text></x>'),
         ("a.xlsx", "sharedStrings:strings.xml", f'<x xmlns="{S}"><si><t>Hello</t></si></x>'),
         ("a.xlsx", "worksheet:1.xml", f'<x xmlns="{S}"><c t="inlineStr"><is><t>Hello</t></is></c></x>'),
+        ("a.xlsx", "worksheet:2.xml", f'<x xmlns="{S}"><dataValidation type="list" prompt="Hello"/></x>'),
+        (
+            *("a.xlsx", "worksheet:3.xml"),
+            f'<x xmlns="{S}"><headerFooter><oddHeader>&amp;L&amp;"Arial,Bold"&amp;12Hello&amp;R&amp;P/&amp;N</oddHeader>'
+            "<evenFooter>&amp;CHello &amp;&amp; Hello &amp;KFF0000&amp;D</evenFooter></headerFooter></x>",
+        ),
         ("a.xlsx", "chart:xl/c.xml", CACHE),
         ("a.xlsx", "drawing:xl/d.xml", TEXTS),
     ],
