@@ -9,7 +9,7 @@ from typing import Any, Literal, Self, get_args
 Norm = Literal["post", "pre"]
 Activation = Literal["relu", "swish", "gelu"]
 Recurrence = Literal["none", "ssru"]
-Positions = Literal["sinusoidal", "sinusoidal_half", "learned"]
+Positions = Literal["sinusoidal", "sinusoidal_half", "learned", "learned_per_side"]
 
 
 _MAX_SIZES = {
@@ -64,6 +64,8 @@ class ModelConfig:
     bos_id: int = 2
     eos_id: int = 3
     decoder_start_id: int = 2
+    embedding_norm: bool = False
+    """A LayerNorm of each side after embeddings and positions, before the first layer (mBART)."""
     zero_start_embedding: bool = False
     """The decoder's first input is a zero vector instead of the embedding of `decoder_start_id` (Marian)."""
     recurrence: Recurrence = "none"
@@ -96,7 +98,7 @@ class ModelConfig:
         for name in ("pad_id", "unk_id", "bos_id", "eos_id", "decoder_start_id"):
             if type(getattr(self, name)) is not int:
                 raise ConfigError(f"{name} must be an integer, not {getattr(self, name)!r}.")
-        for name in ("tied_embeddings", "scale_embeddings", "output_bias", "zero_start_embedding"):
+        for name in ("tied_embeddings", "scale_embeddings", "output_bias", "embedding_norm", "zero_start_embedding"):
             if type(getattr(self, name)) is not bool:
                 raise ConfigError(f"{name} must be true or false, not {getattr(self, name)!r}.")
         if type(self.dropout) not in (int, float) or not 0.0 <= self.dropout < 1.0:

@@ -114,6 +114,8 @@ class _Encoder:
         table = self.tensors["embedding.weight" if config.tied_embeddings else "source_embedding.weight"]
         scale = math.sqrt(config.d_model) if config.scale_embeddings else 1.0
         x = (table[ids] * np.float32(scale) + positions[:length]).astype(np.float32)
+        if config.embedding_norm:
+            x = self._norm("encoder_embedding_norm", x)
         for layer in range(config.encoder_layers):
             x = self._sublayer(f"encoder.{layer}.attention_residual", x, f"encoder.{layer}.self_attention")
             x = self._sublayer(f"encoder.{layer}.feed_forward_residual", x, f"encoder.{layer}.feed_forward")

@@ -42,8 +42,10 @@ class Transformer(nn.Module):
             self.projection = nn.Linear(config.d_model, config.vocab_size, bias=False)
         if config.output_bias:
             self.output_bias = nn.Parameter(torch.zeros(config.vocab_size))
-        if config.positions == "learned":
+        if config.positions.startswith("learned"):
             self.positions = nn.Embedding(config.max_length, config.d_model)
+            if config.positions == "learned_per_side":
+                self.decoder_positions = nn.Embedding(config.max_length, config.d_model)
         else:
             # Of numbers also where a model is built without memory, because the table is not part of the state_dict.
             half = config.positions == "sinusoidal_half"
@@ -51,6 +53,9 @@ class Transformer(nn.Module):
             self.register_buffer("position_table", torch.from_numpy(table), persistent=False)
         self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
         self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
+        if config.embedding_norm:
+            self.encoder_embedding_norm = nn.LayerNorm(config.d_model, eps=config.norm_epsilon)
+            self.decoder_embedding_norm = nn.LayerNorm(config.d_model, eps=config.norm_epsilon)
         if config.norm == "pre":
             self.encoder_norm = nn.LayerNorm(config.d_model, eps=config.norm_epsilon)
             self.decoder_norm = nn.LayerNorm(config.d_model, eps=config.norm_epsilon)
@@ -61,7 +66,7 @@ class Transformer(nn.Module):
         """Initialises matrices Glorot-uniform and embeddings from N(0, 1 / d_model): scaled embeddings have unit
         variance."""
         for name, parameter in self.named_parameters():
-            if name.endswith("embedding.weight") or name == "positions.weight":
+            if name.endswith(("embedding.weight", "positions.weight")):
                 nn.init.normal_(parameter, std=self.config.d_model**-0.5)
             elif parameter.dim() == 2:
                 nn.init.xavier_uniform_(parameter)
@@ -74,7 +79,8 @@ class Transformer(nn.Module):
         """Encoder: source ids (B, S), source_mask (B, S) True at tokens -> memory (B, S, d_model)."""
         positions = torch.arange(source.shape[1], device=source.device)  # (S,)
         embedding = self.embedding if self.config.tied_embeddings else self.source_embedding
-        x = self.dropout(self._embed(embedding, source, positions))
+        x = self._add_positions(self._embed(embedding, source), positions)  # (B, S, d_model)
+        x = self.dropout(self.encoder_embedding_norm(x) if self.config.embedding_norm else x)
         bias = _mask_bias(source_mask[:, None, None, :], x.dtype)  # (B, 1, 1, S)
         for index, layer in enumerate(self.encoder):
             x = layer(x, bias, None if gates is None else gates.encoder[:, index])
@@ -85,11 +91,7 @@ class Transformer(nn.Module):
         """Decoder with teacher forcing: input target (B, T), the first column the start token -> features (B, T,
         d_model)."""
         positions = torch.arange(target.shape[1], device=target.device)  # (T,)
-        x = self._embed(self.embedding, target, positions)  # (B, T, d_model)
-        if self.config.zero_start_embedding:
-            start = self._add_positions(torch.zeros_like(x[:, :1]), positions[:1])  # (B, 1, d_model)
-            x = torch.cat([start, x[:, 1:]], dim=1)  # (B, T, d_model)
-        x = self.dropout(x)
+        x = self.dropout(self.embed_step(target, positions))  # (B, T, d_model)
         self_bias = _mask_bias(positions[:, None] >= positions[None, :], x.dtype)  # (T, T), causal
         cross_bias = _mask_bias(source_mask[:, None, None, :], x.dtype)  # (B, 1, 1, S)
         for index, layer in enumerate(self.decoder):
@@ -124,12 +126,12 @@ class Transformer(nn.Module):
         return self.logits(x.squeeze(1))  # (B, d_model) -> (B, V)
 
     def embed_step(self, tokens: Tensor, positions: Tensor) -> Tensor:
-        """Embeds one position per row: tokens (B,), positions (B,) -> (B, d_model)."""
-        x = self._embed(self.embedding, tokens, positions)
+        """Embeds one position per row, or all T of each: tokens (B,) or (B, T), positions (B,) or (T,) -> (..., d_model)."""
+        x = self._embed(self.embedding, tokens)
         if self.config.zero_start_embedding:
-            start = self._add_positions(torch.zeros_like(x), positions)
-            x = torch.where((positions == 0).unsqueeze(1), start, x)  # (B, 1) broadcast to (B, d_model)
-        return x
+            x = x.masked_fill((positions == 0).unsqueeze(-1), 0.0)
+        x = self._add_positions(x, positions, decoder=True)
+        return self.decoder_embedding_norm(x) if self.config.embedding_norm else x
 
     def logits(self, features: Tensor) -> Tensor:
         """Linear projection before the softmax (section 3.4): features (..., d_model) -> (..., V)."""
@@ -141,17 +143,18 @@ class Transformer(nn.Module):
 
     # -- parts ---------------------------------------------------------------------------------------------------------
 
-    def _embed(self, embedding: nn.Embedding, ids: Tensor, positions: Tensor) -> Tensor:
-        """Embeddings times sqrt(d_model) (section 3.4) plus positions: ids (..., T) -> (..., T, d_model)."""
+    def _embed(self, embedding: nn.Embedding, ids: Tensor) -> Tensor:
+        """Embeddings times sqrt(d_model) (section 3.4): ids (..., T) -> (..., T, d_model)."""
         x: Tensor = embedding(ids)
         if self.config.scale_embeddings:
             x = x * math.sqrt(self.config.d_model)
-        return self._add_positions(x, positions)
+        return x
 
-    def _add_positions(self, x: Tensor, positions: Tensor) -> Tensor:
+    def _add_positions(self, x: Tensor, positions: Tensor, decoder: bool = False) -> Tensor:
         """Adds sinusoidal or learned positional encodings (section 3.5): x (..., T, d_model), positions (T,)."""
-        if self.config.positions == "learned":
-            total: Tensor = x + self.positions(positions)
+        if self.config.positions.startswith("learned"):
+            own = decoder and self.config.positions == "learned_per_side"
+            total: Tensor = x + (self.decoder_positions if own else self.positions)(positions)
             return total
         return x + self.get_buffer("position_table")[positions].to(x.dtype)
 

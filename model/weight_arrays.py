@@ -120,8 +120,9 @@ def check_finite(file: str, name: str, array: NDArray[Any]) -> None:
         raise FolderError(f"{file}: {name} has numbers that are not finite.")
 
 
-def position_table(config: ModelConfig, tensors: Mapping[str, Float32]) -> Float32:
-    """Returns the positional encodings (max_length, d_model)."""
-    if config.positions == "learned":
-        return tensors["positions.weight"]
+def position_table(config: ModelConfig, tensors: Mapping[str, Float32], decoder: bool = False) -> Float32:
+    """Returns the positional encodings (max_length, d_model) of the encoder, or of the decoder."""
+    if config.positions.startswith("learned"):
+        own = decoder and config.positions == "learned_per_side"
+        return tensors["decoder_positions.weight" if own else "positions.weight"]
     return sinusoidal_table(config.max_length, config.d_model, half=config.positions == "sinusoidal_half")

@@ -21,7 +21,7 @@ from benchmarks.common import report
 from model.analysis.attention_alignment import AlignmentLayer, Weights, Word, alignment_map, between_words, words
 from model.analysis.types import AttentionMaps
 from model.backends.interface import InspectableBackend
-from model.convert.head_roles import open_exact
+from model.head_roles import open_exact
 from model.model_folder import read_folder
 from model.search.driver import translate
 from model.search.options import DecodingOptions

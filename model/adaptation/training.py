@@ -37,8 +37,9 @@ def train(folder: ModelFolder, examples: Sequence[Example], work: Path, minutes:
     keep_freed_memory()
     torch.manual_seed(1)
     model = load_model(folder).train()
-    if folder.model.positions == "learned":
-        model.positions.weight.requires_grad = False  # pairs do not have all positions
+    for name, parameter in model.named_parameters():
+        if name.endswith("positions.weight"):
+            parameter.requires_grad = False  # pairs do not have all positions
     batch_tokens = min(_BATCH_TOKENS, _MOST_LOGITS // folder.model.vocab_size)
     tokens = sum(len(target) for _, target in examples)
     recipe = TrainRecipe(

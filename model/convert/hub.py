@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 import json
 import os
 import re
@@ -13,28 +12,11 @@ from typing import Any
 from urllib.parse import quote
 
 from model.convert.downloads import NotPublished, Progress, Refused, RemoteFile, fetch, pull_folder, read_url
-from model.convert.huggingface.added_tokens import FILES as ADDED
-from model.convert.huggingface.reader import check_kind
-from model.convert.huggingface.weights import WEIGHTS
+from model.convert.families import SOURCES, unsupported
 from model.convert.published import folder_of
+from model.convert.source_files import ImportRefused
 from model.model_folder import FolderError
 
-_TOKENIZER = ("source.spm", "target.spm", "vocab.json")
-_MULTILINGUAL = "sentencepiece.bpe.model"
-_FILES = (
-    *("config.json", *_TOKENIZER, _MULTILINGUAL, "target_vocab.json", "tokenizer.json", "tokenizer_config.json"),
-    *("added_tokens.json", "special_tokens_map.json", "generation_config.json", "README.md"),
-)
-_CTRANSLATE2 = (
-    "model.bin",
-    "config.json",
-    "*vocabulary.json",
-    "*vocabulary.txt",
-    "*.spm",
-    "*.model",
-    "README.md",
-    *ADDED,
-)
 _REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
 _MAX_FILE_BYTES = 64_000_000_000
 
@@ -69,12 +51,11 @@ def _list_files(endpoint: str, repository: str, revision: str, token: str | None
         fields = json.loads(read_url(address, repository, token))
         commit = str(fields["sha"])
         present = {str(entry["rfilename"]): entry for entry in fields["siblings"]}
-        if (kind := (fields.get("config") or {}).get("model_type")) is not None:
-            check_kind(Path(repository), kind)
+        kind = (fields.get("config") or {}).get("model_type")
         if not commit.isalnum():
             raise ValueError
         source = f"{endpoint}/{repository}/resolve/{commit}"
-        return commit, [_remote(source, present[name]) for name in _select_files(repository, present)]
+        return commit, [_remote(source, present[name]) for name in _select_files(repository, kind, present)]
     except Refused as error:
         raise _explained(error, endpoint, repository, revision) from None
     except FolderError:
@@ -83,23 +64,19 @@ def _list_files(endpoint: str, repository: str, revision: str, token: str | None
         raise FolderError(f"The hub's answer about {repository} is not a list of files.") from None
 
 
-def _select_files(repository: str, present: dict[str, Any]) -> list[str]:
-    """Returns the names of the files to download. Raises FolderError where one is missing."""
-    weights: list[str] = next(filter(None, (fnmatch.filter(present, name) for name in WEIGHTS)), [])
-    if not weights and "model.bin" in present:
-        return [name for name in present if any(fnmatch.fnmatch(name, pattern) for pattern in _CTRANSLATE2)]
-    missing = [name for name in ("config.json", *_TOKENIZER) if name not in present]
-    if _MULTILINGUAL in present or (
-        "tokenizer.json" in present and not any(name in present for name in _TOKENIZER[:2])
-    ):
-        missing = [name for name in missing if name not in _TOKENIZER]
-    if not weights:
-        missing.append("model.safetensors or pytorch_model.bin")
+def _select_files(repository: str, kind: str | None, present: dict[str, Any]) -> list[str]:
+    """Returns the names of the files to download, of the family that lacks the fewest. Raises FolderError where one is
+    missing, and ImportRefused for models of transformers of a type that no family has."""
+    families = [source for source in SOURCES if source.needs and source.model_type in ("", kind or source.model_type)]
+    if kind is not None and not any(source.model_type == kind for source in families):
+        raise ImportRefused(Path(repository), [unsupported(kind)])
+    chosen = min(families, key=lambda source: (len(source.files(present)[1]), not source.model_type))
+    names, missing = chosen.files(present)
     if missing:
         raise NotPublished(
-            f"{repository} is not a translation model in Hugging Face's layout: it lacks {', '.join(missing)}."
+            f"{repository} is not a translation model that can be imported: it lacks {', '.join(missing)}."
         )
-    return [*(name for name in _FILES if name in present), *weights]
+    return names
 
 
 def _remote(source: str, entry: dict[str, Any]) -> RemoteFile:

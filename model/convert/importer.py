@@ -15,15 +15,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from model.convert.argos.package import METADATA, PACKAGE_SUFFIX, read_argos
-from model.convert.ctranslate2.model_binary import BINARY
-from model.convert.ctranslate2.reader import read_ctranslate2
-from model.convert.head_roles import measure, open_exact
-from model.convert.huggingface.reader import read_huggingface
+from model.convert.families import SOURCES, unsupported
 from model.convert.languages import find_pairs, language_tags
-from model.convert.marian.firefox import find_models, read_firefox
-from model.convert.marian.reader import read_marian
-from model.convert.source_files import Imported, ImportRefused, check_pieces, read_card
+from model.convert.source_files import Imported, ImportRefused, check_pieces, read_card, read_optional
+from model.head_roles import measure, open_exact
 from model.model_folder import (
     AllPairs,
     FolderError,
@@ -39,10 +34,9 @@ from model.weight_files import SINGLE
 log = logging.getLogger(__name__)
 _LICENSE = re.compile(r"[A-Za-z0-9][A-Za-z0-9 .+()-]{0,63}")
 _LFS_POINTER, _LONGEST_POINTER = b"version https://git-lfs.github.com/spec/", 1_000
-_UNKNOWN_FORMAT = (
-    "it holds neither config.json (Hugging Face), decoder.yml (Marian), model.bin (CTranslate2) nor a *.bin of Marian "
-    "(Firefox), and is no .argosmodel file: give the folder with all files of the model, unpacked; models in other formats "
-    "(ONNX, GGUF, TensorFlow, fairseq) are imported from their originals or after a conversion to Hugging Face's layout"
+_OTHER_FORMATS = (
+    "give the folder with all files of the model, unpacked; models in other formats (ONNX, GGUF, TensorFlow, fairseq) are "
+    "imported from their originals or after a conversion to Hugging Face's layout"
 )
 _ABOUT = "A model of another program, imported unchanged: the same numbers in another layout."
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
@@ -68,7 +62,7 @@ def import_model(path: Path, weights: Path, options: ImportOptions | None = None
     behind.
     """
     options = options or ImportOptions()
-    name = options.name or path.resolve().name.removesuffix(PACKAGE_SUFFIX)
+    name = options.name or (path.resolve().name if path.is_dir() else path.resolve().stem)
     target = new_folder(weights, name, options.replace)
     imported = _read(path)
     check_pieces(path, imported)
@@ -106,19 +100,25 @@ def _read(path: Path) -> Imported:
             if file.stat().st_size <= _LONGEST_POINTER and file.read_bytes().startswith(_LFS_POINTER):
                 reason = f"{file.name} is a pointer of Git LFS and not the file: run `git lfs pull` in the folder"
                 raise ImportRefused(path, [reason])
-    if not (path / "decoder.yml").is_file() and find_models(path):
-        return read_firefox(path)
-    if path.suffix == PACKAGE_SUFFIX or (path / METADATA).is_file():
-        return read_argos(path)
-    if (path / BINARY).is_file():
-        return read_ctranslate2(path)
-    if (path / "config.json").is_file():
-        return read_huggingface(path)
-    if (path / "decoder.yml").is_file():
-        return read_marian(path)
     if not path.exists():
         raise ImportRefused(path, ["it does not exist"])
-    raise ImportRefused(path, [_UNKNOWN_FORMAT])
+    source = next((source for source in SOURCES if source.recognises(path)), None)
+    if source is None:
+        raise ImportRefused(path, [_unknown(path)])
+    if missing := source.files([file.name for file in path.glob("*")])[1]:
+        raise ImportRefused(path, [f"it lacks {', '.join(missing)}"])
+    return source.read(path)
+
+
+def _unknown(path: Path) -> str:
+    """Returns why no family has the files of a path."""
+    fields = read_optional(path / "config.json")
+    if "pairs" in fields and isinstance(fields.get("model"), dict):
+        return "it is a model folder of this server already: copy it to the folder of --weights"
+    if fields:
+        return unsupported(fields.get("model_type"))
+    signs = ", ".join(dict.fromkeys(source.sign for source in SOURCES))
+    return f"it has none of the files by which models are known ({signs}): {_OTHER_FORMATS}"
 
 
 def _folder(path: Path, target: Path, name: str, imported: Imported, options: ImportOptions) -> ModelFolder:
@@ -149,13 +149,14 @@ def _many_languages(path: Path, imported: Imported, options: ImportOptions) -> d
     known = imported.language_pieces
     if unknown := [code for code in (*options.sources, *options.targets) if code not in known]:
         raise ImportRefused(path, [f"it does not have the language {code}" for code in unknown[:5]])
-    pairs = AllPairs(*(tuple(dict.fromkeys(side)) or tuple(known) for side in (options.sources, options.targets)))
+    targets = options.targets or [code for code, piece in known.items() if piece == imported.first_piece]
+    pairs = AllPairs(*(tuple(dict.fromkeys(side)) or tuple(known) for side in (options.sources, targets)))
     if not pairs:
         raise ImportRefused(path, ["source and target language are the same"])
-    sources, targets = ({code: known[code] for code in side} for side in (pairs.sources, pairs.targets))
+    read, written = ({code: known[code] for code in side} for side in (pairs.sources, pairs.targets))
     if imported.tagged_by_target:
-        return {"pairs": pairs, "tags": targets}
-    return {"pairs": pairs, "tags": {}, "source_tags": sources, "first_tokens": targets}
+        return {"pairs": pairs, "tags": written}
+    return {"pairs": pairs, "tags": {}, "source_tags": read, "first_tokens": written}
 
 
 def _tokenizer(imported: Imported) -> TokenizerFiles:

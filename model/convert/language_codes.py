@@ -1,4 +1,4 @@
-"""Language codes of Marian and Argos, and ours. Imports nothing that reads models, for the list of published ones."""
+"""Language codes of other programs, and ours. Imports nothing that reads models, for the list of published ones."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ from pathlib import Path
 
 TABLES = json.loads(Path(__file__).with_name("languages.json").read_text(encoding="utf-8"))
 _ISO: dict[str, str] = TABLES["iso_639_1"]
-"""ISO 639-3 (and the 639-2 bibliographic codes that models use) -> ISO 639-1."""
-ARGOS_CODES = {"zt": "zh-Hant", "pb": "pt-BR"}
-"""Argos's own codes, and ours."""
+"""ISO 639-3 (and the 639-2 bibliographic codes and the own ones that models use) -> ours."""
 
 
 def language_code(marian: str) -> str:
-    """Converts a Marian code to ours: deu -> de, cmn_Hans -> zh-Hans, pt_br -> pt-BR, nds -> nds."""
+    """Converts a code to ours: deu -> de, cmn_Hans -> zh-Hans, pt_br -> pt-BR, nds -> nds."""
     first, *rest = re.split(r"[-_]", marian)
     variants = [part.title() if len(part) == 4 else part.upper() if len(part) == 2 else part.lower() for part in rest]
     return "-".join([_ISO.get(first.lower(), first.lower()), *variants])

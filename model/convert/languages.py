@@ -12,8 +12,6 @@ from model.convert.source_files import ImportRefused, Languages
 _GROUPS = frozenset(TABLES["groups"])
 """Language families (ISO 639-5) and the names that OPUS-MT gives to groups of languages."""
 _TAG = re.compile(r">>([A-Za-z]{2,8}(?:[_-][A-Za-z0-9]{1,8})*)<<")
-NLLB_CODE = re.compile(r"[a-z]{3}_[A-Z][a-z]{3}")
-"""A code of NLLB such as eng_Latn: language and script."""
 _CODE = re.compile(r"[A-Za-z]{2,8}(?:-[A-Za-z0-9]{1,8})*")
 _SEPARATOR = re.compile(r"[_+](?!(?:br|[a-z]{4})(?:[_+]|$))", re.IGNORECASE)
 """Separates languages, but not a language from its script or its country: srp_Latn, pt_br."""

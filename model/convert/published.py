@@ -1,7 +1,8 @@
 """The models that others publish, by name, as a list that needs no network (published.json).
 
-A name is firefox/en-de, argos/en-de, a model of the Hugging Face hub (Helsinki-NLP/opus-mt-en-de), its address, or a pair
-such as en-de, which stands for the best model of the list: Firefox's if there is one, else OPUS-MT's.
+A name is the prefix of a list and a pair, a model of the Hugging Face hub (owner/name), its address, or a pair such as en-de,
+which stands for the best model of the list. The lists are in the order of preference. Those whose prefix ends with a slash are
+not on the hub.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from model.convert.language_codes import ARGOS_CODES, language_code
+from model.convert.language_codes import language_code
 from model.model_folder import FolderError, read_folder
 
-FIREFOX, ARGOS = "firefox/", "argos/"
-PREFIXES = (FIREFOX, "Helsinki-NLP/opus-mt-", ARGOS)
+_LISTS: dict[str, Any] = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
+PREFIXES = tuple(_LISTS)
 """What stands before the pair in the names of the lists, the best first."""
+_OWN = tuple(prefix for prefix in PREFIXES if prefix.endswith("/"))
+_HUB_OWNER = next(prefix for prefix in PREFIXES if prefix not in _OWN).partition("/")[0] + "/"
 _PAIR = re.compile(r"[A-Za-z]{2,3}(?:_[A-Za-z]{2,4})?-[A-Za-z]{2,3}(?:[_-][A-Za-z]{2,4})?")
 _PART = r"[A-Za-z0-9][\w.-]*"
 _HUB = re.compile(rf"(?:https?://(?:huggingface\.co|hf\.co)/)?({_PART}/{_PART})(?:/(?:tree/main/?)?)?")
@@ -41,10 +44,8 @@ class PublishedModel:
 @cache
 def published_models() -> tuple[PublishedModel, ...]:
     """Returns the models of published.json, those of the best publisher first."""
-    lists: dict[str, Any] = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
     models = []
-    for prefix in PREFIXES:
-        listed = lists[prefix]
+    for prefix, listed in _LISTS.items():
         facts = listed.get("models") or dict.fromkeys(" ".join(listed["pairs"]).split(), (0,))
         for pair, (size, *scores) in facts.items():
             known = dict(zip(("bleu", "comet"), *scores, strict=True)) if scores else {}
@@ -57,7 +58,7 @@ def published_models() -> tuple[PublishedModel, ...]:
 def codes(pair: str) -> tuple[str, str]:
     """Returns our codes of source and target of a pair such as en-zh_hant."""
     source, _, target = pair.partition("-")
-    return language_code(ARGOS_CODES.get(source, source)), language_code(ARGOS_CODES.get(target, target))
+    return language_code(source), language_code(target)
 
 
 def pair_of(name: str) -> tuple[str, str] | None:
@@ -71,22 +72,20 @@ def full_name(name: str) -> str:
     FolderError for what is no name."""
     if _PAIR.fullmatch(name):
         best = (model.name for model in published_models() if (model.source, model.target) == codes(name))
-        return next(best, FIREFOX + name)  # Mozilla may have published it since
+        return next(best, PREFIXES[0] + name)  # it may have been published since
     hub = _HUB.fullmatch(name)
-    if not hub or (name.startswith((FIREFOX, ARGOS)) and pair_of(name) is None):
-        raise FolderError(
-            f"{name!r} is not the name of a model: en-de, firefox/en-de, argos/en-de, or a model of the hub such as "
-            "Helsinki-NLP/opus-mt-en-de."
-        )
+    if not hub or (publisher_of(name) and pair_of(name) is None):
+        examples = ", ".join(f"{prefix}en-de" for prefix in PREFIXES)
+        raise FolderError(f"{name!r} is not the name of a model: en-de, {examples}, or another model of the hub.")
     return hub[1]
 
 
 def folder_of(name: str) -> str:
-    """Returns the name of the folder for a full name: firefox-en-de, opus-mt-en-de, and team--opus-mt-en-de for a model of
-    another owner than Helsinki-NLP."""
-    if name.startswith((FIREFOX, ARGOS)):
+    """Returns the name of the folder for a full name: LIST-en-de, opus-mt-en-de, and team--opus-mt-en-de for a model of an
+    owner that has no list."""
+    if publisher_of(name):
         return name.replace("/", "-").replace("_", "-")
-    return name.removeprefix("Helsinki-NLP/").replace("/", "--")
+    return name.removeprefix(_HUB_OWNER).replace("/", "--")
 
 
 def folder_in(weights: Path, name: str) -> str:
@@ -101,4 +100,4 @@ def folder_in(weights: Path, name: str) -> str:
 
 def publisher_of(name: str) -> str:
     """Returns the prefix of a list for a full name, "" for the hub."""
-    return next((prefix for prefix in (FIREFOX, ARGOS) if name.startswith(prefix)), "")
+    return next((prefix for prefix in _OWN if name.startswith(prefix)), "")

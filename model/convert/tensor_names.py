@@ -33,10 +33,14 @@ def parts(config: ModelConfig) -> Iterator[Part]:
         yield from _layer(config, f"encoder.{i}", f"model.encoder.layers.{i}", f"encoder_l{i + 1}")
     for i in range(config.decoder_layers):
         yield from _layer(config, f"decoder.{i}", f"model.decoder.layers.{i}", f"decoder_l{i + 1}")
-    if config.norm == "pre":
-        for side in ("encoder", "decoder"):
-            theirs, marian = f"model.{side}.layer_norm", f"{side}_top_ln"
-            yield Part(f"{side}_norm", theirs, f"{marian}_scale", f"{marian}_bias", linear=False)
+    for side in ("encoder", "decoder"):
+        for ours, theirs, marian, present in (
+            ("embedding_norm", "layernorm_embedding", "emb_ln", config.embedding_norm),
+            ("norm", "layer_norm", "top_ln", config.norm == "pre"),
+        ):
+            if present:
+                marian_names = f"{side}_{marian}_scale", f"{side}_{marian}_bias"
+                yield Part(f"{side}_{ours}", f"model.{side}.{theirs}", *marian_names, linear=False)
 
 
 def shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
@@ -51,8 +55,10 @@ def shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
         }
     if config.output_bias:
         found["output_bias"] = (rows,)
-    if config.positions == "learned":
+    if config.positions.startswith("learned"):
         found["positions.weight"] = (config.max_length, width)
+    if config.positions == "learned_per_side":
+        found["decoder_positions.weight"] = (config.max_length, width)
     for part in parts(config):
         shape = feed_forward.get(part.ours.rpartition(".")[2], (width, width)) if part.linear else (width,)
         found[f"{part.ours}.weight"] = shape

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from tqdm import tqdm
 
 from model.adaptation.pairs import LEAST_PAIRS, Pair, split
-from model.convert.head_roles import measure, open_exact
 from model.convert.importer import card, new_folder
+from model.head_roles import measure, open_exact
 from model.model_folder import FolderError, ModelFolder, read_folder
 from server.cli.local_services import FLAGS, local_services, local_settings, running
 from server.cli.models import shortened

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections import Counter
 from pathlib import Path
 
 from model.convert.importer import ImportOptions, import_model
 from model.model_folder import FolderError
 from server.cli.models import shortened
 from server.config import Settings, add_flags, comma_separated
+from server.engine.worker.memory import free_memory, too_large
 from server.errors import AttentiveError
 from server.translation.model_discovery import read_confidence
 
@@ -65,13 +67,26 @@ def options(arguments: argparse.Namespace, **changes: str) -> ImportOptions:
 def import_from(path: Path, weights: Path, import_options: ImportOptions) -> None:
     """Imports a model as a folder under `weights` and prints the result. Raises AttentiveError with the reasons of a
     failure."""
+    needed, free = memory_needed(path), free_memory()
+    if free is not None and needed > free:
+        raise AttentiveError(f"{path.name} cannot be imported. {too_large(needed, free)}")
     try:
         folder = import_model(path, weights, import_options)
     except FolderError as error:
         raise AttentiveError(str(error)) from None
+    except MemoryError:
+        raise AttentiveError(f"{path.name} cannot be imported. {too_large(needed, free_memory())}") from None
     size = sum(file.stat().st_size for file in folder.path.iterdir()) / 1e6
     limits = ", which forbids commercial use" if NON_COMMERCIAL.search(folder.license.lower()) else ""
     scores = "".join(f"; {name.upper()} {score} on FLORES" for name, score in folder.scores.items())
     print(f"{folder.path}: {shortened(folder.pairs)}; {size:,.1f} MB; licence: {folder.license}{limits}{scores}.")
     if read_confidence(folder.path) is None:
         print(f"It has no confidence; `attentive calibrate {folder.name} --pairs FILE` fits one.")
+
+
+def memory_needed(path: Path) -> int:
+    """Returns about how many bytes an import takes: the weights of one format, read and ready to translate."""
+    sizes = Counter[str]()
+    for file in path.iterdir() if path.is_dir() else [path] if path.is_file() else []:
+        sizes[file.suffix] += file.stat().st_size
+    return 2 * max(sizes.values(), default=0)

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Collection
 from itertools import islice
 
-from model.convert.marian import firefox_list
-from model.convert.published import FIREFOX, PublishedModel, codes, published_models
+from model.convert.families import publishers
+from model.convert.published import PublishedModel, codes, published_models
 from model.model_folder import FolderError
 from server.cli.terminal import print_json, print_table
 from server.config import Settings, add_flags, comma_separated
@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     settings = Settings.read(arguments)
     if arguments.available is not None:
-        return print_available(arguments, settings.firefox_models)
+        return print_available(arguments, settings)
     found, errors = find_served(settings)
     catalog = ModelCatalog(found, comma_separated(settings.prefer))
     models = catalog.models
@@ -60,13 +60,17 @@ def run(arguments: argparse.Namespace) -> int:
     return 1 if errors else 0
 
 
-def print_available(arguments: argparse.Namespace, address: str) -> int:
+def print_available(arguments: argparse.Namespace, settings: Settings) -> int:
     """Prints the published models of a pair or of all."""
     listed: list[PublishedModel] = list(published_models())
-    try:
-        listed = [*firefox_list.find_all(address), *(model for model in listed if not model.name.startswith(FIREFOX))]
-    except FolderError as error:
-        print(f"{error} This is the list of this version.", file=sys.stderr)
+    for publisher in publishers():
+        if publisher.find_all is None:
+            continue
+        try:
+            now = publisher.find_all(getattr(settings, publisher.setting))
+            listed = [*now, *(model for model in listed if not model.name.startswith(publisher.prefix))]
+        except FolderError as error:
+            print(f"{error} This is the list of this version.", file=sys.stderr)
     wanted = codes(arguments.available) if arguments.available else None
     chosen = [model for model in listed if wanted in (None, (model.source, model.target))]
     if arguments.json:

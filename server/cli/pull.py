@@ -8,11 +8,10 @@ import signal
 import sys
 
 from model.convert import hub
-from model.convert.argos import index
 from model.convert.downloads import Progress
+from model.convert.families import publishers
 from model.convert.importer import new_folder
-from model.convert.marian import firefox_list
-from model.convert.published import ARGOS, FIREFOX, folder_in, full_name
+from model.convert.published import folder_in, full_name
 from model.model_folder import FolderError
 from server.cli.import_model import add_options, import_from, options
 from server.config import Settings, add_flags
@@ -66,11 +65,10 @@ def pull(arguments: argparse.Namespace, progress: Progress | None) -> None:
     weights, name = settings.pull_folder, full_name(arguments.model)
     folder = arguments.name or folder_in(weights, name)
     new_folder(weights, folder, arguments.replace)  # raises before the download
-    pair = name.partition("/")[2]
-    if name.startswith(FIREFOX):
-        download = firefox_list.download(firefox_list.find(pair, settings.firefox_models), weights, progress)
-    elif name.startswith(ARGOS):
-        download = index.download(pair, weights, settings.argos_models, progress)
+    publisher = next((each for each in publishers() if name.startswith(each.prefix)), None)
+    if publisher is not None:
+        pair, address = name.removeprefix(publisher.prefix), getattr(settings, publisher.setting)
+        download = publisher.download(pair, weights, address, progress)
     else:
         download = hub.download(name, weights, arguments.revision, progress)
     with download as (path, origin):

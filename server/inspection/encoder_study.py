@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from model.analysis.attention_alignment import words
-from model.convert.sample_sentences import SENTENCES
+from model.analysis.sample_sentences import SENTENCES
 from server.access.authentication import Caller
 from server.errors import ADD_TORCH, InvalidRequest, TextTooLong, Unavailable
 from server.inspection.inspector import ANYBODY, Inspector

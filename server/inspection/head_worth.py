@@ -70,7 +70,7 @@ class HeadWorth:
 
 def measured(folder: str, seconds: float) -> dict[str, Any]:
     """Returns the answer to a task."""
-    from model.convert.head_roles import losses  # only this process computes
+    from model.head_roles import losses  # only this process computes
 
     try:
         found = losses(read_folder(Path(folder)), seconds)

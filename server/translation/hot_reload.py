@@ -56,6 +56,7 @@ class ServedModels:
         """By the name of the folder."""
         for name, error in errors.items():
             self._note(name, error)
+        self._start_error = ""
         engine.on_failed = self._failed
 
     @property
@@ -65,13 +66,19 @@ class ServedModels:
 
     @property
     def errors(self) -> dict[str, str]:
-        """One sentence for each folder or model that cannot be used."""
-        return {f.model.name if f.model else name: f.error for name, f in self._failures.items()}
+        """One sentence for each folder or model that cannot be used, and with the name "start" for all of them."""
+        start = {"start": self._start_error} if self._start_error else {}
+        return start | {f.model.name if f.model else name: f.error for name, f in self._failures.items()}
 
     async def load(self) -> None:
-        """Loads the models of the catalog into the workers, and the language detector."""
-        await asyncio.to_thread(self._translator.detector.load)
-        await self._engine.preload(self.catalog.models)
+        """Loads the models of the catalog into the workers, and the language detector. What ends it is one of `errors`."""
+        try:
+            await asyncio.to_thread(self._translator.detector.load)
+            await self._engine.preload(self.catalog.models)
+        except Exception as error:
+            log.exception("the models could not be loaded")
+            self._start_error = f"The models could not be loaded: {type(error).__name__}: {error}"
+            raise
 
     async def watch(self) -> None:
         """Tries models that cannot be used again, without end."""

@@ -120,7 +120,7 @@ class CpuBackend:
             _PRECISIONS[precision], config.vocab_size, config.source_vocab_size or config.vocab_size, config.d_model,
             config.heads, config.d_ff, config.encoder_layers, config.decoder_layers, int(config.norm == "pre"),
             int(config.tied_embeddings), int(config.zero_start_embedding),
-            int(config.recurrence != "none"), _ACTIVATIONS[config.activation],
+            int(config.recurrence != "none"), int(config.embedding_norm), _ACTIVATIONS[config.activation],
             config.max_length, slots, threads,
         ]  # fmt: skip
         shape = _int32(integers)

@@ -62,7 +62,7 @@ def linears(config: ModelConfig, tensors: Tensors) -> Iterator[tuple[str, list[F
 
 
 def vectors(config: ModelConfig, tensors: Tensors, positions: Float32) -> Iterator[tuple[str, Float32]]:
-    """Yields all vectors: gains and biases of the norms, and the table of positions (max_length, d_model)."""
+    """Yields all vectors: gains and biases of the norms, and the tables of positions (max_length, d_model)."""
     norms = {"encoder": {"attention_norm": "attention_residual"}, "decoder": {"self_norm": "self_residual"}}
     norms["decoder"]["cross_norm"] = "cross_residual"
     for side, layers in (("encoder", config.encoder_layers), ("decoder", config.decoder_layers)):
@@ -70,7 +70,9 @@ def vectors(config: ModelConfig, tensors: Tensors, positions: Float32) -> Iterat
             for name, module in (norms[side] | {"feed_forward_norm": "feed_forward_residual"}).items():
                 for part in ("weight", "bias"):
                     yield f"{side}.{index}.{name}.{part}", tensors[f"{side}.{index}.{module}.norm.{part}"]
-        if config.norm == "pre":
-            for part in ("weight", "bias"):
-                yield f"{side}_norm.{part}", tensors[f"{side}_norm.{part}"]
+        for name, present in (("embedding_norm", config.embedding_norm), ("norm", config.norm == "pre")):
+            for part in ("weight", "bias") if present else ():
+                yield f"{side}_{name}.{part}", tensors[f"{side}_{name}.{part}"]
     yield "positions", positions
+    if config.positions == "learned_per_side":
+        yield "decoder_positions", tensors["decoder_positions.weight"]

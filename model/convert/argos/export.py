@@ -11,9 +11,11 @@ from pathlib import Path
 
 from model.convert.argos.package import METADATA, SENTENCEPIECE
 from model.convert.ctranslate2.export import export_ctranslate2
-from model.convert.language_codes import ARGOS_CODES
 from model.convert.vocabulary import folder_vocabularies
 from model.model_folder import FolderError, ModelFolder
+
+_CODES = {"zh-Hant": "zt", "pt-BR": "pb"}
+"""Our codes, and Argos's own."""
 
 
 def export_argos(
@@ -65,15 +67,14 @@ def _pair(folder: ModelFolder, source: str, target: str) -> tuple[str, str]:
 
 
 def _metadata(folder: ModelFolder, source: str, target: str, language_name: Callable[[str], str]) -> str:
-    theirs = {ours: code for code, ours in ARGOS_CODES.items()}
     return json.dumps(
         {
             "package_version": "1.0",
             "argos_version": "1.9",
             "type": "translate",
-            "from_code": theirs.get(source, source),
+            "from_code": _CODES.get(source, source),
             "from_name": language_name(source),
-            "to_code": theirs.get(target, target),
+            "to_code": _CODES.get(target, target),
             "to_name": language_name(target),
             "attentive": {"name": folder.name, "license": folder.license, "origin": folder.origin},
         },

@@ -9,9 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
 from model.convert.downloads import NotPublished, Progress, RemoteFile, fetch, pull_folder, read_url
-from model.convert.published import ARGOS, folder_of
+from model.convert.published import folder_of
+from model.convert.source import Publisher
 from model.model_folder import FolderError
 
+_PREFIX = "argos/"
 _MAX_FILE_BYTES = 2_000_000_000
 
 
@@ -22,8 +24,8 @@ def download(pair: str, weights: Path, address: str, progress: Progress | None =
     if (url := packages(address).get(pair)) is None:
         raise NotPublished(f"Argos publishes no package for {pair}; {address} lists its packages.")
     name = PurePosixPath(url).name
-    with pull_folder(weights, f"{folder_of(ARGOS + pair)}--{name}") as folder:
-        fetch(RemoteFile(name, url, _MAX_FILE_BYTES, exact=False), folder, f"argos/{pair}", progress=progress)
+    with pull_folder(weights, f"{folder_of(_PREFIX + pair)}--{name}") as folder:
+        fetch(RemoteFile(name, url, _MAX_FILE_BYTES, exact=False), folder, _PREFIX + pair, progress=progress)
         try:
             yield folder / name, url
         except FolderError:
@@ -41,3 +43,6 @@ def packages(address: str) -> dict[str, str]:
         }
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError):
         raise FolderError(f"{address} is not an index of Argos's packages.") from None
+
+
+PUBLISHER = Publisher(prefix=_PREFIX, setting="argos_models", download=download)

@@ -12,8 +12,10 @@ import zlib
 from pathlib import Path
 from typing import Any
 
+from model.convert.argos.index import PUBLISHER
 from model.convert.ctranslate2.reader import DEFAULTS, read_ctranslate2
-from model.convert.language_codes import ARGOS_CODES
+from model.convert.language_codes import language_code
+from model.convert.source import Source
 from model.convert.source_files import Imported, ImportRefused, read_object
 
 PACKAGE_SUFFIX = ".argosmodel"
@@ -57,7 +59,7 @@ def _code(path: Path, metadata: dict[str, Any], key: str) -> str:
     code = metadata.get(key)
     if not isinstance(code, str) or not code:
         raise ImportRefused(path, [f"{METADATA} lacks {key}"])
-    return ARGOS_CODES.get(code, code)
+    return language_code(code)
 
 
 def _unpack(file: Path, scratch: Path) -> Path:
@@ -79,3 +81,11 @@ def _unpack(file: Path, scratch: Path) -> Path:
     if (metadata := next(scratch.glob(f"*/{METADATA}"), None)) is None:
         raise ImportRefused(file, [f"the package has no {METADATA}"])
     return metadata.parent
+
+
+SOURCE = Source(
+    sign=f"a file *{PACKAGE_SUFFIX} (Argos)",
+    recognises=lambda path: path.suffix == PACKAGE_SUFFIX or (path / METADATA).is_file(),
+    read=read_argos,
+    publisher=PUBLISHER,
+)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from model.config import ModelConfig
-from model.convert.ctranslate2.tensor_names import parts
+from model.convert.ctranslate2.tensor_names import is_norm, parts
 from model.convert.output import new_output, unrepresentable
 from model.convert.source_files import SUPPRESSED, Tensors
 from model.convert.tensor_names import shapes
@@ -61,16 +61,16 @@ def _build(specs: ModuleType, tensors: Tensors, folder: ModelFolder) -> Any:
         (config.encoder_layers, config.decoder_layers),
         config.heads,
         pre_norm=config.norm == "pre",
+        layernorm_embedding=config.embedding_norm,
         activation=getattr(specs.common_spec.Activation, _ACTIVATIONS[config.activation]),
     )
     embedding = tensors["embedding.weight"]
     spec.encoder.embeddings[0].weight = tensors.get("source_embedding.weight", embedding)
     spec.decoder.embeddings.weight = embedding
     _layers(spec, config, tensors)
-    positions = position_table(config, tensors)
     for side in (spec.encoder, spec.decoder):
         side.scale_embeddings = config.scale_embeddings
-        side.position_encodings.encodings = positions
+        side.position_encodings.encodings = position_table(config, tensors, decoder=side is spec.decoder)
     spec.decoder.projection.weight = tensors.get("projection.weight", embedding)
     if config.output_bias or forbidden:
         bias = tensors.get("output_bias", np.zeros(config.vocab_size, np.float32)).copy()
@@ -84,10 +84,11 @@ def _build(specs: ModuleType, tensors: Tensors, folder: ModelFolder) -> Any:
 
 def _layers(spec: Any, config: ModelConfig, tensors: Tensors) -> None:
     """Copies the layers of encoder and decoder. A part has the matrices of linear layers with the same input."""
-    for theirs, ours in parts(config.encoder_layers, config.decoder_layers, config.norm == "pre"):
+    shape = config.encoder_layers, config.decoder_layers, config.norm == "pre", config.embedding_norm
+    for theirs, ours in parts(*shape):
         part = _part(spec, theirs)
         weight, bias = (np.concatenate([tensors[f"{name}.{field}"] for name in ours]) for field in ("weight", "bias"))
-        if theirs.endswith("layer_norm"):
+        if is_norm(theirs):
             part.gamma, part.beta = weight, bias
         else:
             part.weight, part.bias = weight, bias

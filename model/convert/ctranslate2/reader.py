@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 
 from model.config import ConfigError, ModelConfig
 from model.convert.ctranslate2.model_binary import BINARY, read_model_binary
-from model.convert.ctranslate2.tensor_names import SIDES, parts
+from model.convert.ctranslate2.tensor_names import SIDES, is_norm, parts
+from model.convert.huggingface.added_tokens import FILES as ADDED
 from model.convert.huggingface.added_tokens import matched, read_added
 from model.convert.huggingface.multilingual import language_codes, offset_sinusoids
 from model.convert.huggingface.tokenizer_json import FILE as TOKENIZER_JSON
 from model.convert.huggingface.tokenizer_json import read_tokenizer_json
+from model.convert.source import Source
 from model.convert.source_files import (
     MAX_VOCABULARY_BYTES,
     Imported,
@@ -104,15 +106,16 @@ def _convert(
     tied = source_size == target_size and np.array_equal(source, target) and np.array_equal(target, output)
     if tied:
         del tensors["source_embedding.weight"], tensors["projection.weight"]
-    positions, table = _positions(file, stored, width)
-    if positions == "learned":
-        tensors["positions.weight"] = table
+    positions, tables = _positions(file, stored, width)
+    if positions.startswith("learned"):
+        tensors |= dict(zip(("positions.weight", "decoder_positions.weight"), tables, strict=False))
+    embedding_norm = "encoder/layernorm_embedding/gamma" in stored
     encoder_layers, decoder_layers = (_depth(stored, side) for side in SIDES)
     try:
         if _setting(stored, "alibi"):
             raise ValueError("it has ALiBi positions")
         pre = bool(_setting(stored, "pre_norm"))
-        tensors |= _layers(file, stored, encoder_layers, decoder_layers, pre)
+        tensors |= _layers(file, stored, encoder_layers, decoder_layers, pre, embedding_norm)
         config = ModelConfig(
             vocab_size=target_size,
             source_vocab_size=None if source_size == target_size else source_size,
@@ -122,12 +125,13 @@ def _convert(
             encoder_layers=encoder_layers,
             decoder_layers=decoder_layers,
             norm="pre" if pre else "post",
+            embedding_norm=embedding_norm,
             activation=_ACTIVATIONS[int(_setting(stored, "activation") or 0)],  # type: ignore[arg-type]
             positions=positions,  # type: ignore[arg-type]
             tied_embeddings=tied,
             scale_embeddings=_scaled(stored, width),
             output_bias="output_bias" in tensors,
-            max_length=table.shape[0],
+            max_length=tables[0].shape[0],
             norm_epsilon=settings.get("layer_norm_epsilon") or 1e-5,
             zero_start_embedding=bool(_setting(stored, "start_from_zero_embedding")),
         )
@@ -155,11 +159,11 @@ def _depth(stored: Tensors, side: str) -> int:
     return len(layers)
 
 
-def _layers(file: Path, stored: Tensors, encoder: int, decoder: int, pre_norm: bool) -> Tensors:
+def _layers(file: Path, stored: Tensors, *shape: Any) -> Tensors:
     """Splits each matrix and its bias into those of our linear layers with the same input."""
     tensors: Tensors = {}
-    for theirs, ours in parts(encoder, decoder, pre_norm):
-        weight, bias = ("gamma", "beta") if theirs.endswith("layer_norm") else ("weight", "bias")
+    for theirs, ours in parts(*shape):
+        weight, bias = ("gamma", "beta") if is_norm(theirs) else ("weight", "bias")
         both = take_tensors(file, stored, {"weight": f"{theirs}/{weight}", "bias": f"{theirs}/{bias}"})
         for suffix, tensor in both.items():
             pieces = np.array_split(tensor, len(ours)) if tensor.ndim else ()
@@ -167,21 +171,21 @@ def _layers(file: Path, stored: Tensors, encoder: int, decoder: int, pre_norm: b
     return tensors
 
 
-def _positions(file: Path, stored: Tensors, width: int) -> tuple[str, NDArray[Any]]:
-    """Returns the kind of positions and their table. A folder without a table has the sinusoids of tensor2tensor."""
+def _positions(file: Path, stored: Tensors, width: int) -> tuple[str, list[NDArray[Any]]]:
+    """Returns the kind of positions and their table, or both tables if each side has its own. A folder without a table
+    has the sinusoids of tensor2tensor."""
     names = {side: f"{side}/position_encodings/encodings" for side in SIDES}
     if not any(name in stored for name in names.values()):
-        return "learned", offset_sinusoids(_LONGEST, width, pad=0)
-    encoder, decoder = take_tensors(file, stored, names).values()
-    if not np.array_equal(encoder, decoder):
-        raise ImportRefused(file, ["encoder and decoder have different positions"])
-    table = encoder[:_LONGEST]
+        return "learned", [offset_sinusoids(_LONGEST, width, pad=0)]
+    table, decoder = [each[:_LONGEST] for each in take_tensors(file, stored, names).values()]
+    if not np.array_equal(table, decoder):
+        return "learned_per_side", [table, decoder]
     for kind, half_first in (("sinusoidal", False), ("sinusoidal_half", True)):
         if table.shape != (len(table), width):
             break
         if np.allclose(table, sinusoidal_table(len(table), width, half=half_first), atol=1e-5):
-            return kind, table
-    return "learned", table
+            return kind, [table]
+    return "learned", [table]
 
 
 def _scaled(stored: Tensors, width: int) -> bool:
@@ -258,3 +262,12 @@ def _sentencepiece_files(path: Path) -> tuple[Path, Path]:
     raise ImportRefused(
         path, ["it has no SentencePiece model: copy it there as source.spm and target.spm, or sentencepiece.model"]
     )
+
+
+SOURCE = Source(
+    sign=f"{BINARY} (CTranslate2)",
+    recognises=lambda path: (path / BINARY).is_file(),
+    read=read_ctranslate2,
+    needs=(("*vocabulary.json", "*vocabulary.txt"), (BINARY,)),
+    others=("config.json", "*.spm", "*.model", "README.md", *ADDED),
+)

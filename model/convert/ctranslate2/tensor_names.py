@@ -28,7 +28,9 @@ _LAYERS: dict[str, dict[str, list[str]]] = {
 }
 
 
-def parts(encoder_layers: int, decoder_layers: int, pre_norm: bool) -> Iterator[tuple[str, list[str]]]:
+def parts(
+    encoder_layers: int, decoder_layers: int, pre_norm: bool, embedding_norm: bool
+) -> Iterator[tuple[str, list[str]]]:
     """Yields the name of each part and our names. A linear part holds the rows of one or more of our linear layers."""
     for side, depth in zip(SIDES, (encoder_layers, decoder_layers), strict=True):
         for number in range(depth):
@@ -36,3 +38,10 @@ def parts(encoder_layers: int, decoder_layers: int, pre_norm: bool) -> Iterator[
                 yield f"{side}/layer_{number}/{theirs}", [f"{side}.{number}.{name}" for name in ours]
         if pre_norm:
             yield f"{side}/layer_norm", [f"{side}_norm"]
+        if embedding_norm:
+            yield f"{side}/layernorm_embedding", [f"{side}_embedding_norm"]
+
+
+def is_norm(theirs: str) -> bool:
+    """Returns whether the part is a LayerNorm, with the arrays gamma and beta."""
+    return "norm" in theirs.rpartition("/")[2]

@@ -7,12 +7,13 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from model.convert.languages import NLLB_CODE
 from model.convert.source_files import MAX_VOCABULARY_BYTES, ImportRefused, read_object, read_optional
 
 FILES = ("added_tokens.json", "tokenizer_config.json", "tokenizer.json")
 _SPECIAL = frozenset(("<s>", "<pad>", "</s>", "<unk>", "<mask>"))
 _TAG = re.compile(r">>.+<<")
+_LANGUAGE = re.compile(r"__([a-zA-Z]+)__|([a-z]{3}_[A-Z][a-z]{3}|[a-z]{2}_[A-Z]{2})")
+"""__en__, eng_Latn and en_XX."""
 _LETTERS = {"lstrip": "l", "rstrip": "r", "single_word": "w", "special": "s"}
 _MOST, _LONGEST = 100_000, 1_000
 
@@ -48,7 +49,5 @@ def matched(entries: dict[str, dict[str, Any]], languages: Collection[str] = ())
 
 def language_code_of(token: Any) -> str | None:
     """Returns the code in a language token: en of __en__, eng_Latn of eng_Latn; None for other tokens."""
-    if not isinstance(token, str):
-        return None
-    inner = token[2:-2] if len(token) > 4 and token.startswith("__") and token.endswith("__") else ""
-    return inner if inner.isalpha() else token if NLLB_CODE.fullmatch(token) else None
+    stated = _LANGUAGE.fullmatch(token) if isinstance(token, str) else None
+    return stated and (stated[1] or stated[2])

@@ -57,6 +57,8 @@ def _refuse(folder: ModelFolder) -> None:
         reasons.append("sources with a start token or without an end")
     if config.norm != "post":
         reasons.append("pre-norm layers")
+    if config.embedding_norm or config.positions == "learned_per_side":
+        reasons.append("normalised embeddings or positions of each side")
     if config.norm_epsilon > _EPSILON:  # as transformers' own conversion of Marian's models, which have a smaller one
         reasons.append(f"a LayerNorm epsilon of {config.norm_epsilon}")
     if reasons:

@@ -1,4 +1,4 @@
-"""Vocabulary, languages and positions of M2M100, NLLB-200 and SMaLL-100 in Hugging Face's layout."""
+"""Vocabulary, languages and positions of fairseq's models of many languages in Hugging Face's layout."""
 
 from __future__ import annotations
 
@@ -26,14 +26,15 @@ from model.convert.source_files import (
 from model.convert.vocabulary import sentencepiece_vocabulary
 
 SENTENCEPIECE = "sentencepiece.bpe.model"
+TOKENIZER = (SENTENCEPIECE, TOKENIZER_JSON)
 _FAIRSEQ = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3}
-"""Ids of NLLB's special pieces. SentencePiece has <unk>, <s> and </s> as 0, 1 and 2; its other ids are one less."""
+"""Ids of the special pieces. SentencePiece has <unk>, <s> and </s> as 0, 1 and 2; its other ids are one less."""
 _FIRST_PIECE, _OFFSET = 3, 1
 
 
 def read_vocabulary(path: Path, config: ModelConfig) -> dict[str, Any]:
-    """Returns the fields of Imported that come from sentencepiece.bpe.model or tokenizer.json, vocab.json (M2M100; NLLB has
-    none) and the list of language tokens. Raises ImportRefused."""
+    """Returns the fields of Imported that come from sentencepiece.bpe.model or tokenizer.json, vocab.json if there is one, and
+    the list of language tokens. Raises ImportRefused."""
     file, names, ids = path / "vocab.json", read_optional(path / "tokenizer_config.json"), dict[str, Any]()
     saved = not (path / SENTENCEPIECE).is_file() and (path / TOKENIZER_JSON).is_file()
     if saved:
@@ -44,19 +45,17 @@ def read_vocabulary(path: Path, config: ModelConfig) -> dict[str, Any]:
         ids = read_object(file, most=MAX_VOCABULARY_BYTES)
     ids = ids or _fairseq_ids(pieces)
     added = read_added(path)
-    tokens = {token: i for token, i in _language_tokens(path, names, added, len(ids)).items() if token not in ids}
+    tokens = {token: ids.get(token, i) for token, i in _language_tokens(path, names, added, len(ids)).items()}
     codes = language_codes(list(tokens))
     if not codes:
         raise ImportRefused(path, ["none of its files lists the language tokens, such as __en__ or eng_Latn"])
     found = matched(added, tokens)
     ids |= {token: added[token]["id"] for token in found if token not in ids}
-    label = f"{names.get('tokenizer_class', '')} {path.resolve().name}".lower().replace("-", "")
     return {
         "source_pieces": pieces,
         "target_pieces": pieces,
         "vocabulary": check_vocabulary(path, {**ids, **tokens}, config.vocab_size),
         "language_pieces": codes,
-        "tagged_by_target": "small100" in label,
         "added": found,
         "trailing_space": saved,
     }

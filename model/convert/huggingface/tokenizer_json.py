@@ -17,7 +17,7 @@ from model.convert.source_files import MAX_VOCABULARY_BYTES, ImportRefused, read
 FILE = "tokenizer.json"
 _UNIGRAM, _BPE = 1, 2
 _NORMAL, _UNKNOWN, _CONTROL = 1, 2, 3
-_TYPES = {"<unk>": _UNKNOWN, "<s>": _CONTROL, "</s>": _CONTROL, "<pad>": _CONTROL}
+_SPECIAL = frozenset(("<s>", "</s>", "<pad>"))
 _SPACES = ({"Regex": " {2,}"}, {"Regex": r"\s{2,}"})
 _IGNORED = ("Precompiled", "Sequence", "Replace", "Strip")
 
@@ -58,7 +58,9 @@ def _converted(file: Path, fields: dict[str, Any]) -> tuple[bytes, dict[str, int
     charsmap = b"".join(
         base64.b64decode(step["precompiled_charsmap"]) for step in steps if step["type"] == "Precompiled"
     )
-    pieces = b"".join(_field(1, _piece(piece, score)) for piece, score in scores.items())
+    # Texts are searched for the added tokens before, so that they are no pieces of a text.
+    control = _SPECIAL | {token["content"] for token in fields.get("added_tokens") or ()}
+    pieces = b"".join(_field(1, _piece(piece, score, piece in control)) for piece, score in scores.items())
     unknown = list(scores).index("<unk>")
     trainer = _number(3, _UNIGRAM if kind == "Unigram" else _BPE) + _number(4, len(scores)) + _number(40, unknown)
     ends = [list(scores).index(piece) if piece in scores else -1 for piece in ("<s>", "</s>", "<pad>")]
@@ -75,9 +77,10 @@ def _steps(step: dict[str, Any] | None) -> Iterator[dict[str, Any]]:
             yield from _steps(inner)
 
 
-def _piece(piece: str, score: float) -> bytes:
+def _piece(piece: str, score: float, control: bool) -> bytes:
     """Returns a piece: text (1), score (2) and type (3)."""
-    return _field(1, piece.encode()) + b"\x15" + struct.pack("<f", score) + _number(3, _TYPES.get(piece, _NORMAL))
+    kind = _UNKNOWN if piece == "<unk>" else _CONTROL if control else _NORMAL
+    return _field(1, piece.encode()) + b"\x15" + struct.pack("<f", score) + _number(3, kind)
 
 
 def _field(number: int, data: bytes) -> bytes:

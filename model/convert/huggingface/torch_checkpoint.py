@@ -30,7 +30,7 @@ _KNOWN: dict[tuple[str, str], Any] = {
     ("collections", "OrderedDict"): OrderedDict,
 }
 """What a pickle may call or refer to."""
-_BROKEN = (zipfile.BadZipFile, OSError, EOFError, MemoryError, RuntimeError, TypeError, ValueError, AttributeError)
+_BROKEN = (zipfile.BadZipFile, OSError, EOFError, RuntimeError, TypeError, ValueError, AttributeError)
 
 
 class _Unpickler(pickle.Unpickler):

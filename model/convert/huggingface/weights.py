@@ -52,7 +52,12 @@ def _read_safetensors(file: Path) -> Tensors:
 
 
 def convert_weights(
-    path: Path, config: ModelConfig, fields: dict[str, Any], stored: Tensors, suppressed: list[int]
+    path: Path,
+    config: ModelConfig,
+    fields: dict[str, Any],
+    stored: Tensors,
+    suppressed: list[int],
+    first_position: int = 0,
 ) -> tuple[ModelConfig, Tensors]:
     """Converts Hugging Face's tensors. Returns the config, with learned positions and output bias if there are any.
     The bias leaves `suppressed` tokens out of the distribution."""
@@ -62,9 +67,9 @@ def convert_weights(
         for suffix in ("weight", "bias")
     }
     tensors = take_tensors(path, stored, names) | _embeddings(path, config, fields, stored)
-    if (table := _learned_positions(path, config, stored)) is not None:
-        config = config.replace(positions="learned")
-        tensors["positions.weight"] = table
+    if positions := _learned_positions(config, stored, first_position):
+        config = config.replace(positions="learned" if len(positions) == 1 else "learned_per_side")
+        tensors |= positions
     zero = np.zeros(config.vocab_size, tensors["embedding.weight"].dtype)
     bias = stored.get(_BIAS, zero).flatten()
     if suppressed and bias.shape == zero.shape:
@@ -106,16 +111,17 @@ def _one_of(path: Path, stored: Tensors, names: list[str]) -> NDArray[Any]:
     return stored[first]
 
 
-def _learned_positions(path: Path, config: ModelConfig, stored: Tensors) -> NDArray[Any] | None:
-    """Returns the stored position table, or None if it is sinusoidal (computed, not stored).
+def _learned_positions(config: ModelConfig, stored: Tensors, first: int) -> Tensors:
+    """Returns the stored position tables, one if those of encoder and decoder are equal, none if they are sinusoidal
+    (computed, not stored). Rows before `first` are not used.
 
     A float16 file has rounded sinusoids. They are kept: transformers adds the stored numbers.
     """
-    present = [name for name in _POSITIONS if name in stored]
-    if not present:
-        return None
-    table = _one_of(path, stored, present)
-    if table.shape != (config.max_length, config.d_model):
-        return table
-    sinusoids = sinusoidal_table(config.max_length, config.d_model, half=True)
-    return None if np.allclose(table, sinusoids, atol=1e-5) else table
+    tables = [stored[name][first:] for name in _POSITIONS if name in stored]
+    if len(tables) == 2 and not np.array_equal(tables[0], tables[1]):
+        return dict(zip(("positions.weight", "decoder_positions.weight"), tables, strict=True))
+    for table in tables[:1]:
+        shape = config.max_length, config.d_model
+        if table.shape != shape or not np.allclose(table, sinusoidal_table(*shape, half=True), atol=1e-5):
+            return {"positions.weight": table}
+    return {}

@@ -61,7 +61,7 @@ def _read_npz(file: Path) -> Tensors:
 def _numbers(file: Path, name: str, archive: Any) -> NDArray[Any]:
     try:
         array: NDArray[Any] = archive[name]
-    except (OSError, zipfile.BadZipFile, zlib.error, EOFError, ValueError, MemoryError, RuntimeError) as error:
+    except (OSError, zipfile.BadZipFile, zlib.error, EOFError, ValueError, RuntimeError) as error:
         raise ImportRefused(file, [f"{name} is broken or truncated, or holds objects"]) from error
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiu" or array.dtype.byteorder == ">":
         raise ImportRefused(file, [f"{name} does not hold numbers"])

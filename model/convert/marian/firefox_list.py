@@ -14,10 +14,12 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from model.convert.downloads import NotPublished, Progress, RemoteFile, fetch, pull_folder, read_url
-from model.convert.marian.firefox import METADATA
-from model.convert.published import FIREFOX, PublishedModel, codes, folder_of
+from model.convert.marian.firefox import METADATA, find_models, read_firefox
+from model.convert.published import PublishedModel, codes, folder_of
+from model.convert.source import Publisher, Source
 from model.model_folder import FolderError
 
+_PREFIX = "firefox/"
 _ARCHITECTURES = ("base-memory", "base", "tiny")
 _VOCABULARIES = (("vocab",), ("srcVocab", "trgVocab"))
 _SHORTLIST = "lexicalShortlist"
@@ -103,7 +105,7 @@ def _published(base: str, entry: dict[str, Any]) -> FirefoxModel:
     stated = entry.get("metrics", {}).get("flores200-plus", {})
     scores = {name.removesuffix("22"): float(stated[name]) for name in ("bleu", "comet", "comet22") if name in stated}
     pair, architecture = f"{source}-{target}", str(entry["architecture"])
-    facts = (FIREFOX + pair, *codes(pair), "Mozilla", "MPL-2.0", size, scores)
+    facts = (_PREFIX + pair, *codes(pair), "Mozilla", "MPL-2.0", size, scores)
     return FirefoxModel(*facts, architecture=architecture, files=tuple(files))
 
 
@@ -117,3 +119,16 @@ def _preference(entry: dict[str, Any]) -> tuple[bool, int]:
     architecture = entry.get("architecture")
     place = _ARCHITECTURES.index(architecture) if architecture in _ARCHITECTURES else len(_ARCHITECTURES)
     return not str(entry.get("releaseStatus")).startswith("Release"), place
+
+
+SOURCE = Source(
+    sign="a *.bin of Marian (Firefox)",
+    recognises=lambda path: not (path / "decoder.yml").is_file() and bool(find_models(path)),
+    read=read_firefox,
+    publisher=Publisher(
+        prefix=_PREFIX,
+        setting="firefox_models",
+        download=lambda pair, weights, address, progress: download(find(pair, address), weights, progress),
+        find_all=find_all,
+    ),
+)

@@ -13,6 +13,7 @@ import yaml
 from model.backends.cpu.bindings import Float32
 from model.config import ConfigError, ModelConfig
 from model.convert.marian.archives import read_archive
+from model.convert.source import Source
 from model.convert.source_files import (
     MAX_VOCABULARY_BYTES,
     Imported,
@@ -249,3 +250,6 @@ def _license(path: Path) -> str:
     if file.is_file() and "Attribution 4.0 International" in read_text(file)[:2000]:
         return "cc-by-4.0"
     return ""
+
+
+SOURCE = Source(sign="decoder.yml (Marian)", recognises=lambda path: (path / "decoder.yml").is_file(), read=read_marian)

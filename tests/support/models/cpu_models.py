@@ -110,7 +110,7 @@ def rounded(transformer: Transformer) -> Transformer:
     for name, module in copy.named_modules():
         if isinstance(module, nn.Linear):
             module.forward = partial(_int8_linear, module)
-        elif isinstance(module, nn.Embedding) and name != "positions":
+        elif isinstance(module, nn.Embedding) and not name.endswith("positions"):
             integers, scales = _integers(module.weight, torch.from_numpy(row_ranges(module.weight.numpy()))[:, None])
             module.weight.copy_(integers * scales)
     return copy.eval()

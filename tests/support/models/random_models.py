@@ -34,6 +34,12 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "source_vocab_size": 61,
         "positions": "learned",
     },
+    "embedding norm, pre-norm, positions of each side": {
+        "embedding_norm": True,
+        "norm": "pre",
+        "activation": "gelu",
+        "positions": "learned_per_side",
+    },
     "deep encoder, odd ids": {
         "encoder_layers": 4,
         "decoder_layers": 1,

@@ -102,7 +102,7 @@ class EmulatedLibrary:
     def attentive_create(self, integers: int, reals: int) -> int:
         """Returns the handle of a new engine."""
         handle = self._call("create", integers, reals)
-        self._shapes[handle] = list((ctypes.c_int32 * 16).from_address(integers))
+        self._shapes[handle] = list((ctypes.c_int32 * 17).from_address(integers))
         return handle
 
     def __getattr__(self, name: str) -> Any:
@@ -165,7 +165,7 @@ def _sizes(name: str, a: tuple[Any, ...], shape: list[int]) -> Iterator[tuple[in
     heads = (shape[6] + 2 * shape[7]) * shape[4] if shape else 0
     match name:
         case "create":
-            values = {0: 16, 1: 2}
+            values = {0: 17, 1: 2}
         case "isa" | "error":
             values = {0: _TEXT_BYTES // 4}
         case "linear":

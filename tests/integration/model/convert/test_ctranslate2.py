@@ -39,6 +39,11 @@ SHAPES: dict[str, dict[str, Any]] = {
         "activation": "gelu",
         "scale_embeddings": False,
     },
+    "pre-norm, normalised embeddings, positions of each side": {
+        "norm": "pre",
+        "embedding_norm": True,
+        "positions": "learned_per_side",
+    },
     "untied": {"tied_embeddings": False},
 }
 PRECISIONS = ("float16", "bfloat16", "int16", "int8", "int8_float16")

@@ -150,7 +150,7 @@ def test_missing_files_and_redirects_without_end_are_named(hub: FakeHub, tmp_pat
     assert "(404): the server does not have it" in failure(tmp_path)
 
 
-@pytest.mark.parametrize("kind", ["t5", "mbart", "bart"])
+@pytest.mark.parametrize("kind", ["t5", "pegasus", "bart"])
 def test_other_families_are_refused_before_the_download(kind: str, hub: FakeHub, tmp_path: Path) -> None:
     hub.model_type = kind
     assert "use facebook/m2m100_418M or" in failure(tmp_path)

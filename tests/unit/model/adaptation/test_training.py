@@ -16,8 +16,8 @@ from model.adaptation.examples import Example, ExampleBatches, encode
 from model.adaptation.pairs import Pair
 from model.adaptation.training import train, write_mixture
 from model.checkpoint import load_model, save_model
-from model.convert.head_roles import open_exact
 from model.convert.importer import import_model
+from model.head_roles import open_exact
 from model.model_folder import ModelFolder, read_folder
 from model.search.driver import check_trial_sentence
 from model.shortlist import Shortlist

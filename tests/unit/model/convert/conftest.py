@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from model.convert import head_roles
-from model.convert.sample_sentences import SENTENCES
+from model import head_roles
+from model.analysis.sample_sentences import SENTENCES
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from model import head_roles
 from model.analysis.attention_alignment import FILE, AlignmentLayer
 from model.analysis.head_roles import HeadRoles
-from model.convert import head_roles
-from model.convert.head_roles import measure, open_exact
+from model.head_roles import measure, open_exact
 from model.model_folder import read_folder
 from tests.support.servers.live import tiny_model
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from model.analysis.head_roles import HeadRoles
-from model.convert.head_roles import measure, open_exact
+from model.head_roles import measure, open_exact
 from model.model_folder import read_folder
 from server.inspection import head_worth
 from server.inspection.head_worth import HeadWorth

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import count
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -176,6 +177,19 @@ async def test_a_start_without_any_model_that_loads_has_failed_until_one_does() 
     engine.damaged = {each.key: TORN for each in MODELS}
     async with running(engine) as services:
         assert services.readiness == "failed"
+
+
+async def test_a_start_that_ends_with_an_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    services = Services(Settings(), DamagedEngine(), ModelCatalog(MODELS))
+    monkeypatch.setattr(services.translator.detector, "load", Mock(side_effect=ImportError("no fasttext")))
+    await services.start()
+    try:
+        with pytest.raises(ImportError):
+            await services.loaded()
+        assert services.readiness == "failed"
+        assert services.models.errors == {"start": "The models could not be loaded: ImportError: no fasttext"}
+    finally:
+        await services.stop()
 
 
 async def test_a_stream_of_several_texts_shows_each_sentence_once() -> None:

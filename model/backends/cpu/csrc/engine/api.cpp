@@ -35,16 +35,16 @@ int locked(Engine* engine, Body&& body) {
 extern "C" {
 
 // integers: precision, vocabulary, source vocabulary, d_model, heads, d_ff, encoder layers, decoder
-// layers, pre-norm, tied, zero start, recurrent, activation, max length, slots, threads. reals:
-// epsilon, embedding scale.
+// layers, pre-norm, tied, zero start, recurrent, embedding norm, activation, max length, slots,
+// threads. reals: epsilon, embedding scale.
 Engine* attentive_create(const int32_t* integers, const float* reals) {
     Engine* engine = nullptr;
     guarded([&] {
         const int32_t* i = integers;
         engine =
             new Engine({static_cast<Precision>(i[0]), i[1], i[2], i[3], i[4], i[5], i[6], i[7],
-                        i[8] != 0, i[9] != 0, i[10] != 0, i[11] != 0,
-                        static_cast<Activation>(i[12]), i[13], i[14], i[15], reals[0], reals[1]});
+                        i[8] != 0, i[9] != 0, i[10] != 0, i[11] != 0, i[12] != 0,
+                        static_cast<Activation>(i[13]), i[14], i[15], i[16], reals[0], reals[1]});
     });
     return engine;
 }

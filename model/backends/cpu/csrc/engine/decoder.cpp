@@ -316,7 +316,9 @@ void Engine::attend_cross(int row, int layer, int thread) {
 void Engine::decode(PoolThread& thread, int count, const AttentionCapture* capture) {
     const int d = config_.d_model;
     thread.parallel_for(count, [&](int row) {
-        embed(row, *embedding_, step_rows_[row].token, step_rows_[row].position, decoder_norms_[0]);
+        const StepRow& current = step_rows_[row];
+        embed(row, *embedding_, decoder_positions_, current.token, current.position,
+              decoder_norms_);
     });
     const int depth = capture ? capture->depth : config_.decoder_layers;
     for (int index = 0; index < depth; ++index) {

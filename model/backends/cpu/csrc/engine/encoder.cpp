@@ -75,7 +75,8 @@ void Engine::encode(PoolThread& thread, const std::vector<Span>& spans, int tota
     const size_t stride = padded_width(3 * d);
     thread.parallel_for(sentences, [&](int i) {
         for (int s = 0; s < spans[i].length; ++s)
-            embed(spans[i].first + s, *source_embedding_, spans[i].tokens[s], s, encoder_norms_[0]);
+            embed(spans[i].first + s, *source_embedding_, positions_, spans[i].tokens[s], s,
+                  encoder_norms_);
     });
     for (int layer = 0; layer < config_.encoder_layers; ++layer) {
         const Norm* norms = &encoder_norms_[2 * layer + config_.pre_norm];

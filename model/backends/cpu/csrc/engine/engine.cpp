@@ -88,11 +88,18 @@ void Engine::resolve() {
         encoder_norms_.push_back(norm("encoder_norm"));
         decoder_norms_.push_back(norm("decoder_norm"));
     }
+    if (config_.embedding_norm) {
+        encoder_norms_.push_back(norm("encoder_embedding_norm"));
+        decoder_norms_.push_back(norm("decoder_embedding_norm"));
+    }
     projection_ = linear("projection", config_.vocabulary, d);
     embedding_ = config_.tied ? projection_ : linear("embedding", config_.vocabulary, d);
     source_embedding_ =
         config_.tied ? projection_ : linear("source_embedding", config_.source_vocabulary, d);
-    positions_ = vector("positions", static_cast<size_t>(config_.max_length) * d);
+    const size_t numbers = static_cast<size_t>(config_.max_length) * d;
+    positions_ = vector("positions", numbers);
+    decoder_positions_ =
+        vectors_.count("decoder_positions") ? vector("decoder_positions", numbers) : positions_;
 }
 
 size_t Engine::weight_bytes() const {
@@ -127,7 +134,8 @@ void Engine::quantize_input(int row, const float* values, int features) {
                  scales_.as<float>() + row);
 }
 
-void Engine::embed(int row, const Linear& table, int token, int position, const Norm& first) {
+void Engine::embed(int row, const Linear& table, const float* positions, int token, int position,
+                   const std::vector<Norm>& norms) {
     const int d = config_.d_model;
     float* x = x_.as<float>() + row * padded_width(d);
     if (token < 0) {
@@ -136,10 +144,12 @@ void Engine::embed(int row, const Linear& table, int token, int position, const 
         table.row(token, x);
         for (int i = 0; i < d; ++i) x[i] *= config_.embedding_scale;
     }
-    add(x, positions_ + static_cast<size_t>(position) * d, d);
+    add(x, positions + static_cast<size_t>(position) * d, d);
+    if (config_.embedding_norm)
+        layer_norm(x, norms.back().gain, norms.back().bias, config_.epsilon, d, x);
     if (config_.pre_norm) {
         float* normed = normed_.as<float>() + row * padded_width(d);
-        layer_norm(x, first.gain, first.bias, config_.epsilon, d, normed);
+        layer_norm(x, norms[0].gain, norms[0].bias, config_.epsilon, d, normed);
         quantize_input(row, normed, d);
     } else {
         quantize_input(row, x, d);

@@ -24,7 +24,7 @@ namespace attentive {
 struct Config {
     Precision precision;
     int vocabulary, source_vocabulary, d_model, heads, d_ff, encoder_layers, decoder_layers;
-    bool pre_norm, tied, zero_start, recurrent;
+    bool pre_norm, tied, zero_start, recurrent, embedding_norm;
     Activation activation;
     int max_length, slots, threads;
     float epsilon, embedding_scale;
@@ -195,7 +195,8 @@ class Engine {
     void reserve(int rows);
     Rows rows(const float* values, int features) const;
     void quantize_input(int row, const float* values, int features);
-    void embed(int row, const Linear& table, int token, int position, const Norm& first);
+    void embed(int row, const Linear& table, const float* positions, int token, int position,
+               const std::vector<Norm>& norms);
     void apply(PoolThread& thread, const Linear& linear, const Rows& input, int rows, float* out);
     void add_norm(int row, const Norm& norm);
     void feed_forward(PoolThread& thread, const FeedForward& layer, int rows, const Norm& norm);
@@ -256,11 +257,12 @@ class Engine {
     std::vector<EncoderLayer> encoder_;
     std::vector<DecoderLayer> decoder_;
     std::vector<Norm> encoder_norms_,
-        decoder_norms_;  // one per sublayer, then the final one of a pre-norm model
+        decoder_norms_;  // one per sublayer, then the final one of a pre-norm model, then that of
+                         // embeddings if there is one
     Linear* embedding_ = nullptr;
     const Linear* source_embedding_ = nullptr;
     Linear* projection_ = nullptr;
-    const float* positions_ = nullptr;
+    const float *positions_ = nullptr, *decoder_positions_ = nullptr;
     std::vector<float> zeros_;
 
     PagePool pages_;

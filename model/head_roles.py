@@ -2,7 +2,7 @@
 that aligns words (alignment.json, where there is none). An import measures roles and layer; a server measures what heads are
 worth when somebody looks (`server.inspection.head_worth`).
 
-python -m model.convert.head_roles weights/NAME
+python -m model.head_roles weights/NAME
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ import numpy as np
 from model.analysis.attention_alignment import FILE, AlignmentLayer, agreement, alignment_map, words
 from model.analysis.head_losses import HeadLosses, measure_losses
 from model.analysis.head_roles import HeadRoles, RoleCounter, Tokens, Weights, weights_hash
+from model.analysis.sample_sentences import SENTENCES
 from model.analysis.types import AttentionMaps, HeadMask, Kind
 from model.backends.cpu.backend import open_backend
 from model.backends.cpu.build import build
 from model.backends.cpu.isa import CpuBackendUnavailable
 from model.backends.interface import InspectableBackend
 from model.config import ModelConfig
-from model.convert.sample_sentences import SENTENCES
 from model.model_folder import FolderError, ModelFolder, read_folder
 from model.search.driver import translate
 from model.search.options import DecodingOptions
@@ -124,7 +124,7 @@ def _sample(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command line."""
-    parser = argparse.ArgumentParser(prog="python -m model.convert.head_roles", description=measure.__doc__)
+    parser = argparse.ArgumentParser(prog="python -m model.head_roles", description=measure.__doc__)
     parser.add_argument("folder", type=Path, help="model folder")
     try:
         folder = read_folder(parser.parse_args(arguments).folder)

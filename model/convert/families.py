@@ -1,0 +1,35 @@
+"""The families of models that can be imported: one line each. The first one that recognises a path reads it."""
+
+from __future__ import annotations
+
+from model.convert.argos import package
+from model.convert.ctranslate2 import reader as ctranslate2
+from model.convert.huggingface import m2m100, mbart50, opus_mt
+from model.convert.marian import firefox_list
+from model.convert.marian import reader as marian
+from model.convert.source import Publisher, Source
+
+SOURCES: tuple[Source, ...] = (
+    firefox_list.SOURCE,
+    package.SOURCE,
+    ctranslate2.SOURCE,
+    opus_mt.SOURCE,
+    m2m100.SOURCE,
+    mbart50.SOURCE,
+    marian.SOURCE,
+)
+
+
+def publishers() -> list[Publisher]:
+    """Returns who lists models outside the hub."""
+    return [source.publisher for source in SOURCES if source.publisher is not None]
+
+
+def unsupported(model_type: object) -> str:
+    """Returns why a model of transformers is not read: no family has its type."""
+    stated = "without a model_type" if model_type is None else f"of the model_type {str(model_type)[:40]!r}"
+    known = [f"{source.model_type} ({source.models})" for source in SOURCES if source.model_type]
+    return (
+        f"it is a model {stated} in Hugging Face's layout, of which {'; '.join(known)} are supported; for many languages use "
+        "facebook/m2m100_418M or facebook/nllb-200-distilled-600M in its place"
+    )
