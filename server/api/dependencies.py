@@ -17,7 +17,7 @@ from server.api.schemas.glossaries import GlossaryPair
 from server.config import Settings
 from server.errors import InvalidRequest, PayloadTooLarge, TextTooLong
 from server.services import Services, default_options
-from server.text.language_id import accepted_languages
+from server.text.languages import accepted_languages
 from server.text.protection.glossary import Entry, TermIndex
 from server.translation.catalog import AUTO
 from server.translation.types import Storage, TranslationRequest

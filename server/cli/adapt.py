@@ -24,7 +24,7 @@ from server.cli.terminal import add_direction, print_table
 from server.config import Settings, add_flags
 from server.errors import AttentiveError, InvalidRequest
 from server.services import default_options
-from server.text.language_id import resolve_language_code
+from server.text.languages import resolve_language_code
 from server.translation.catalog import ModelCatalog
 from server.translation.model_discovery import find_model, read_model
 from server.translation.types import TranslationRequest

@@ -1,11 +1,11 @@
-"""Resolves language codes of callers and detects the language of a text."""
+"""Detects the language of a text."""
 
 from __future__ import annotations
 
 import logging
 import re
 import unicodedata
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from math import exp
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from server.text.languages import NAMES, primary_subtag, script_of, scripts_of, table
+from server.text.languages import NAMES, resolve_language_code, script_of, scripts_of
 
 log = logging.getLogger(__name__)
 
@@ -25,9 +25,10 @@ DETECTION_CHARACTERS = 1_000
 """Number of characters used for detection."""
 LEAST, MOST_LABELS = 1e-4, 24
 """Probability that each language has at least, and number of the most probable ones that are read."""
-SHORT_WEIGHT, LEAST_LETTERS = 22.0, 3
-"""Logarithm of the prior weight of a served language, times the letters of the text; and the letters that count at
-least. Other languages have 0, so that only short texts depend on which languages are served."""
+SHORT_WEIGHT, LEAST_LETTERS, TWO_WORDS_WEIGHT = 22.0, 3, 1.0
+"""Logarithm of the prior weight of a served language, times the letters of the text; the letters that count at least; and
+the most that two words have, which say more than one word of as many letters. Other languages have 0, so that only short
+texts depend on which languages are served."""
 SHARPNESS = (0.85, 50, 1.4)
 """Exponent of the classifier's probabilities: the first number plus the letters of the text divided by the second, at
 most the third."""
@@ -58,24 +59,6 @@ class DetectedLanguage:
     language: str
     confidence: int
     alternatives: tuple[DetectedLanguage, ...] = ()
-
-
-def resolve_language_code(code: str, served: Collection[str]) -> str | None:
-    """Returns the served code for a caller's code, or None. The code matches in any case, by an alias, or without its
-    region (de-AT -> de)."""
-    spelling = _spelling(code.strip())
-    spellings = {_spelling(language): language for language in served}
-    aliases = [alias for row in table("aliases") if spelling in row.split() for alias in row.split()]
-    candidates = [spelling, *aliases]
-    if "-" in spelling:
-        candidates.append(primary_subtag(spelling))
-    elif regional := sorted(other for other in spellings if other.startswith(spelling + "-")):
-        candidates.append(regional[0])
-    return next((spellings[candidate] for candidate in candidates if candidate in spellings), None)
-
-
-def _spelling(code: str) -> str:
-    return code.replace("_", "-").lower()
 
 
 @lru_cache(maxsize=1)
@@ -146,7 +129,7 @@ class LanguageDetector:
         places: dict[str, int] = {}
         rows = [places.setdefault(text[:DETECTION_CHARACTERS], len(places)) for text in texts]
         likelihoods = np.array([_likelihoods(sample) for sample in places]).reshape(-1, len(self.codes))
-        likelihoods *= self._prior(target, accepted, sum(map(_letters, places)))  # (texts, languages)
+        likelihoods *= self._prior(target, accepted, places)  # (texts, languages)
         shares = _normalized(likelihoods)
         count = int(likelihoods.any(axis=1).sum())
         for _ in range(ITERATIONS if count > 1 else 0):
@@ -155,9 +138,11 @@ class LanguageDetector:
         guesses = [self._guesses(*pair) for pair in zip(places, shares, strict=True)]
         return [list(guesses[row]) for row in rows]
 
-    def _prior(self, target: str, accepted: Iterable[str], letters: int) -> Shares:
-        """Returns the weights of the languages for a request whose texts have so many letters: (languages,)."""
-        weights = np.where(self._served, exp(SHORT_WEIGHT / max(LEAST_LETTERS, letters)), 1.0)
+    def _prior(self, target: str, accepted: Iterable[str], texts: Iterable[str]) -> Shares:
+        """Returns the weights of the languages for a request with these texts: (languages,)."""
+        words = [letters for text in texts for word in text.split(maxsplit=3) if (letters := _letters(word))]
+        weight = SHORT_WEIGHT / max(LEAST_LETTERS, sum(words))
+        weights = np.where(self._served, exp(min(weight, TWO_WORDS_WEIGHT) if len(words) == 2 else weight), 1.0)
         for language in {resolve_language_code(code, self.languages) for code in accepted}:
             if language in self.codes:
                 weights[self.codes.index(language)] *= ACCEPTED_WEIGHT
@@ -229,10 +214,3 @@ def _normalized(values: Shares) -> Shares:
     """Returns the values divided by the sum of their row; zeros where all are."""
     totals = values.sum(axis=-1, keepdims=True)
     return values / np.where(totals, totals, 1.0)
-
-
-@lru_cache(maxsize=256)
-def accepted_languages(header: str | None) -> tuple[str, ...]:
-    """Returns the codes of an Accept-Language header, at most five, without their weights."""
-    parts = (header or "")[:200].split(",")[:5]
-    return tuple([code for part in parts if (code := part.partition(";")[0].strip()) and code != "*"])

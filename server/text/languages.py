@@ -1,4 +1,4 @@
-"""Names and writing systems of languages, and whether a text has anything to translate.
+"""Names, codes and writing systems of languages, and whether a text has anything to translate.
 
 A text without a letter of its source language (numbers, emoji, an address, a foreign script) is copied, because a model
 does not translate it usefully.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Collection
 from functools import lru_cache
 from pathlib import Path
 
@@ -38,6 +39,31 @@ ADDRESS = re.compile(
 def primary_subtag(language: str) -> str:
     """Returns a language code without region and script, in small letters: "pt" for "pt-BR", "zh" for "zh_Hant"."""
     return language.replace("_", "-").split("-")[0].lower()
+
+
+def resolve_language_code(code: str, served: Collection[str]) -> str | None:
+    """Returns the served code for a caller's code, or None. The code matches in any case, by an alias, or without its
+    region (de-AT -> de)."""
+    spelling = _spelling(code.strip())
+    spellings = {_spelling(language): language for language in served}
+    aliases = [alias for row in table("aliases") if spelling in row.split() for alias in row.split()]
+    candidates = [spelling, *aliases]
+    if "-" in spelling:
+        candidates.append(primary_subtag(spelling))
+    elif regional := sorted(other for other in spellings if other.startswith(spelling + "-")):
+        candidates.append(regional[0])
+    return next((spellings[candidate] for candidate in candidates if candidate in spellings), None)
+
+
+def _spelling(code: str) -> str:
+    return code.replace("_", "-").lower()
+
+
+@lru_cache(maxsize=256)
+def accepted_languages(header: str | None) -> tuple[str, ...]:
+    """Returns the codes of an Accept-Language header, at most five, without their weights."""
+    parts = (header or "")[:200].split(",")[:5]
+    return tuple([code for part in parts if (code := part.partition(";")[0].strip()) and code != "*"])
 
 
 @lru_cache(maxsize=1024)

@@ -18,8 +18,7 @@ from model.model_folder import MAX_BEAM, Generation, Pairs, targets_by_source
 from model.search.options import DecodingOptions
 from model.tokenizer import Encoding, Tokenizer
 from server.errors import InvalidRequest, ModelFailed, UnsupportedLanguage
-from server.text.language_id import resolve_language_code
-from server.text.languages import language_name
+from server.text.languages import language_name, resolve_language_code
 
 log = logging.getLogger(__name__)
 AUTO = "auto"

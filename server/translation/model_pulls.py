@@ -25,7 +25,7 @@ from model.model_folder import FolderError
 from server.config import Settings, comma_separated, flag_and_variable
 from server.errors import InvalidRequest, NotFound, SettingsError, Unavailable
 from server.process import end_first
-from server.text.language_id import resolve_language_code
+from server.text.languages import resolve_language_code
 from server.translation.catalog import ServedModel
 from server.translation.hot_reload import ServedModels
 

@@ -15,8 +15,7 @@ from server.documents.formats.gettext import is_translated, parse
 from server.documents.formats.plain import LINES, decode
 from server.documents.formats.xliff import marks_of
 from server.errors import InvalidRequest
-from server.text.language_id import resolve_language_code
-from server.text.languages import NAMES, language_name, primary_subtag
+from server.text.languages import NAMES, language_name, primary_subtag, resolve_language_code
 from server.translation_memory.segments import elements, text_of
 
 Languages = tuple[str, str]

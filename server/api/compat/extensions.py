@@ -25,8 +25,7 @@ from server.api.dependencies import admit, json_response, reader_languages, serv
 from server.api.errors import DEEPLX
 from server.api.parameters import ParameterRoute
 from server.api.schemas.base import Code, Key, OptionalCode, Parameters, list_of_one, none_if_blank
-from server.text.language_id import resolve_language_code
-from server.text.languages import table
+from server.text.languages import resolve_language_code, table
 from server.translation.catalog import AUTO
 
 router = APIRouter(tags=["Extensions"], route_class=ParameterRoute)

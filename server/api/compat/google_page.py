@@ -20,7 +20,7 @@ from starlette.responses import Response
 from server.api.dependencies import admit, json_response, services_of, translation_request
 from server.api.parameters import ParameterRoute
 from server.api.schemas.base import Code, Key, OptionalBool, OptionalCode, Parameters, Texts, lower_case
-from server.text.language_id import resolve_language_code
+from server.text.languages import resolve_language_code
 from server.translation.catalog import AUTO
 
 router = APIRouter(prefix="/translate_a", tags=["Extensions"], route_class=ParameterRoute)
