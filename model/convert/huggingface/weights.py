@@ -34,6 +34,11 @@ def read_weights(path: Path) -> Tensors:
     files = next(filter(None, (sorted(path.glob(name)) for name in WEIGHTS)), None)
     if files is None:
         raise ImportRefused(path, ["it holds neither model.safetensors nor pytorch_model.bin"])
+    total = files[0].stem.rpartition("-of-")[2]  # of the names of shards
+    if total.isdecimal() and len(files) != int(total):
+        raise ImportRefused(
+            path, [f"its weights are {len(files)} files, whose names state {int(total)}: give all of them"]
+        )
     for file in files:
         part = _read_safetensors(file) if file.suffix == ".safetensors" else read_checkpoint(file)
         if twice := [name for name in part if name in stored]:
