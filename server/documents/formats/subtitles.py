@@ -124,7 +124,7 @@ def split_cues(text: str, web: bool) -> Iterator[str | Cue]:
 def header_lines(lines: Sequence[str]) -> list[bool]:
     """Returns whether each line belongs to the beginning of a subtitle: its times, or the number above them."""
     times = [bool(TIMES.match(line)) for line in lines]
-    numbers = [after and line.strip().isdigit() for line, after in zip(lines, [*times[1:], False], strict=True)]
+    numbers = [after and line.strip().isdigit() for line, after in zip(lines, [*times[1:], False], strict=False)]
     return [first or second for first, second in zip(times, numbers, strict=True)]
 
 
