@@ -21,6 +21,10 @@ HeadMask = tuple[Head, ...]
 
 KINDS: tuple[Kind, ...] = ("cross", "encoder", "decoder")
 
+SOFT = ("soft", "reading")
+NARROW_FROM = 1 << 16
+"""Shares of `soft` and of `reading` beyond which they are sent with half of their bits: they are averages for linking words."""
+
 CANDIDATES = 8
 """Number of best tokens reported for each target position."""
 
@@ -135,6 +139,7 @@ class AttentionMaps:
             heads = tuple([head for head in heads if head < maps.shape[1]])  # a recurrence has none
             parts[kind] = (layers, heads, np.ascontiguousarray(maps[np.ix_(layers, heads)]))
         others = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in KINDS}
+        others |= {name: _narrow(others[name]) for name in SOFT if others[name] is not None}
         if not self.choice.products:
             others["value_products"] = np.zeros((0, 0, 0, 0), dtype=np.float32)
         return _unpickled, (shapes, parts, others)
@@ -175,7 +180,13 @@ def _unpickled(
     whole = {kind: np.zeros(shape, dtype=np.float32) for kind, shape in shapes.items()}
     for kind, (layers, heads, weights) in parts.items():
         whole[kind][np.ix_(layers, heads)] = weights
+    others |= {name: others[name].astype(np.float32, copy=False) for name in SOFT if others[name] is not None}
     return AttentionMaps(cross=whole["cross"], encoder=whole["encoder"], decoder=whole["decoder"], **others)
+
+
+def _narrow(shares: NDArray[np.float32]) -> NDArray[Any]:
+    """Returns shares of 0 to 1 as they are sent: those of long sentences with 11 bits."""
+    return shares if shares.size <= NARROW_FROM else shares.astype(np.float16)
 
 
 def check_pair(config: ModelConfig, source: Sequence[int], target: Sequence[int]) -> None:

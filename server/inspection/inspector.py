@@ -18,7 +18,7 @@ from server.inspection.head_worth import HeadWorth
 from server.inspection.types import InspectedSentence, InspectionResult, Tokens, out_of_range, tokens
 from server.store.history_records import SentenceRecord, TranslationRecord
 from server.task_process import TaskProcess
-from server.translation.alignment import sentence_pair
+from server.translation.alignment import SentencePair, sentence_pair
 from server.translation.catalog import Leg
 from server.translation.translator import DOCUMENT_CHARACTERS, EXACT_ENGINE, Translator, history_record
 from server.translation.types import TranslationRequest
@@ -149,8 +149,8 @@ class Inspector:
         """
         pair, model = subject.pair, subject.leg.model
         self.check_length(subject.leg, pair.source, pair.target)
-        source, target = both_sides(subject)
-        words = sentence_pair(subject.leg, source.text, target.text) if align else None
+        characters = 2 * len(pair.source_text)
+        (source, target), words = await self.translator.work(caller.name, characters, _read, subject, align)
         options = subject.options or DecodingOptions()
         heads = options.masked_heads if masked_heads is None else masked_heads
         decode = DecodingOptions(
@@ -168,26 +168,19 @@ class Inspector:
                 attention = await self.translator.engine.attend(
                     model, pair.source, decode, look, charged=charged_to(caller)
                 )
-        maps = attention.maps
-        return InspectionResult(
+        result = InspectionResult(
             subject=subject,
             source=source,
             target=target,
             decoder_input=tokens(target.text, ("<s>", *target.pieces[:-1]), ((0, 0), *target.offsets[:-1]), {}),
-            candidates=tuple(
-                tuple(
-                    (model.tokenizer.piece(token), score)
-                    for token, score in zip(ids, scores, strict=True)
-                    if score > -math.inf  # the shortlist has no more tokens
-                )
-                for ids, scores in zip(maps.candidate_ids.tolist(), maps.candidate_scores.tolist(), strict=True)
-            ),
-            scores=_scores(pair, maps.token_scores.tolist()) if as_written else tuple(maps.token_scores.tolist()),
+            candidates=(),
+            scores=(),
             attention=attention,
             sentence_pair=words,
             masked_heads=heads,
             exact=as_written and (subject.repeatable or bool(pair.scores)),
         )
+        return await self.translator.work(caller.name, characters, _with_scores, result, as_written)
 
     def _select(self, record: TranslationRecord, id: str | None, sentence: int, leg: int) -> InspectedSentence:
         """Returns one sentence of a record. Raises InvalidRequest where the record has no such sentence to inspect."""
@@ -227,6 +220,25 @@ class Inspector:
             pair.options or served.options,
             served.computation == computation and computation.endswith(EXACT_ENGINE),
         )
+
+
+def _read(subject: InspectedSentence, align: bool) -> tuple[tuple[Tokens, Tokens], SentencePair | None]:
+    """Returns both sides, and their words where they are to be aligned by all evidence."""
+    source, target = sides = both_sides(subject)
+    return sides, sentence_pair(subject.leg, source.text, target.text) if align else None
+
+
+def _with_scores(result: InspectionResult, as_written: bool) -> InspectionResult:
+    """Returns the result with the scores and candidates of the pass."""
+    maps, piece = result.attention.maps, result.subject.leg.model.tokenizer.piece
+    computed = maps.token_scores.tolist()
+    candidates = [
+        # The shortlist may have no more tokens.
+        tuple([(piece(token), score) for token, score in zip(ids, scores, strict=True) if score > -math.inf])
+        for ids, scores in zip(maps.candidate_ids.tolist(), maps.candidate_scores.tolist(), strict=True)
+    ]
+    scores = _scores(result.subject.pair, computed) if as_written else tuple(computed)
+    return dataclasses.replace(result, candidates=tuple(candidates), scores=scores)
 
 
 def charged_to(caller: Caller, characters: int = 0) -> Charged:

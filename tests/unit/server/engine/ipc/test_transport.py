@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from model.analysis.pair_alignment import WordEvidence
-from model.analysis.types import AttentionMaps, HeadVectors
+from model.analysis.types import ALIGNMENT, AttentionMaps, HeadVectors
 from model.search.options import DecodingOptions, Hypothesis, TraceStep
 from server.engine.ipc.messages import (
     Cancel,
@@ -75,3 +75,18 @@ def test_arrays_keep_type_shape_and_values() -> None:
             expected, found = getattr(sent, field.name), getattr(got, field.name)
             if isinstance(expected, np.ndarray):
                 assert found.dtype == expected.dtype and np.array_equal(found, expected)
+
+
+@pytest.mark.parametrize(("size", "bits"), [(200, 24), (300, 11)])
+def test_shares_for_linking_words_arrive_as_float32_and_take_half_the_bytes_where_they_are_many(
+    size: int, bits: int
+) -> None:
+    shares = np.random.default_rng(1).random((size, size), dtype=np.float32)
+    none = np.zeros((0, 0, 0, 0), dtype=np.float32)
+    scores = np.zeros((0, 0), dtype=np.float32)
+    maps = AttentionMaps(none, none, none, scores, scores.astype(np.int64), scores, none, soft=shares, choice=ALIGNMENT)
+    frame = pack([maps])
+    [found] = Unpacker().feed(frame)
+    assert found.soft.dtype == np.float32 and found.reading is None
+    np.testing.assert_allclose(found.soft, shares, rtol=2.0**-bits)
+    assert len(frame) < shares.nbytes // (2 if bits == 11 else 1) + 2_000
