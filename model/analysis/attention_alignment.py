@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from unicodedata import category
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,8 +91,23 @@ class AlignmentLayer:
 
 
 def word_spans(text: str) -> list[tuple[int, int]]:
-    """Returns the characters [start, end) of the words of a text, as people cut them for alignments."""
-    return [match.span() for match in _WORD.finditer(text)]
+    """Returns the characters [start, end) of the words of a text, as people cut them for alignments. Marks belong to their
+    letters."""
+    spans = [match.span() for match in _WORD.finditer(text)]
+    if text.isascii():
+        return spans
+    joined: list[tuple[int, int]] = []
+    for start, end in spans:
+        follows = bool(joined) and joined[-1][1] == start
+        if follows and (_is_mark(text[start]) or (_is_mark(text[start - 1]) and text[start].isalnum())):
+            joined[-1] = joined[-1][0], end
+        else:
+            joined.append((start, end))
+    return joined
+
+
+def _is_mark(character: str) -> bool:
+    return category(character)[0] == "M" or character in "\u200c\u200d"
 
 
 def words(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import orjson
 
 from server.text.languages import script_of
-from server.text.syntax.html import markup_tokens
+from server.text.syntax.markup import markup_tokens
 
 if TYPE_CHECKING:  # its module imports numpy, which the process that reads documents does not need
     from server.translation.types import Format

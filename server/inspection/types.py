@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from model.analysis.attention_alignment import Weights, Word, words
+from model.analysis.attention_alignment import Weights, Word, word_spans, words
 from model.analysis.types import Head, Kind
 from model.search.options import DecodingOptions
 from server.engine.ipc.messages import JobResult
@@ -30,13 +30,20 @@ class Tokens:
 
 
 def tokens(text: str, pieces: tuple[str, ...], offsets: tuple[Span, ...], originals: Mapping[str, str]) -> Tokens:
-    """Returns a sentence with its words, and with the `originals` in place of the words that were read or written for them."""
+    """Returns a sentence with its words, and with the `originals` in place of the words that were read or written for them.
+    Each of these is one word."""
+    spans: list[Span] | None = None
     if originals:
         found = list(re.finditer("|".join(map(re.escape, originals)), text))
         shown, runs = edited(text, [(*match.span(), originals[match[0]]) for match in found])
         places = OffsetMap([(0, 0, 0), *runs, (len(text), len(shown), 0)])
+        codes = [places.span(match.span()) for match in found]
         text, offsets = shown, tuple(map(places.span, offsets))
-    return Tokens(text, pieces, offsets, words(text, pieces, offsets))
+        others = [
+            span for span in word_spans(text) if not any(span[0] < end and start < span[1] for start, end in codes)
+        ]
+        spans = sorted([*codes, *others])
+    return Tokens(text, pieces, offsets, words(text, pieces, offsets, spans))
 
 
 @dataclass(frozen=True, slots=True)

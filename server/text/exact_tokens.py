@@ -296,7 +296,7 @@ def respelled(text: str, target: str) -> str:
 
 def kept_spans(text: str) -> list[Span]:
     """Returns all spans that every translation contains unchanged, but for numbers."""
-    codes = [match for match in plain.matches(text) if match.role != "apostrophe"]
+    codes = [Match(code.start, code.end, "word") for code in plain.codes(text) if code.kind != "apostrophe"]
     return [(match.start, match.end) for match in without_overlaps([*codes, *exact_tokens(text)])]
 
 

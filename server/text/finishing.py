@@ -7,21 +7,21 @@ words around it are (`server.text.projection`), or at the same relative position
 from __future__ import annotations
 
 import re
+from bisect import insort
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from server.text.projection import WORD, Link, SpanProjection
 from server.text.reading import APOSTROPHE, SYMBOL, Reading, StandIn
 from server.text.segmentation import Span
-from server.text.syntax.html import RAISED
-from server.text.tagged import Code, Place, Tagged
+from server.text.tagged import RAISED, Code, Place, Tagged
 
 _MERGED_WORDS = re.compile(r"(?:[^\W\d_]\0(?![²³¹\u2070-\u209c])|\d\0)[^\W_]|\d[.,'’]?\0[.,'’]?\d")
-"""Two words or two numbers that would become one if the text before and after the \\0 were joined. The raised number of a
-note stands at its word."""
+"""Two words or numbers that would become one without the \\0. The raised number of a note stands at its word."""
+_JOINED = frozenset("_^/\\*>)]}")
 _CLOSING = frozenset(".,;:!?…)]}»”’%")
-"""Characters that no space is added before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +55,8 @@ def unchanged(sentence: Tagged) -> Finished:
 
 
 class _Element(NamedTuple):
-    """A code, or both ends of a pair, at `span` of what the model read. `order` and `end` number its ends: an element is
-    within another if its numbers are between those of the other. `closing` is the number of the end of a pair, or -1."""
+    """A code, or a pair with its end `closing` (or -1), at `span` of what the model read. The numbers `order` and `end` of an
+    element within another are between those of the other."""
 
     number: int
     closing: int
@@ -76,12 +76,12 @@ class _Event(NamedTuple):
 def finish(
     sentence: Tagged, reading: Reading, target: str, links: Sequence[Link], write: Callable[[str], str] = str
 ) -> Finished:
-    """Returns a translation of what the model read with all codes of the sentence. Other text is passed through `write`.
-    `links` connect words of both. A space is added where a code would otherwise merge with a word or a number."""
+    """Returns a translation of what the model read with all codes of the sentence. Other text is passed through `write`. `links`
+    connect words of both."""
     if not sentence.codes:
-        text = _without(target, _symbols(target, reading))
-        return Finished(sentence, write(text))
-    if target == reading.text and not reading.capitals and _is_shown(sentence):
+        return Finished(sentence, write(_cut(target, 0, len(target), _symbols(target, reading))))
+    is_shown = all(code.equiv == sentence.text[code.start : code.end] for code in sentence.codes)
+    if target == reading.text and not reading.capitals and is_shown:
         return unchanged(sentence)
     kept, surplus = _occurrences(reading, target, links)
     present = {item.number: span for item, span in kept}
@@ -90,6 +90,13 @@ def finish(
     projection = SpanProjection(reading.text, target, known)
     order: list[_Event] = []
     _place(_elements(sentence, reading, present), sentence.codes, projection, (0, len(target)), order)
+    for before, event in pairwise((_Event(0, -1), *order)):
+        if event.number not in reading.apart:
+            continue
+        is_end = before.number == event.number - 1 and before.at + 1 == event.at
+        start = before.at if is_end and sentence.codes[event.number].role == "sc" else event.at
+        if target[start : start + 1] == " ":
+            insort(surplus, (start, start + 1))
     events = _merged(order, sorted((span, number) for number, span in present.items()))
     writer = _Writer(sentence, reading, separate=reading.text != target)
     done = 0
@@ -103,14 +110,9 @@ def finish(
     return Finished(sentence, *writer.result(), restored=len(present) < len(reading.stand_ins))
 
 
-def _is_shown(sentence: Tagged) -> bool:
-    """Returns whether a translation shows all codes as the source does."""
-    return all(code.equiv == sentence.text[code.start : code.end] for code in sentence.codes)
-
-
 def _occurrences(reading: Reading, target: str, links: Sequence[Link]) -> tuple[list[tuple[StandIn, Span]], list[Span]]:
-    """Returns the stand-ins that a translation has, each with its place, and the places of those that it has too often. Of
-    these, the linked ones are preferred, then the earlier ones."""
+    """Returns the stand-ins that a translation has, at their places, and the places of those that it has too often: linked ones
+    are preferred, then earlier ones."""
     matches = list(reading.pattern().finditer(target)) if reading.stand_ins else []
     kept: list[tuple[StandIn, Span]] = []
     for word in dict.fromkeys([item.word for item in reading.stand_ins]):
@@ -126,7 +128,6 @@ def _occurrences(reading: Reading, target: str, links: Sequence[Link]) -> tuple[
 
 
 def _symbols(target: str, reading: Reading) -> list[Span]:
-    """Returns the symbols that the model wrote and had not read."""
     return [_with_space(target, match.span()) for match in SYMBOL.finditer(target) if match[0] not in reading.text]
 
 
@@ -135,24 +136,17 @@ def _touches(span: Span, places: Sequence[Span]) -> bool:
 
 
 def _linked(links: Sequence[Link], spans: Sequence[Span], place: Span) -> bool:
-    """Returns whether a link connects one of the spans of the source with a place in the target."""
     return any(_touches(goal, [place]) and _touches(source, spans) for source, goal in links)
 
 
 def _with_space(text: str, span: Span) -> Span:
-    """Returns the span with the space before it, or after it at the beginning of the text."""
     start, end = span
     if text[start - 1 : start] == " ":
         return start - 1, end
     return start, end + (1 if start == 0 and text[end : end + 1] == " " else 0)
 
 
-def _without(text: str, spans: Sequence[Span]) -> str:
-    return _cut(text, 0, len(text), spans)
-
-
 def _cut(text: str, start: int, end: int, spans: Sequence[Span]) -> str:
-    """Returns text[start:end] without the parts of it in `spans`, which are in order."""
     parts = []
     for low, high in spans:
         if high <= start or low >= end:
@@ -163,8 +157,8 @@ def _cut(text: str, start: int, end: int, spans: Sequence[Span]) -> str:
 
 
 def _elements(sentence: Tagged, reading: Reading, present: dict[int, Span]) -> list[_Element]:
-    """Returns the codes that are placed by the words around them, in order. An end of a pair whose other end is in another
-    sentence reaches to the beginning or the end of this one."""
+    """Returns the codes that are placed by the words around them, in order. A pair that goes on in another sentence reaches to
+    the end of this one."""
     codes, size = sentence.codes, len(sentence.codes)
     starts: dict[int, int] = {}
     ends: dict[int, int] = {}
@@ -203,8 +197,8 @@ def _point(sentence: Tagged, code: Code, at: Span, reading: Reading) -> Span:
 def _place(
     elements: Sequence[_Element], codes: Sequence[Code], projection: SpanProjection, within: Span, events: list[_Event]
 ) -> None:
-    """Appends the events of elements, projected into a part of the translation, in the order in which they are written. An
-    end whose start is in a sentence before comes before a start whose end is in one after."""
+    """Appends the events of elements, projected into a part of the translation, as they are written: ends of pairs of a
+    sentence before come before starts of those that go on."""
     done, end = within
     placed = [(item, _projected(item, codes[item.number], projection), inner) for item, inner in _outermost(elements)]
     ends = [span[1] for item, span, _ in placed if codes[item.number].role == "ec"]
@@ -233,7 +227,6 @@ def _place(
 
 
 def _outermost(elements: Sequence[_Element]) -> Iterator[tuple[_Element, list[_Element]]]:
-    """Yields the elements that are in no other one, each with those within it."""
     inner: list[_Element] = []
     last: _Element | None = None
     for element in elements:
@@ -248,8 +241,8 @@ def _outermost(elements: Sequence[_Element]) -> Iterator[tuple[_Element, list[_E
 
 
 def _projected(element: _Element, code: Code, projection: SpanProjection) -> Span:
-    """Returns the span of an element in the translation. A raised part of a word that the translation does not have
-    (1<sup>st</sup>) becomes empty, since the whole word must not be raised."""
+    """Returns the span of an element in the translation. A raised part of a word that is not there, 1<sup>st</sup>, becomes
+    empty."""
     if found := projection.within_word(element.span):
         return found
     span, start = projection.project(element.span), element.span[0]
@@ -260,7 +253,6 @@ def _projected(element: _Element, code: Code, projection: SpanProjection) -> Spa
 
 
 def _merged(events: Sequence[_Event], stand_ins: Sequence[tuple[Span, int]]) -> Iterator[_Event]:
-    """Yields the events with those of the stand-ins. An event within a stand-in happens after it."""
     waiting = list(stand_ins)[::-1]
     done = 0
     for event in events:
@@ -275,7 +267,6 @@ def _merged(events: Sequence[_Event], stand_ins: Sequence[tuple[Span, int]]) -> 
 
 
 def _space_at(text: str, position: int) -> str:
-    """Returns the white space at a place of a text as one space, or nothing if there is none."""
     character = text[position : position + 1] if position >= 0 else ""
     return (" " if character in "\t\n\r" else character) if character.isspace() else ""
 
@@ -291,12 +282,15 @@ class _Writer:
         self._tail = ""
         self._last: Literal["text", "code", "word"] = "text"
         self._space = ""
-        """What was written last: text of the model, a code, or one that is a word; and the space that follows a code."""
+        self._joined = ""
+        """What was written last, the space that follows a code, and the sign that follows a stand-in without a space."""
 
     def text(self, part: str, write: Callable[[str], str]) -> None:
         """Adds a part of the model's translation."""
         if not part:
             return
+        if self._joined and part.startswith(f" {self._joined}"):
+            part = part[1:]
         if self._last != "text":
             self._separated(part, self._last == "word" and part[0].isalnum())
         self._last, self._space = "text", ""
@@ -304,12 +298,18 @@ class _Writer:
         self._put(written.replace("'", self._reading.apostrophe) if self._reading.apostrophe else written)
 
     def code(self, event: _Event) -> None:
-        """Adds a code. One that is inserted has the spaces around it that it has in the source."""
+        """Adds a code, with the spaces around it that it has in the source if it is inserted."""
         code, source = self._sentence.codes[event.number], self._sentence.text
         shown = code.equiv
         inserted = not event.stand_in and code.role == "ph" and bool(shown or code.kind)
         if inserted and self._length and not self._tail[-1:].isspace():
             self._put(_space_at(source, code.start - 1))
+        sign = source[code.start - 1 : code.start]
+        if event.stand_in and self._last == "text" and self._tail == f"{sign} " and not sign.isalnum():
+            self._parts[-1] = self._parts[-1][:-1]
+            self._length, self._tail = self._length - 1, sign
+        sign = source[code.end : code.end + 1]
+        self._joined = sign if event.stand_in and sign in _JOINED else ""
         if shown:
             self._separated(shown)
         start = self._length
@@ -318,9 +318,10 @@ class _Writer:
         if code.role == "ph":
             self._last = "word" if inserted and code.word else "code" if shown or inserted else self._last
             self._space = _space_at(source, code.end) if inserted else ""
+        elif code.role == "ec" and not source[: code.start].strip() and shown:
+            self._last, self._space = "code", _space_at(source, code.end)
 
     def _separated(self, part: str, is_joined: bool = False) -> None:
-        """Adds a space before a part that would be one word with what is before it, or that a space belongs before."""
         if part[0].isspace() or self._tail[-1:].isspace() or not self._length:
             return
         merges = self._separate and _MERGED_WORDS.search(f"{self._tail}\0{part[:2]}")

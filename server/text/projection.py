@@ -44,8 +44,7 @@ class SpanProjection:
         return self._best_run(start, end) or self._relative(start, end)
 
     def within_word(self, span: Span) -> Span | None:
-        """Returns the same part of the same word in the target, or None if the span is no part of a word or the target
-        does not have this word."""
+        """Returns the same part of the same word in the target, or None."""
         spans, starts = self._source_words
         i = bisect_right(spans, span[0], key=lambda word: word[0]) - 1
         if i < 0 or not spans[i][0] <= span[0] <= span[1] <= spans[i][1] or spans[i] == span:
@@ -67,9 +66,8 @@ class SpanProjection:
         return _places(self.target)
 
     def _best_run(self, start: int, end: int) -> Span | None:
-        """Returns the run of target words with the largest number of words linked to the source span minus words linked
-        elsewhere, or None without links. Words without links count as neither. Of equal runs it is the shortest, or the
-        longest if that is linked to more source words: "no me ha escrito" for "has not written"."""
+        """Returns the run of target words with the most words linked to the source span minus words linked elsewhere, or None.
+        Of equal runs it is the shortest, or the longest if that is linked to more source words: "no me ha escrito"."""
         around = self._linked[
             bisect_right(self._reach, start) : bisect_left(self._linked, end, key=lambda link: link[0][0])
         ]
@@ -91,7 +89,6 @@ class SpanProjection:
         return (self.words[first][0], self.words[last][1]) if linked else None
 
     def _relative(self, start: int, end: int) -> Span:
-        """Returns the target words at the same relative position, at least one if the target has words."""
         scale = len(self.target) / max(1, len(self.source))
         low, high = start * scale, end * scale
         inside = self.words[bisect_right(self.words, 2 * low, key=sum) : bisect_left(self.words, 2 * high, key=sum)]
@@ -101,8 +98,8 @@ class SpanProjection:
         return (inside[0][0], inside[-1][1]) if inside else (round(low), round(low))
 
     def _project_point(self, position: int) -> int:
-        """Returns the end of the target word linked to the last linked word before the point, or the same relative
-        position without links. A point at the beginning or the end of the source stays there."""
+        """Returns the end of the target word linked to the last linked word before the point, or the same relative position. A
+        point at an end of the source stays there."""
         start, end = self._trimmed((0, len(self.source)))
         if position <= start or position >= end:
             return 0 if position <= start and position < end else len(self.target)
@@ -111,7 +108,6 @@ class SpanProjection:
         return self._word_end(round(position * len(self.target) / max(1, len(self.source))))
 
     def _word_end(self, position: int) -> int:
-        """Returns the end of the word around a position, or the position itself between words."""
         end = span_around(position, self.words)[1]
         return rest.end() if (rest := _CONTRACTED.match(self.target, end)) else end
 
@@ -119,14 +115,12 @@ class SpanProjection:
         return (self.words[0][0], self.words[-1][1]) if self.words else (0, len(self.target))
 
     def _trimmed(self, span: Span) -> Span:
-        """Returns the span without white space at its edges; an empty span where it holds nothing else."""
         content = self.source[span[0] : span[1]]
         start = span[0] + len(content) - len(content.lstrip())
         return (start, start + len(content.strip())) if content.strip() else (span[0], span[0])
 
 
 def _places(text: str) -> dict[str, list[int]]:
-    """Returns where each word of a text begins."""
     found: dict[str, list[int]] = {}
     for word in WORD.finditer(text):
         found.setdefault(word[0], []).append(word.start())
@@ -134,7 +128,6 @@ def _places(text: str) -> dict[str, list[int]]:
 
 
 def _linked(words: Sequence[Span], links: Sequence[Link]) -> list[tuple[Span, int]]:
-    """Returns the linked spans of the source in order, each with the number of a target word. `words` are in order."""
     found: list[tuple[Span, int]] = []
     starts = [word[0] for word in words]
     for source, (start, end) in links:

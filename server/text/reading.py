@@ -1,7 +1,7 @@
 """What a model reads of a sentence: its text, with stand-ins for the codes that are words, and without the other codes.
 
 A model that was trained with symbols for placeholders (`model.symbols`) copies these. Any other model copies names and numbers
-best; they are used if the vocabulary has each name as one piece and each digit, and if the sentence does not contain them.
+best, which its vocabulary has as one piece each (measured: "Tom" and "27").
 A sentence in capitals is read in sentence case.
 """
 
@@ -12,6 +12,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from html import unescape
+from itertools import pairwise
 
 from model.symbols import PLACEHOLDERS, SYMBOLS
 from model.tokenizer import Tokenizer
@@ -19,15 +21,16 @@ from server.text.languages import is_translatable
 from server.text.offsets import Run
 from server.text.protection.glossary import TermMatch
 from server.text.segmentation import Span, blanked
-from server.text.tagged import Code, Tagged
+from server.text.tagged import PICTURES, RAISED, Code, Tagged
 
 NAMES = ("Tom", "Linux", "Boston", "Google", "David")
 NUMBERS = ("27", "42", "36", "58", "63")
-"""Measured: the default model repeats "Tom" and "27" in more sentences than other names and numbers."""
 SYMBOL = re.compile("|".join([*SYMBOLS, "[\u2047\ufffd]"]))
 """What a model may write that is no text: its symbols, an unknown piece, bytes that are no character."""
 LINE_ENDS = re.compile(r"[\t-\r\x85]")
 CAPITALS = re.compile(r"\w*[^\W\d_]{2}\w*")
+LONGEST_WORD = 50
+_MARKS = frozenset(".,;:!?")
 CODE_SPAN = "code span"
 """Kind of a code that may stand between two letters of other words. It is read with spaces."""
 APOSTROPHE = "apostrophe"
@@ -49,9 +52,9 @@ class StandIn:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The text that a model reads instead of a sentence; it is empty where nothing is left to translate. `places` has a span
-    of it for each code. `runs` are the parts that the sentence shares with it. `capitals` says that it is in sentence
-    case and its translation is written in capitals."""
+    """The text that a model reads; it is empty where nothing is left to translate. `places` has a span of it for each code,
+    `runs` are the parts that the sentence shares with it. With `capitals` it is in sentence case and its translation in
+    capitals. Before the codes `apart` it has a space that the sentence lacks."""
 
     text: str = ""
     capitals: bool = False
@@ -59,6 +62,7 @@ class Reading:
     places: tuple[Span, ...] = ()
     runs: tuple[Run, ...] = ()
     apostrophe: str = ""
+    apart: frozenset[int] = frozenset()
 
     def pattern(self) -> re.Pattern[str]:
         """A pattern that finds the stand-ins."""
@@ -70,7 +74,7 @@ class Reading:
 
     def with_originals(self, target: str) -> str:
         """Returns the beginning of a translation with what a reader sees instead of the stand-ins."""
-        originals = {item.word: item.shown for item in self.stand_ins}
+        originals = self.originals
         return self.pattern().sub(lambda found: originals[found[0]], target) if originals else target
 
     def missing(self, target: str) -> list[StandIn]:
@@ -113,22 +117,62 @@ def read(sentence: Tagged, terms: Sequence[TermMatch], tokenizer: Tokenizer, lan
     plain = blanked(text, spans) if spans else text
     if not is_translatable(plain, language):
         return Reading()
-    has_words = any(code.word for code in sentence.codes)
-    words = stand_ins_of(tokenizer).choose(sentence) if has_words else {}
+    words = stand_ins_of(tokenizer).choose(sentence)
     bare = (masked(sentence, {}).text if sentence.codes else text) if plain == plain.upper() else ""
-    return masked(sentence, words, is_all_caps(bare))
+    return masked(sentence, words, is_all_caps(bare), _apart(sentence, tokenizer))
 
 
-def without_stand_ins(sentence: Tagged, capitals: bool) -> Reading:
+def _apart(sentence: Tagged, tokenizer: Tokenizer) -> frozenset[int]:
+    """Returns the codes before which the model reads a space that the text lacks: an element after another one, where both
+    hold words, <b>One</b><i>Two</i>, a picture between words, and the reference to a space. A word that is cut into
+    elements has fewer pieces as a whole."""
+    codes, text = sentence.codes, sentence.text
+    if "ph" not in {code.role for code in codes} and all(a.end < b.start for a, b in pairwise(codes)):
+        return frozenset()
+    apart: list[int] = []
+    first, follows = 0, False
+    for number, code in enumerate(codes):
+        if number and codes[number - 1].end < code.start:
+            first, follows = number, False
+        joins = code.role == "sc" and follows
+        follows = code.role == "ec" or (follows and code.role == "ph")
+        if code.kind == "reference" and unescape(code.equiv).isspace():
+            apart.append(number)
+        if (joins or code.kind in PICTURES) and code.kind not in RAISED:
+            last = number
+            while last + 1 < len(codes) and codes[last + 1].start == codes[last].end:
+                last += 1
+            left = _WORDS_AT_END.search(text, max(0, codes[first].start - LONGEST_WORD), codes[first].start)
+            right = _WORDS_AT_START.match(text, codes[last].end, codes[last].end + LONGEST_WORD)
+            if left and right and _are_words(text[codes[first].start - 1 :][:1], left[0], right[0], tokenizer):
+                apart.append(number)
+    return frozenset(apart)
+
+
+def _are_words(sign: str, left: str, right: str, tokenizer: Tokenizer) -> bool:
+    if not right[:1].isalpha() or not left[-1:].isalpha():
+        return right[:1].isupper() and sign in _MARKS
+    if len(left) > 1 and left[-1].islower() and right[0].isupper():
+        return True
+    whole, *parts = [len(tokenizer.encode_target(each)) for each in (left + right, left, right)]
+    return sum(parts) <= whole and len(left + right) > 2
+
+
+def without_stand_ins(sentence: Tagged, reading: Reading) -> Reading:
     """Returns what a model reads where it does not copy stand-ins: all codes are taken out."""
-    return masked(sentence, {}, capitals)
+    return masked(sentence, {}, reading.capitals, reading.apart)
 
 
-def masked(sentence: Tagged, words: dict[int, str], capitals: bool = False) -> Reading:
-    """Returns the reading with these stand-ins by the numbers of codes. A code without one is taken out, with the white
-    space before it, or after it at the beginning of the text."""
+def masked(
+    sentence: Tagged, words: dict[int, str], capitals: bool = False, apart: frozenset[int] = frozenset()
+) -> Reading:
+    """Returns the reading with these stand-ins by the numbers of codes. Other codes are taken out, with the space before
+    them, or after them at the beginning."""
     text = text_to_read(sentence.text, capitals)
     text = text if len(text) == len(sentence.text) else LINE_ENDS.sub(" ", sentence.text)
+    if not apart and {(code.role == "ph", code.end - code.start) for code in sentence.codes} <= {(False, 0)}:
+        points = tuple([(code.start, code.end) for code in sentence.codes])
+        return Reading(text, capitals, (), points, ((0, 0, len(text)),) if text else ())
     parts: list[str] = []
     runs: list[Run] = []
     places: list[Span] = []
@@ -144,20 +188,21 @@ def masked(sentence: Tagged, words: dict[int, str], capitals: bool = False) -> R
             length += end - done
             done = end
 
+    def add(part: str, needed: bool = True) -> None:
+        nonlocal length
+        if needed:
+            parts.append(part)
+            length += len(part)
+
     for number, code in enumerate(sentence.codes):
         word = words.get(number, "'" if code.kind == APOSTROPHE else "")
         if word:
             copy(code.start)
-            glued = code.kind == CODE_SPAN and text[code.start - 1 : code.start].isalpha()
-            parts.append(" " * glued)
-            length += glued
-            places.append((length, length + len(word)))
-            parts.append(word)
-            length += len(word)
+            add(" ", code.kind == CODE_SPAN and text[code.start - 1 : code.start].isalpha())
+            add(word)
+            places.append((length - len(word), length))
             done = max(done, code.end)
-            glued = code.kind == CODE_SPAN and text[code.end : code.end + 2].isalpha()
-            parts.append(" " * glued)
-            length += glued
+            add(" ", code.kind == CODE_SPAN and text[code.end : code.end + 2].isalpha())
             if code.kind == APOSTROPHE:
                 apostrophe = code.equiv
             else:
@@ -165,18 +210,18 @@ def masked(sentence: Tagged, words: dict[int, str], capitals: bool = False) -> R
             continue
         joined = code.role != "ph" or text[code.end : code.end + 1].isalnum()
         copy(code.start if joined else done + len(text[done : code.start].rstrip()))
+        add(" ", number in apart)
         done = max(done, code.end)
         if not length and code.role == "ph":
             done += len(text[done:]) - len(text[done:].lstrip())
         places.append((length, length))
     copy(len(text))
-    return Reading("".join(parts), capitals, tuple(stand_ins), tuple(places), tuple(runs), apostrophe)
+    return Reading("".join(parts), capitals, tuple(stand_ins), tuple(places), tuple(runs), apostrophe, apart)
 
 
 def widened(sentence: Tagged, symbols: bool) -> Tagged:
-    """Returns the sentence with the letters that are joined to codes for words among them: a name stands for `{count}px`
-    as a whole, since "Tompx" is not copied. An s after a code stays, but in {m}m {s}s. `symbols` stand for the code and
-    a unit."""
+    """Returns the sentence with the letters that are joined to codes for words in these: "Tompx" for `{count}px` is not
+    copied. An s after a code stays, but in {m}m {s}s. `symbols` stand for the code and a unit."""
     text, codes = sentence.text, sentence.codes
     result: list[Code] = []
     for i, code in enumerate(codes):
@@ -205,8 +250,7 @@ def is_all_caps(text: str) -> bool:
 
 
 def text_to_read(text: str, capitals: bool) -> str:
-    """Returns a text without line ends, and if `capitals` with only the first letter, and the English word I, in
-    capitals."""
+    """Returns a text without line ends, and if `capitals` in sentence case."""
     return LINE_ENDS.sub(" ", re.sub(r"\bi\b", "I", text[:1] + text[1:].lower()) if capitals else text)
 
 
@@ -219,8 +263,9 @@ class StandIns:
     numbers: tuple[str, ...] = ()
 
     def choose(self, sentence: Tagged) -> dict[int, str]:
-        """Returns stand-ins by the numbers of the codes that stand for words, as far as there are enough. Codes that look
-        alike have the same one."""
+        """Returns stand-ins by the numbers of codes, as far as there are enough. Codes that look alike have the same one."""
+        if {code.word for code in sentence.codes} <= {""}:
+            return {}
         text = sentence.text
         names = [word for word in (self.symbols or self.names) if word not in text][::-1]
         numbers = names if self.symbols else [word for word in self.numbers if word not in text][::-1]
@@ -250,8 +295,7 @@ def stand_ins_of(vocabulary: Tokenizer) -> StandIns:
 
 @lru_cache(maxsize=256)
 def stand_in_pattern(words: frozenset[str]) -> re.Pattern[str]:
-    """Returns a pattern that finds the stand-ins in a translation; without any it matches nothing. A name may have the s
-    of a genitive, which is not part of the match."""
+    """Returns a pattern that finds the stand-ins in a translation, without the s of a genitive."""
     parts = []
     for word in sorted(words, key=len, reverse=True):
         if word[0].isdigit():

@@ -1,14 +1,10 @@
-"""Splits a text into sentences.
-
-Sentences are spans of the text. The text between two spans is a separator and is copied, so sentences and separators
-joined together are the text, byte for byte.
-"""
+"""Splits a text into sentences, which are spans of it. The text between two spans is copied."""
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Literal
 
@@ -27,25 +23,34 @@ BREAKS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u2028\u2029]+")
 # Further ends of sentences in lines that a program has laid out: columns, rulers, and colors of a terminal.
 LAYOUT = re.compile(rf" {{3,}}|(?<!\S)([-=])\1{{2,}}(?!\S)|\x1b\[[0-?]*[ -/]*[@-~]|{BREAKS.pattern}")
-# The beginnings of list items, lines of dialogue and headings: bullets, boxes, letters and numbers, also several of them.
-# A letter with a point stands before a capital. It is small, because initials of names are capitals: i. The beginning.
+# The beginning of a list item, a line of dialogue, a comment or a heading. The groups are a label that may also be an initial,
+# one that may be a part of a sentence, and the word after it, with its article: B. Franklin, § 5 BGB.
+_NUMBER = r"\d{1,4}(?:[.–-]\d{1,4})*[a-z]?"
+_NUMBERED = rf"(?:§{{1,2}}|#|(?:Abb|Abs|Art|Cap|Chap?|Fig|Kap|No|Nr|Núm|Pos|Secc?|Tab)\.|N[°º.]º?)[^\S\n]?{_NUMBER}\.?"
+_ARTICLE = r"(?:the|an?|your|d(?:er|en|ie|as|u)|ein[en]?|l[ae]s?|une?|el|los|una)"
+_BY_ARTICLE = re.compile(rf"{_ARTICLE}|.* {_ARTICLE}\s", re.IGNORECASE)
 BULLET = re.compile(
-    r"(?:(?:[-*+•‣◦▪●○·–—]|--|\[[ xX]\]|>{1,3}|[-=]>|#{1,6}|[QA]:"
-    r"|(?!v\.\s+Chr)(?:[a-h]|[ivx]{1,4})\.(?=[^\S\n]+[^\W\d_a-zß-ÿ][^\W_.])"
-    r"|\d{1,2}(?:\.\d{1,2}){1,3}(?=[^\S\n]+(?:A|[A-Z][a-z]{2,})(?![\w/])))[^\S\n]+(?=\S))+"
+    r"(?:[-*+•‣◦▪●○·–—①-⓿❶-➓]|--|\[[ xX]\]|>{1,3}|[-=]>|#{1,6}|//[/!]?|/\*+|[;%$](?=\s+[^\W\d_])|[QA]:|TODO:|FIXME:"
+    rf"|(?:\d{{1,3}}|{_NUMBERED}):(?=\s+[^\W\d_])|\d{{1,3}}\s[-–—](?=\s+[A-ZÀ-Þ]\w)"
+    r"|(?!v\.\s+Chr)(?:[a-h]|[ivx]{1,4})\.(?=[^\S\n]+[^\W\d_][^\W_]+(?!\.|\w))"
+    r"|\d{1,2}(?:\.\d{1,2}){1,3}(?=[^\S\n]+(?:A|[A-Z][a-z]{2,})(?![\w/]))"
+    rf"|(?:((?:[A-LN-Z]|[IVX]{{2,5}})\.|[A-Z]\.\d{{1,2}}(?:\.\d{{1,2}})*|\d{{1,2}}\.[a-z]|[A-Z]\s[-–—])|({_NUMBERED}|\d{{1,2}}\.?[°º]))"
+    rf"(?=[^\S\n]+((?:A|[A-ZÀ-Þ][a-zß-ÿ]+)(?![\w.])(?:\s{_ARTICLE}\s)?)))[^\S\n]+(?=\S)"
 )
 # The label of an item: a) red b) green.
-LABEL = re.compile(r"(?<![^\s.:;,])\(?(?:[a-z]|[ivx]{1,4}|\d{1,2})\)[^\S\n]+(?=\w)", re.IGNORECASE)
-_LABEL_LENGTH = 6
+LABEL = re.compile(
+    r"(?<![^\s.:;,])(?:\[\d{1,3}\]|\(?(?:[a-z]|[ivx]{1,4}|\d{1,2}(?:\.?[a-z])?)\.?\)|\d{1,3}\])[^\S\n]+(?=\w)",
+    re.IGNORECASE,
+)
+_LABELLED = re.compile(r"[\W\d①-➓]|\w{1,6}[^\w\s]|\w\s[-–—]")
+"""The beginning of a line that may have a label."""
 _CUT_NAME = re.compile(r"(?<![\w.])[a-z_]\w+(?:\.[^\W\d]\w+)+\.$")
 WORDS = re.compile(r"\S(?:.*\S)?", re.DOTALL)
 _UNSPACED = 40
-"""Characters between two spaces from which on a line counts as one without spaces."""
 _WINDOW, _UNSPACED_WINDOW = 4_000, 1_000
-"""Characters of a line whose sentences are found at once; the second where most words have no space between them."""
+"""Characters of a line whose sentences are found at once; the second for scripts without spaces."""
 
-# Where an over-long sentence is split, the best kinds first: after punctuation, before a word that begins a clause, at
-# white space.
+# Where an over-long sentence is split, the best kinds first.
 _CLAUSE = (
     r"(?=(?:and|or|but|because|which|who|whose|where|when|while|although|though|if|since|so that|und|aber|oder|sondern|denn"
     r"|weil|dass|wenn|obwohl|während|damit|wobei|et|ou|mais|car|parce|qui|dont|où|alors|lorsque|puisque|quand|si|y|o|pero|sino"
@@ -64,14 +69,17 @@ CUTS = tuple(
     )
 )
 
-# Where a long text is cut, the best kinds first: after line ends, after sentences, at white space.
+# Where a long text is cut, the best kinds first.
 TEXT_CUTS = tuple(re.compile(pattern) for pattern in (r"\n+", r"[.!?…][\"'”’»)\]]*\s+|[。！？][\"'”’»)\]]*\s*", r"\s+"))
 
 
-def split_sentences(text: str, language: str, split: Split = "all") -> list[Span]:
+def split_sentences(
+    text: str, language: str, split: Split = "all", is_ordinary: Callable[[str], bool] = lambda word: False
+) -> list[Span]:
     """Returns the sentences of a text, in order, without surrounding white space.
 
-    `language` selects the rules for abbreviations; an unknown language uses general rules.
+    `language` selects the rules for abbreviations. `is_ordinary` says whether a word with a capital is no name, and so begins
+    an item after a label such as `B.`
     """
     if split == "none":
         return list(_trimmed(text, 0, len(text)))
@@ -80,12 +88,28 @@ def split_sentences(text: str, language: str, split: Split = "all") -> list[Span
         breaks = LAYOUT
     made: dict[str, list[str]] = {}
     subtag = primary_subtag(language)
-    return [
-        span
-        for line in split_lines(text, breaks)
-        for item in _items(text, line)
-        for span in _sentences_of_line(text, item, subtag, made)
-    ]
+    lines = list(split_lines(text, breaks))
+    found = [BULLET.match(text, *line) for line in lines] if len(lines) > 1 else ()
+    is_list = len({label[1] or label[2] for label in found if label and label[3]}) > 1
+
+    def begins(start: int, end: int) -> int:
+        """Returns where an item begins after its labels. In a list what looks like a label is one."""
+        while found := BULLET.match(text, start, end):
+            if found[3] and not (
+                is_list or (found[2] and subtag != "de") or _BY_ARTICLE.fullmatch(found[3]) or is_ordinary(found[3])
+            ):
+                break
+            start = found.end()
+        return start
+
+    spans: list[Span] = []
+    for line in lines:
+        if _LABELLED.match(text, *line):
+            for start, end in _items(text, line):
+                spans += _sentences_of_line(text, begins(start, end), end, subtag, made)
+        else:
+            spans += _sentences_of_line(text, *line, subtag, made)
+    return spans
 
 
 def split_lines(text: str, breaks: re.Pattern[str] = BREAKS) -> Iterator[Span]:
@@ -98,24 +122,19 @@ def split_lines(text: str, breaks: re.Pattern[str] = BREAKS) -> Iterator[Span]:
 
 
 def _items(text: str, line: Span) -> Iterator[Span]:
-    """Yields the items of a line that begins with a label, or the line. A label in brackets may be one that the text
-    refers to: it begins no further item."""
+    """Yields the items of a line that begins with a label, or the line. The text may refer to further labels in brackets."""
     start, end = line
-    first = LABEL.match(text, start, end) if text.find(")", start, start + _LABEL_LENGTH) > 0 else None
+    first = LABEL.match(text, start, end)
     if first is None:
         yield line
         return
-    further = LABEL.finditer(text, first.end(), end) if text[start] != "(" else ()
-    labels = [first.span(), *[label.span() for label in further if label[0][0] != "("], (end, end)]
+    further = LABEL.finditer(text, first.end(), end) if text[start] not in "([" else ()
+    labels = [first.span(), *[label.span() for label in further if label[0][0] not in "(["], (end, end)]
     for label, following in pairwise(labels):
         yield from _trimmed(text, label[1], following[0])
 
 
-def _sentences_of_line(text: str, line: Span, language: str, made: dict[str, list[str]]) -> list[Span]:
-    """Returns the sentences of a line. `made` has the parts of lines before: equal lines are read once."""
-    start, end = line
-    if bullet := BULLET.match(text, start, end):
-        start = bullet.end()
+def _sentences_of_line(text: str, start: int, end: int, language: str, made: dict[str, list[str]]) -> list[Span]:
     content = text[start:end]
     if (parts := made.get(content)) is None:
         parts = made[content] = _parts_of_line(content, language)
@@ -129,8 +148,7 @@ def _sentences_of_line(text: str, line: Span, language: str, made: dict[str, lis
 
 
 def _parts_of_line(line: str, language: str) -> list[str]:
-    """Returns the sentences of a line. A long one is read in windows, each from the last sentence of the one before, because
-    the library takes time with the square of the length without spaces."""
+    """Returns the sentences of a line. A long one is read in windows, because the library takes square time without spaces."""
     size = _WINDOW if line.count(" ") * _UNSPACED > len(line) else _UNSPACED_WINDOW
     parts: list[str] = []
     begin, continues = 0, False
@@ -150,7 +168,6 @@ def _parts_of_line(line: str, language: str) -> list[str]:
 
 
 def _without_cut_names(parts: Sequence[str]) -> Iterator[str]:
-    """Yields the parts of a line, joined where one ends within a name with dots: java.lang.String."""
     whole: list[str] = []
     for part in parts:
         if whole and not (whole[-1].endswith(".") and _CUT_NAME.search(whole[-1])):
@@ -182,11 +199,9 @@ def span_around(position: int, spans: Sequence[Span]) -> Span:
 def split_long_sentence(text: str, starts: Sequence[int], limit: int, whole: Sequence[Span] = ()) -> list[Span]:
     """Splits an over-long sentence into spans of at most `limit` tokens.
 
-    `starts` holds the first character of each token, in ascending order. The parts `whole` of the text, which are in order,
-    are not split, even if one is longer. A split lies in the last two thirds of the
-    longest span that fits, at the best place: end of a sentence, semicolon, comma before a clause, comma, white space
-    before a clause, white space, or else between two tokens. The spans and the white space between them are the text.
-    Raises ValueError for a limit below 1.
+    `starts` holds the first character of each token. The parts `whole`, which are in order, are not split. A split lies in the
+    last two thirds of the longest span that fits, at the best of `CUTS`, or else between two tokens. Raises ValueError for a
+    limit below 1.
     """
     if limit < 1:
         raise ValueError(f"limit must be at least 1, not {limit}.")
@@ -208,17 +223,13 @@ def split_long_sentence(text: str, starts: Sequence[int], limit: int, whole: Seq
 
 
 def goes_on(part: str, following: str) -> bool:
-    """Returns whether a sentence that was split between two parts goes on there: before a small letter, or where the first
-    part ends neither as a sentence nor with a colon."""
+    """Returns whether a sentence goes on between two parts: before a small letter, or after no mark of its end."""
     return following[:1].islower() or part.rstrip("\"'”’»)]")[-1:] not in ".!?…:。！？："
 
 
 def cut_text(text: str, limit: int) -> list[str]:
-    """Cuts a long text into pieces of at most `limit` characters that together are the text.
-
-    A cut lies in the last two thirds of a piece: after a line end, after a sentence, at white space, or else between
-    two characters. Raises ValueError for a limit below 1.
-    """
+    """Cuts a text into pieces of at most `limit` characters, each in its last two thirds at the best of `TEXT_CUTS`. Raises
+    ValueError for a limit below 1."""
     if limit < 1:
         raise ValueError(f"limit must be at least 1, not {limit}.")
     pieces: list[str] = []
@@ -242,6 +253,5 @@ def _best_cut(text: str, earliest: int, latest: int, kinds: Sequence[re.Pattern[
 
 
 def _is_within_word(text: str, position: int) -> bool:
-    """Returns whether the mark before a position belongs to a number or a word: 7,000, 10:30, e.g., 1990–95."""
     after = text[position : position + 1]
     return text[position - 1] in ".,:–" and after.isascii() and after.isalnum()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from model.tokenizer import Tokenizer
 from server.text.protection.glossary import TermIndex, TermMatch
@@ -21,17 +22,8 @@ class Sentence:
     tagged: Tagged
     terms: tuple[TermMatch, ...] = ()
 
-    @property
-    def is_message(self) -> bool:
-        """Whether it is a message with arms and nothing else."""
-        codes = self.tagged.codes
-        return (
-            bool(codes) and codes[0].message is not None and codes[0].end == len(self.tagged.text) and len(codes) == 1
-        )
-
     def cut(self, starts: Sequence[int], limit: int) -> list[Sentence]:
-        """Returns the parts of a sentence of more than `limit` tokens, which begin at `starts`
-        (`segmentation.split_long_sentence`)."""
+        """Returns the parts of a sentence of more than `limit` tokens, which begin at `starts`."""
         spans = split_long_sentence(self.tagged.text, starts, limit, _spans(self.tagged, self.terms))
         return [self.part(start, end) for start, end in spans]
 
@@ -48,30 +40,35 @@ def split(
     terms: list[TermMatch] = []
     if glossary is not None:
         tagged, terms = _with_terms(tagged, language, glossary, split == "all", tokenizer)
-    text = tagged.text
+    text, is_ordinary = tagged.text, partial(_is_ordinary, tokenizer)
     if not tagged.codes and not terms:
         return [
             Sentence(start, Tagged(text[start:end], (), tagged.escape))
-            for start, end in split_sentences(text, language, split)
+            for start, end in split_sentences(text, language, split, is_ordinary)
         ]
     breaks = [(code.start, code.end) for code in tagged.codes if code.splits]
-    spans, done = [], 0
+    spans: list[Span] = []
+    done = 0
     for start, end in (*breaks, (len(text), len(text))):
         if start > done:
-            spans += [(first + done, last + done) for first, last in split_sentences(text[done:start], language, split)]
+            found = split_sentences(text[done:start], language, split, is_ordinary)
+            spans += [(first + done, last + done) for first, last in found] if done else found
         done = end
     whole = Sentence(0, tagged, tuple(terms))
-    return [whole.part(start, end) for start, end in _joined_within(spans, _spans(tagged, terms))]
+    kept = _spans(tagged, terms)
+    return [whole.part(start, end) for start, end in (_joined_within(spans, kept) if kept else spans)]
+
+
+def _is_ordinary(tokenizer: Tokenizer, word: str) -> bool:
+    """Returns whether a word with a capital is no name: a vocabulary spells it better without."""
+    return len(tokenizer.encode_target(word.lower())) < len(tokenizer.encode_target(word))
 
 
 def _with_terms(
     tagged: Tagged, language: str, glossary: TermIndex, lines: bool, tokenizer: Tokenizer
 ) -> tuple[Tagged, list[TermMatch]]:
-    """Returns a text and its terms, in order and without overlaps. With `lines` no term contains a line end.
-
-    A term with codes inside becomes a code itself, if its translation has the same ones; so does a term whose translation
-    the model cannot write.
-    """
+    """Returns a text and its terms, in order. With `lines` no term contains a line end. A term that the model cannot write, or
+    with codes that its translation has too, becomes a code."""
     text = tagged.text
     visible = [code for code in tagged.codes if code.start < code.end]
     starts = [code.start for code in visible]
@@ -91,7 +88,6 @@ def _with_terms(
 def _matches(
     tagged: Tagged, visible: Sequence[Code], glossary: TermIndex, lines: bool, language: str
 ) -> Iterator[TermMatch]:
-    """Yields the terms of each part of a text that splitting codes do not separate."""
     ends = [*[code.start for code in tagged.codes if code.splits], len(tagged.text)]
     spans = [(code.start, code.end) for code in visible]
     done = number = 0
@@ -108,31 +104,49 @@ def _matches(
 
 
 def with_codes(tagged: Tagged, further: Sequence[Code]) -> Tagged:
-    """Returns a text with further codes, which are in order, in place of those within them. Markup within one follows it."""
-    codes: list[Code] = []
-    waiting = list(further)[::-1]
-    late: list[Code] = []
-    for code in tagged.codes:
-        while waiting and waiting[-1].end <= code.start:
-            codes += [waiting.pop(), *late]
-            late = []
-        if not waiting or code.end <= waiting[-1].start:
-            codes.append(code)
-        elif code.start == code.end:
-            end = waiting[-1].end
-            late.append(code._replace(start=end, end=end))
-    codes += [*waiting[-1:], *late, *waiting[-2::-1]]
-    return replace(tagged, codes=tuple(codes))
+    """Returns a text with further codes, which are in order, in place of those within them. Whole pairs within one that is the
+    same in a translation belong to it; other markup follows it."""
+    codes = tagged.codes
+    result: list[Code] = []
+    done = 0
+    for new in further:
+        code = new
+        first = bisect_right(codes, code.start, lo=done, key=_end)
+        last = bisect_left(codes, code.end, lo=first, key=_start)
+        within = codes[first:last]
+        pairs = {each.pair for each in within} - {0}
+        low, high = first, last
+        while low > done and codes[low - 1].start == code.start and codes[low - 1].pair in pairs:
+            low -= 1
+        while high < len(codes) and codes[high].end == code.end and codes[high].pair in pairs:
+            high += 1
+        sides = sorted([each.pair for each in codes[low:high] if each.pair])
+        is_markup = bool(within) and not any(each.splits or each.end > each.start for each in within)
+        if is_markup and code.equiv == tagged.text[code.start : code.end] and sides[::2] == sides[1::2]:
+            first, last = low, high
+            inside = [each.moved(-code.start) for each in codes[low:high]]
+            code, within = code._replace(message=Tagged(code.equiv, tuple(inside), tagged.escape)), ()
+        late = [each.at(code.end, code.end, each.pair) for each in within if each.start == each.end]
+        result += [*codes[done:first], code, *late]
+        done = last
+    return replace(tagged, codes=(*result, *codes[done:]))
+
+
+def _start(code: Code) -> int:
+    return code.start
+
+
+def _end(code: Code) -> int:
+    return code.end
 
 
 def is_written(term: str, tokenizer: Tokenizer) -> bool:
-    """Returns whether a vocabulary has pieces for a term. A model that spells it in bytes loses the words around it."""
+    """Returns whether a vocabulary has pieces for a term."""
     tokens = tokenizer.encode_target(term)
     return tokenizer.decode(tokens) == term and not any(tokenizer.piece(token).startswith("<0x") for token in tokens)
 
 
 def _is_kept(code: Code, tagged: Tagged, match: TermMatch) -> bool:
-    """Returns whether the translation of a term has a code that is within the term."""
     shown = tagged.text[code.start : code.end]
     return (
         bool(code.word) and tagged.is_text(code) and match.entry.target.count(shown) == match.entry.source.count(shown)
@@ -140,13 +154,11 @@ def _is_kept(code: Code, tagged: Tagged, match: TermMatch) -> bool:
 
 
 def _spans(tagged: Tagged, terms: Sequence[TermMatch]) -> list[Span]:
-    """Returns the places of codes and terms at which no sentence ends, in order."""
     codes = [(code.start, code.end) for code in tagged.codes if code.start < code.end and not code.splits]
     return sorted([*codes, *[(term.start, term.end) for term in terms]]) if terms else codes
 
 
 def _joined_within(sentences: Sequence[Span], spans: Sequence[Span]) -> list[Span]:
-    """Returns the sentences, which are in order, joined where one ends within one of the spans."""
     joined: list[Span] = []
     for first, last in sentences:
         start, end = span_around(first, spans)[0], span_around(last, spans)[1]
@@ -158,7 +170,6 @@ def _joined_within(sentences: Sequence[Span], spans: Sequence[Span]) -> list[Spa
 
 
 def _terms_within(terms: Sequence[TermMatch], start: int, end: int) -> tuple[TermMatch, ...]:
-    """Returns the terms that begin in [start, end), with positions counted from `start`."""
     if not terms:
         return ()
     first = bisect_left(terms, start, key=lambda term: term.start)

@@ -1,8 +1,7 @@
 """Text with inline codes, in the terms of XLIFF 2.1 (section 4.2.3, inline elements).
 
-`Tagged` is the one carrier of what a translation contains unchanged: tags, placeholders, addresses, symbols that
-a vocabulary cannot write. A scanner (`server.text.syntax`) makes it of a text; it is cut into sentences, each is
-translated, and the results are put together again and written.
+`Tagged` is the one carrier of what a translation contains unchanged. A scanner (`server.text.syntax`) makes it; it is cut into
+sentences, and their translations are put together and written.
 """
 
 from __future__ import annotations
@@ -22,6 +21,9 @@ Place = tuple[int, int, int]
 """The number of a code in its source, and its start and end in a translation."""
 
 
+RAISED = frozenset({"sup", "sub"})
+"""Kinds of the pairs around a part of a word, or a mark at one."""
+PICTURES = frozenset("img svg audio video canvas object".split())
 MASKED = "masked"
 """Kind of a number or name that is a code because the model lost it. It may be spelled in another way."""
 
@@ -29,13 +31,11 @@ MASKED = "masked"
 class Code(NamedTuple):
     """An inline code at [start, end) of a text.
 
-    A "ph" stands alone. "sc" and "ec" are the start and the end of a pair around words (pc), with the same `pair`,
-    which is not 0. `text[start:end]` is what a reader sees of it: nothing for a tag, the placeholder itself for `%s`.
-    `equiv` is the same for the translation, and `data` are the bytes that are written there, or None if these are the
-    `equiv` in the syntax of the text; neither changes what a model reads, so they are not compared. `word` says
-    whether the code stands for a word of the sentence, as a name or as a number. A code that `splits` separates
-    sentences. `flows` are the parts of `message`, the text of the code with its own codes, that are translated on
-    their own: the arms of a plural. `kind` names the element or the syntax.
+    A "ph" stands alone; "sc" and "ec" are the ends of a pair around words (pc), with the same `pair`, which is not 0.
+    `text[start:end]` is what a reader sees of it: nothing for a tag, `%s` itself. `equiv` is the same for the translation,
+    and `data` are the bytes that are written there, or None for the `equiv` in the syntax of the text; neither is compared.
+    `word` says that it stands for a name or a number. One that `splits` separates sentences. `message` is the code with its
+    own codes, whose parts `flows`, the arms of a plural, are translated. `kind` names the element or the syntax.
     """
 
     start: int
@@ -73,8 +73,7 @@ class Code(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Tagged:
-    """A text and its codes in order. Codes do not overlap; several may have the same place. `escape` says how the
-    text between them is written."""
+    """A text and its codes in order, which do not overlap. `escape` says how the text between them is written."""
 
     text: str
     codes: tuple[Code, ...] = ()
@@ -91,8 +90,9 @@ class Tagged:
         return blanked(self.text, spans) if spans else self.text
 
     def cut(self, start: int, end: int) -> Tagged:
-        """Returns the part [start, end), with the codes that belong to it (`owned`). Its pairs have numbers from 1, so that
-        equal parts are equal."""
+        """Returns the part [start, end) with its codes (`owned`). Equal parts have equal numbers of pairs."""
+        if end - start == len(self.text) and True not in {code.splits for code in self.codes}:
+            return self
         first, last = self.owned(start, end)
         pairs: dict[int, int] = {0: 0}
         codes = []
@@ -103,10 +103,8 @@ class Tagged:
         return Tagged(self.text[start:end], tuple(codes), self.escape)
 
     def owned(self, start: int, end: int) -> tuple[int, int]:
-        """Returns the numbers of the first code of a part and of the first one after it. Of the codes at its start,
-        those belong to it that come after a splitting one, or from the first start of a pair on; of those at its end,
-        the ones before a splitting one and before the next start of a pair. Codes at the ends of the text belong to
-        the part there."""
+        """Returns the numbers of the first code of a part and of the first one after it. Of those at its start they are after
+        a splitting one or from a start of a pair on, of those at its end before either; at the ends of the text all."""
         codes = self.codes
         if not codes:
             return 0, 0
@@ -153,7 +151,8 @@ class Tagged:
         codes = []
         for number, start, end in places:
             code = self.codes[number].at(start, end, self.codes[number].pair)
-            codes.append(code._replace(equiv=text[start:end]) if code.kind == MASKED else code)
+            respelled = code.kind == MASKED and code.message is None
+            codes.append(code._replace(equiv=text[start:end]) if respelled else code)
         return Tagged(text, tuple(codes), self.escape)
 
     def with_parts(self, parts: Sequence[tuple[int, int, Tagged]]) -> Tagged:

@@ -6,8 +6,10 @@ something other than it or its compatibility form (NFKC). A letter belongs to it
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from unicodedata import normalize
 
 import regex
@@ -25,24 +27,22 @@ LONG_WORD = regex.compile(r"(?![\p{Lu}\d]+$)[\p{L}\p{M}'’-]{3,}")
 """A word, which a sign beside it is not a part of; short ones are units, capitals are short forms."""
 TOKEN, TOKEN_END = regex.compile(r"\S+"), regex.compile(r"\S+$")
 OPENING, CLOSING = "\"'([{<¿¡„“‘«‚", "\"'.,;:!?)]}>…”’“»"
-"""Punctuation around a token that is not a part of it."""
 PARTNERS = {")": "(", "]": "[", "}": "{", ">": "<", '"': '"'}
 OPERAND = regex.compile(r"[ ]([A-Za-z]|[+-]?\d[\d.,%]*(?<![.,])[\"'′″]?)(?![\w-])")
 OPERAND_END = regex.compile(r"(?<![\w-])([A-Za-z]|[+-]?\d[\d.,%]*[\"'′″]?)[ ]$")
+NAMES = regex.compile(r"\p{L}[\p{L}\p{M}]+(?: \p{L}[\p{L}\p{M}]+)+")
 LONGEST_PART = 100
-"""Characters of a token beside a sign."""
 CLUSTERS = 100_000
-"""Grapheme clusters of which is kept whether a vocabulary has them."""
 
 
 def with_unwritable(tagged: Tagged, tokenizer: Tokenizer, readable: Callable[[str], str]) -> Tagged:
-    """Returns a sentence with a code for each run that the vocabulary cannot write. Runs with only white space between
-    them are one. A run with a letter or between two words stands for a word. `readable` is what the model reads of a text."""
+    """Returns a sentence with a code for each run that the vocabulary cannot write; spaces do not end one. A run with a letter or
+    between two words stands for a word. `readable` is what the model reads of a text."""
     text = tagged.text
     plain = blanked(text, [(code.start, code.end) for code in tagged.codes])
-    runs = _joined(plain, [_widened(plain, run) for run in _runs(plain, tokenizer, readable)])
-    free = [run for run in runs if not any(code.start < run[1] and run[0] < code.end for code in tagged.codes)]
-    return _with_runs(tagged, free) if free else tagged
+    runs = [_widened(plain, run) for run in _runs(plain, tokenizer, readable)]
+    runs = _joined(plain, sorted([*runs, *_names(plain, tokenizer, runs)]))
+    return _with_runs(tagged, plain, runs) if runs else tagged
 
 
 def may_lack(text: str, tokenizer: Tokenizer, readable: Callable[[str], str]) -> bool:
@@ -53,7 +53,6 @@ def may_lack(text: str, tokenizer: Tokenizer, readable: Callable[[str], str]) ->
 
 
 def _runs(text: str, tokenizer: Tokenizer, readable: Callable[[str], str]) -> list[tuple[int, int]]:
-    """Returns the runs of clusters that a vocabulary cannot write."""
     runs: list[tuple[int, int]] = []
     for found in CLUSTER.finditer(text):
         cluster = found[0].lstrip()  # a mark after a space is a cluster with it
@@ -67,9 +66,29 @@ def _runs(text: str, tokenizer: Tokenizer, readable: Callable[[str], str]) -> li
     return runs
 
 
+def _names(text: str, tokenizer: Tokenizer, runs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Returns words beside each other that are not ASCII and spelled nearly letter by letter, if the vocabulary lacks a letter
+    of one: bún bò Huế. A model drops parts of such a name."""
+    lacked = {text[start:end] for start, end in runs}
+    names: list[tuple[int, int]] = []
+    for found in NAMES.finditer(text) if not text.isascii() else ():
+        first = start = found.start()
+        known = True
+        for word in (*found[0].split(" "), ""):
+            small = word.lower()
+            if word.isascii() or not len(word) < 2 * len(tokenizer.encode_target(small)) > 2:
+                if not known and first < start - 1 and " " in text[first : start - 1]:
+                    names.append((first, start - 1))
+                first, known = start + len(word) + 1, True
+            elif word in lacked or tokenizer.may_spell(tokenizer.encode_ids(small)):
+                known = False
+            start += len(word) + 1
+    return names
+
+
 def _widened(text: str, run: tuple[int, int]) -> tuple[int, int]:
-    """Returns a run with what is one with it. A letter belongs to its word. A sign beside a word is alone: house†. In any
-    other token it is a part of a code: 5°C, €20, p<0.05, R&D. Between short operands it is one with these: a && b."""
+    """Returns a run with the word around it. A sign beside a word is alone, house†; in any other token it is a part of a
+    code, 5°C, €20, p<0.05, R&D, and between short operands one with these, a && b."""
     start, end = run
     if WORD.search(text, start, end):
         before, after = WORD_END.search(text, max(0, start - LONGEST_PART), start), WORD.match(text, end)
@@ -110,25 +129,27 @@ def _joined(text: str, runs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]
     return joined
 
 
-def _with_runs(tagged: Tagged, runs: Sequence[tuple[int, int]]) -> Tagged:
-    """Returns a text with these runs as codes. One that has markup within it is left as it is."""
+def _with_runs(tagged: Tagged, plain: str, runs: Sequence[tuple[int, int]]) -> Tagged:
     text = tagged.text
     codes = list(tagged.codes)
-    for start, end in runs:
-        if any(start < code.start < end for code in tagged.codes):
-            continue
-        shown = text[start:end]
-        between = text[:start].rstrip()[-1:].isalnum() and text[end:].lstrip()[:1].isalnum()
-        word = WORD.search(shown) is not None or (between and text[start - 1].isspace() and text[end].isspace())
-        codes.append(Code(start, end, word="name" if word else "", kind="unwritable", equiv=shown))
-    codes.sort(key=lambda code: code.start)
+    cuts = sorted({place for code in codes for place in (code.start, code.end)})
+    for low, high in runs:
+        for left, right in pairwise((low, *cuts[bisect_right(cuts, low) : bisect_left(cuts, high)], high)):
+            if not (shown := plain[left:right].strip()):
+                continue
+            start = plain.index(shown, left)
+            end = start + len(shown)
+            between = text[:start].rstrip()[-1:].isalnum() and text[end:].lstrip()[:1].isalnum()
+            word = WORD.search(shown) is not None or (between and text[start - 1].isspace() and text[end].isspace())
+            codes.append(Code(start, end, word="name" if word else "", kind="unwritable", equiv=shown))
+    codes.sort(key=lambda code: (code.start, code.end))
     return Tagged(text, tuple(codes), tagged.escape)
 
 
 @lru_cache(maxsize=CLUSTERS)
 def _writes(tokenizer: Tokenizer, cluster: str) -> bool:
-    """Returns whether a vocabulary has pieces for a grapheme cluster that spell it or its compatibility form, or for the letter
-    that it is by canonical decomposition, or in the other case: Öl and Noël are words, although a vocabulary lacks Ö and ë."""
+    """Returns whether a vocabulary spells a cluster, its compatibility form, or its small letter without marks: Öl and Noël are
+    words, although a vocabulary lacks Ö and ë."""
     if not cluster or cluster.isspace():
         return True
     letter = normalize("NFD", cluster)[0].lower()

@@ -98,17 +98,22 @@ class SegmentedText:
 
 def _with_data(segment: Tagged, text: Tagged, first: int, last: int) -> Tagged:
     """Returns a segment with the data and the pairs of the codes [first, last) of its text; those that only the segment has
-    keep theirs. Equal segments at several places may have links to different addresses."""
+    keep theirs, but for the markup in them. Equal segments at several places may have links to different addresses."""
     own = [code for code in segment.codes if code.kind not in ADDED]
-    if len(own) != last - first:
+    within = [code.message for code in segment.codes if code.kind in ADDED and code.message]
+    if len(own) + sum([len(message.codes) for message in within]) != last - first:
         return segment
     of_text = iter(text.codes[first:last])
-    codes = []
-    for code in segment.codes:
-        given = code if code.kind in ADDED else next(of_text)
+
+    def with_data(code: Code) -> Code:
+        if code.kind in ADDED:
+            message = code.message
+            return code._replace(message=message and replace(message, codes=tuple(map(with_data, message.codes))))
+        given = next(of_text)
         same = given.message is None and code.equiv == given.equiv
-        codes.append(code._replace(data=given.data if same else code.data, pair=given.pair))
-    return replace(segment, codes=tuple(codes))
+        return code._replace(data=given.data if same else code.data, pair=given.pair)
+
+    return replace(segment, codes=tuple(map(with_data, segment.codes)))
 
 
 @dataclass(slots=True)
@@ -225,7 +230,7 @@ class _Cutter:
             return self._parts(parts, limit)
         segment = encoded(Segment(tagged, terms=sentence.terms), tagged, leg)
         if len(segment.ids) <= leg.model.segment_length:
-            codes = [code for code in segment.tagged.codes if code.message is not None]
+            codes = [code for code in segment.tagged.codes if code.flows]
             segment.messages = tuple(map(self.message, codes))
             return [(0, segment)]
         long = [span for span in exact_tokens(text) if span.end - span.start >= LONG_CODE]
@@ -268,9 +273,11 @@ def with_codes(segment: Segment, further: Sequence[Match], leg: Leg) -> Segment 
     none."""
     tagged = segment.tagged
     taken = [(term.start, term.end) for term in segment.terms]
-    is_within = [bool(code.word) and code.message is None and tagged.is_text(code) for code in tagged.codes]
-    inside = [(code.start, code.end) for code, within in zip(tagged.codes, is_within, strict=True) if within]
-    taken += [(code.start, code.end) for code, within in zip(tagged.codes, is_within, strict=True) if not within]
+    inside: list[Span] = []
+    for code in tagged.codes:
+        is_within = bool(code.word) and code.message is None and tagged.is_text(code)
+        if code.start < code.end:
+            (inside if is_within else taken).append((code.start, code.end))
     free = [
         span
         for span in further
@@ -297,7 +304,7 @@ def encoded(segment: Segment, tagged: Tagged, leg: Leg) -> Segment:
     symbols = bool(stand_ins_of(tokenizer).symbols)
 
     def with_reading(tagged: Tagged) -> Segment:
-        tagged = widened(tagged, symbols) if any(code.word for code in tagged.codes) else tagged
+        tagged = widened(tagged, symbols) if not {code.word for code in tagged.codes} <= {""} else tagged
         terms = _outside(segment.terms, tagged.codes) if segment.terms else ()
         reading = read(tagged, terms, tokenizer, leg.source)
         ids = leg.encode_ids(reading.text) if reading.text else ()

@@ -78,7 +78,7 @@ class Cleaner:
 
     def _is_elsewhere(self, text: str, language: str) -> bool:
         """Returns whether a text is certainly not in its language. Short texts never are."""
-        for span in reversed(plain.matches(text)):
+        for span in reversed(plain.codes(text)):
             text = f"{text[: span.start]} {text[span.end :]}"
         if len(text.split()) < LEAST_WORDS or len(text) < LEAST_LETTERS:
             return False
@@ -93,9 +93,9 @@ class Cleaner:
 def placeholders(text: str) -> Counter[str]:
     """Returns how often each tag, message and word of a variable is in a text."""
     found: Counter[str] = Counter()
-    for span in plain.matches(text):
+    for span in plain.codes(text):
         part = text[span.start : span.end]
-        if span.role == "message":
+        if span.message is not None:
             found["message"] += 1
         elif part[0] in "%{$":
             found.update(WORD.findall(part))

@@ -50,7 +50,7 @@ def _marked(element: Element) -> str:
         name, text = etree.QName(child).localname, _marked(child)
         if name in CODES | POINTS:
             text = text or child.get("equiv-text") or child.get("disp") or child.get("equiv") or ""
-            spans = [] if text.startswith("<") else plain.matches(text)
+            spans = () if text.startswith("<") else plain.codes(text)
             if [(span.start, span.end) for span in spans] != [(0, len(text))]:
                 text = "\0" if name in POINTS else ""
         parts += [text, child.tail or ""]

@@ -13,7 +13,8 @@ from server.documents.document import Document, has_words, join_pieces
 from server.documents.formats.plain import HEAD_BYTES, decode
 from server.documents.formats.xml_inline import plain
 from server.errors import InvalidRequest
-from server.text.syntax.html import NO_TRANSLATE, Tag, markup_tokens, parse
+from server.text.syntax.html import parse
+from server.text.syntax.markup import NO_TRANSLATE, Tag, markup_tokens
 from server.text.tagged import escaped
 
 CHARSET = re.compile(

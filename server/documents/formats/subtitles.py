@@ -11,7 +11,7 @@ from operator import itemgetter
 
 from server.documents.document import Document, has_words
 from server.documents.formats.plain import decode
-from server.text.syntax.html import markup_tokens
+from server.text.syntax.markup import markup_tokens
 from server.text.tagged import escaped
 
 LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
@@ -124,7 +124,7 @@ def split_cues(text: str, web: bool) -> Iterator[str | Cue]:
 def header_lines(lines: Sequence[str]) -> list[bool]:
     """Returns whether each line belongs to the beginning of a subtitle: its times, or the number above them."""
     times = [bool(TIMES.match(line)) for line in lines]
-    numbers = [after and line.strip().isdigit() for line, after in zip(lines, [*times[1:], False], strict=False)]
+    numbers = [after and line.strip().isdigit() for line, after in zip(lines, [*times[1:], False], strict=True)]
     return [first or second for first, second in zip(times, numbers, strict=True)]
 
 

@@ -17,7 +17,7 @@ from lxml import etree
 
 from server.errors import InvalidRequest
 from server.text.numbers import is_formula
-from server.text.syntax.html import markup_tokens
+from server.text.syntax.markup import markup_tokens
 
 Element = Any
 """An element of lxml, which has no type annotations."""

@@ -26,6 +26,13 @@ hashtag = by_pattern(rf"(?<![\w&#])#[^\W\d_]{_NAME}*", "word", "hashtag")
 emoticon = by_pattern(
     r"(?<!\S)(?:[:;]['^-]?[()\[\]DPpOo|/*@$]+|=['^-]?[()\[\]DP]+|<3)(?![\w>/])", "point", "emoticon", NO_FLAG
 )
+note = by_pattern(
+    r"(?<=[^\W\dA-Z_]{3})/\d{1,4}(?!\w|[/.-]\w)|(?:(?<=[^\W\d_]{3})|(?<=[^\W_][,.;:!?]))(?:\[\d{1,4}\])+(?![\w(\[])",
+    "point",
+    "note",
+    NO_FLAG,
+)
+"""The number of a note at a word: house/15, children[15]."""
 share = by_pattern(r"(?<!\w)\\\\[\w.-]+\\(?:[\w.$-]+\\)*[\w.$-]*\w", "word", "path")
 unix_path = by_pattern(
     r"(?<![^\s(\[{\"'`«»„“‚‘‹›=:,;|>*#])(?<!\w#)(?<![\w.!?][\"'])(?:(?:~|\.{1,2})/|(?<![€$£¥%] )/)"
@@ -87,6 +94,5 @@ def windows_path(source: Source, at: int) -> Match | None:
 
 
 def _balanced(text: str, start: int, end: int) -> int:
-    """Returns the end of an address, before a bracket that was opened before the address: `[text](address)`."""
     close = text.find(")", start, end)
     return end if close < 0 or text.find("(", start, close) >= 0 else close

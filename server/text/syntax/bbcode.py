@@ -1,5 +1,5 @@
-"""Scans BBCode ([b]...[/b], [url=...]...[/url]; https://www.bbcode.org/reference.php). A tag without its partner is text
-(`Codes.pair`): [sic]."""
+"""Scans BBCode ([b]...[/b], [url=...]...[/url]; https://www.bbcode.org/reference.php) and shortcodes of WordPress
+([gallery ids="1,2"]). A tag without a value and its partner is text (`Codes.pair`): [sic]."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 
 from server.text.syntax.match import Match, Source
 
-_TAG = re.compile(r"\[(/?)([a-z]{1,20})(?:=[^\[\]\n]{1,200})?\]", re.IGNORECASE)
+_TAG = re.compile(r"\[(/?)([a-z]{1,20})((?: [\w-]{1,30})?=[^\[\]\n]{1,200})? ?/?\]", re.IGNORECASE)
 
 
 def tag(source: Source, at: int) -> Match | None:

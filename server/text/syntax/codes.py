@@ -1,5 +1,4 @@
-"""Makes codes of the matches of the scanners: pairs are nested, tags within a match belong to it, words beside each other are
-one code."""
+"""Makes codes of the matches of the scanners."""
 
 from __future__ import annotations
 
@@ -9,14 +8,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate, pairwise
 
+from server.text.syntax.markup import INLINE
 from server.text.syntax.match import Match, Role
-from server.text.syntax.tags import INLINE
 from server.text.tagged import ESCAPES, Code, Tagged, Word
 
 _GLUE = re.compile(r"[^\w\s'\"()\[\]<>{}«»„“”‚‘’]{0,3}| & ")
 """Signs between placeholders that are one word of the sentence: %d-%d, {0}/{1}, {0} & {1}."""
 _LETTER = re.compile(r"[^\W_]")
-_VARIABLE = re.compile(r"[^\W\d][\w.-]*")
+_VARIABLE, _UNIT = re.compile(r"[^\W\d][\w.-]*"), re.compile(r"[^\W\d_]{1,3}")
+_JOINED = re.compile(r"(?<!\w)(?:[#@$%]|\d[\d.,]*)$")
 _WORDS: dict[Role, Word] = {"word": "name", "number": "number", "message": "name"}
 Raw = Callable[[int, int], str]
 Item = tuple[Code, Match | None]
@@ -34,8 +34,7 @@ class Codes:
         self.items: list[Item] = []
 
     def add(self, found: Sequence[Match]) -> None:
-        """Adds the codes of matches. One that contains codes has their data too if these are whole pairs; their ends may be at
-        its own ends."""
+        """Adds the codes of matches. One that contains whole pairs, also at its ends, has their data too."""
         old, starts = self._old, [code.start for code in self._old]
         partners = _partners(old)
         done = 0
@@ -73,7 +72,6 @@ class Codes:
         )
 
     def _frames(self, message: Match) -> Iterator[Code]:
-        """Yields what is around the arms of a message, as it is written."""
         done, begin = message.start, message.start
         for start, end in (*message.flows, (message.end, message.end)):
             shown = self._text[done:start]
@@ -92,8 +90,8 @@ class Codes:
         return "".join((*parts, self._raw(start, end) if start < end else ""))
 
     def pair(self) -> None:
-        """Pairs what opens and closes. A new pair is within one pair that the text had, or outside of it. One without a partner
-        becomes a word or a point: `<your-name>` is a word, `<b>` and `**` are points."""
+        """Pairs what opens and closes, within or outside of the pairs that the text had. Without a partner `<your-name>` is a
+        word, `<b>` and `**` are points. Equal elements beside each other, `</item><item>`, hold texts of their own."""
         items = self.items
         frames: list[tuple[list[tuple[str, int]], Counter[str]]] = [([], Counter())]
         for number, (code, match) in enumerate(items):
@@ -116,7 +114,16 @@ class Codes:
                 elif match.role == "open":
                     opened.append((name, number))
                     names[name] += 1
-        self.items = [item for item in map(self._alone, items) if item]
+        texts = set[int]()
+        for (last, before), (first, match) in pairwise(items):
+            if last.role == "ec" and first.role == "sc" and last.end == first.start and before and match:
+                is_element = match.kind == "tag" and not (match.name in INLINE or match.name.isdecimal())
+                texts |= {last.pair, first.pair} if is_element and before.name == match.name else set()
+        split = [
+            (code._replace(role="ph", pair=0, splits=True), None) if code.pair in texts else (code, match)
+            for code, match in items
+        ]
+        self.items = [item for item in map(self._alone, split) if item]
 
     def _alone(self, item: Item) -> Item | None:
         """Returns a code without a partner as a word, or None if it belongs to the text: `*`, `[sic]`, the `**` of `f**k`."""
@@ -124,15 +131,15 @@ class Codes:
         if match is None or code.pair or match.role not in ("open", "close"):
             return item
         around = self._text[code.start - 1 : code.start] + self._text[code.end : code.end + 1]
-        is_name = match.kind == "bbcode" and "://" not in code.equiv
+        is_name = match.kind == "bbcode" and "=" not in code.equiv
         if is_name or match.kind == "emphasis" or (match.kind == "strong" and len(around) == 2 and around.isalpha()):
             return None
         is_word = match.role == "open" and match.kind in ("tag", "template") and match.name.isidentifier()
         return (code._replace(word="name"), match) if is_word and match.name not in INLINE else item
 
     def fold_pairs(self) -> None:
-        """Replaces a pair that surrounds codes of words and no other words by one code: `<1>{{count}}</1>`; and one that
-        surrounds a variable and follows its sign: `#<i>tag</i>`."""
+        """Makes one code of a pair around codes for words and no other words, `<1>{{count}}</1>`, or around a variable or unit
+        after its sign or amount, `#<i>tag</i>`."""
         items, text = self.items, self._text
         if len(items) < 2:
             return
@@ -150,21 +157,28 @@ class Codes:
             )
             if last > number and is_word:
                 result.append(self._folded(number, last))
-            elif last == number + 1 and self._is_variable(number):
-                result.append(self._folded(number, last, 1))
+            elif last == number + 1 and (before := self._joined_before(number)):
+                result.append(self._folded(number, last, before))
             else:
                 result.append(items[number])
                 last = number
             number = last + 1
         self.items = result
 
-    def _is_variable(self, number: int) -> bool:
-        """Returns whether a pair surrounds one name and a sign of variables is before it."""
-        start, end = self.items[number][0].start, self.items[number + 1][0].start
-        before = self.items[number - 1][0].end if number else 0
-        sign = self._text[max(before, start - 2) : start]
-        name = self._text[self.items[number][0].end : end]
-        return bool(_VARIABLE.fullmatch(name)) and sign[-1:] in tuple("#@$%") and not sign[:-1].isalnum()
+    def _joined_before(self, number: int) -> int:
+        """Returns how many characters before a pair are one word with it: the sign of a variable, or the amount of a unit."""
+        (code, _), (end, _) = self.items[number : number + 2]
+        found = _JOINED.search(
+            self._text, max(self.items[number - 1][0].end if number else 0, code.start - 20), code.start
+        )
+        within = _VARIABLE if found and found[0] in "#@$%" else _UNIT
+        if (
+            not found
+            or not within.fullmatch(self._text, code.end, end.start)
+            or self._text[end.end : end.end + 1].isalnum()
+        ):
+            return 0
+        return len(found[0])
 
     def _folded(self, first: int, last: int, before: int = 0) -> tuple[Code, Match]:
         inside = [code for code, _ in self.items[first : last + 1]]
@@ -196,7 +210,6 @@ class Codes:
 
 
 def _partners(codes: Sequence[Code]) -> list[int]:
-    """Returns the number of each code's partner, or its own."""
     ends = {code.pair: number for number, code in enumerate(codes) if code.role == "ec"}
     starts = {code.pair: number for number, code in enumerate(codes) if code.role == "sc"}
     sides = {"sc": ends, "ec": starts}

@@ -27,7 +27,9 @@ _OPENED = re.compile(
     rf"|_(?=[^\s_]{{1,100}} )(?=[^_\n]{{1,300}}{_END_OF_WORD}_(?!\w)))"
 )
 _CLOSED = re.compile(rf"{_END_OF_WORD}[*_](?![\w*])")
-autolink = by_pattern(r"<(?:(?:https?|ftp)://|mailto:|tel:)[^<>\s]{1,500}>", "word", "autolink")
+autolink = by_pattern(
+    r"<(?:(?:https?|ftp)://|mailto:|tel:)[^<>\s]{1,500}>|<[\w.+-]{1,64}@[\w.-]{1,100}>", "word", "autolink"
+)
 
 
 def fence(source: Source, at: int) -> Match | None:
@@ -67,7 +69,6 @@ def link(source: Source, at: int) -> Match | None:
 
 
 def _fences(text: str) -> dict[int, int]:
-    """Returns the start and the end of each fenced code block."""
     blocks: dict[int, int] = {}
     ends: dict[str, int] = {}
     for found in reversed(list(_FENCE.finditer(text))):
@@ -80,7 +81,6 @@ def _fences(text: str) -> dict[int, int]:
 
 
 def _code_spans(text: str) -> dict[int, int]:
-    """Returns the start and the end of each code span."""
     spans: dict[int, int] = {}
     later: dict[int, int] = {}
     for found in reversed(list(_TICKS.finditer(text))):

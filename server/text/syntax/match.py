@@ -1,7 +1,7 @@
 """What a scanner finds, and the text that scanners share.
 
-A scanner is asked at a character with which its syntax may begin, its sign, and returns the match there. A match
-may begin before its sign (an e-mail address), but not before the end of the last accepted match.
+A scanner is asked at a sign of its syntax, and returns the match there. It may begin before its sign (an e-mail address), but not
+before the end of the last accepted match.
 """
 
 from __future__ import annotations
@@ -20,17 +20,16 @@ MARKS = (
 )
 """Marks of letters, which `\\w` does not match."""
 LATIN = "A-Za-z\u00c0-\u024f"
-"""Letters with which a name of programs goes on. Scripts without spaces have placeholders beside letters."""
+"""Letters with which a name of programs goes on."""
 Role = Literal["word", "number", "point", "open", "close", "break", "message", "apostrophe"]
 
 
 class Match(NamedTuple):
-    """A part of a text that every translation contains once and unchanged.
+    """A part of a text that every translation contains once and unchanged. `kind` names what the scanner found.
 
-    Roles: "word" and "number" stand for a word of the sentence. A "point" stands between words. "open" and "close"
-    surround words that are translated; partners have the same `name`. A "break" separates sentences. The `flows` of
-    a "message" are translated on their own. An "apostrophe" is doubled or has a backslash (it''s). `kind` names what
-    the scanner found.
+    Roles: "word" and "number" stand for a word. A "point" stands between words. "open" and "close" surround words; partners
+    have the same `name`. A "break" separates sentences. The `flows` of a "message" are translated on their own. An
+    "apostrophe" is doubled or has a backslash (it''s).
     """
 
     start: int

@@ -1,5 +1,4 @@
-"""Parses ICU MessageFormat and Fluent: the messages of a text, whose arms are translated on their own, at any depth up to
-a bound.
+"""Parses the messages of ICU MessageFormat and Fluent, whose arms are translated on their own.
 
 Grammar of ICU: https://unicode-org.github.io/icu/userguide/format_parse/messages/ (`{count, plural, offset:1 =0 {none}
 other {# files}}`). An apostrophe before a brace, `#` or `|` quotes up to the next one; two of them stand for one.
@@ -10,13 +9,16 @@ Grammar of Fluent: https://github.com/projectfluent/fluent/blob/main/spec/fluent
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from functools import cached_property
+from functools import partial
 
 from server.text.segmentation import Span
 from server.text.syntax.match import Match, Source, by_pattern
 from server.text.syntax.templates import BRACES
 
+Message = tuple[tuple[Span, ...], int]
+"""The contents of the arms of a message, which Fluent calls variants, and its end."""
+Braces = dict[int, tuple[int, int]]
+"""For each brace the place of its partner, and how many are within each other between them."""
 DEPTH = 40
 """Most braces within each other. The arms of a deeper message are not translated."""
 _HEAD = re.compile(r"\{\s*[\w.-]+\s*,\s*(?:plural|select|selectordinal)\s*,\s*(?:offset\s*:\s*\d+\s*)?", re.IGNORECASE)
@@ -43,85 +45,53 @@ _VARIANT = re.compile(rf"\{{|(?<=\s){_KEY}")
 _VARIANT_LINE = re.compile(rf"\{{|(?<=\n)[ \t]*+{_KEY}")
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
-    """A message of a text: the contents of its arms, which Fluent calls variants, and its end."""
-
-    arms: tuple[Span, ...]
-    end: int
-
-
 def message(source: Source, at: int) -> Match | None:
-    """Returns the message or the placeable of Fluent at a brace."""
-    if found := source.computed(MessageParser).parse(at):
-        return Match(at, found.end, "message", "message", flows=found.arms)
-    part = _PART.match(source.text, at)
+    """Returns the message or the placeable of Fluent at a brace. Some libraries know no quotes."""
+    text, found = source.text, None
+    if selector := _SELECTOR.match(text, at):
+        found = _select(text, at, selector.end(), source.computed(_placeables))
+    elif head := _HEAD.match(text, at):
+        found = _read(text, at, head.end(), source.computed(_quoted))
+        found = found or _read(text, at, head.end(), source.computed(_unquoted))
+    if found:
+        return Match(at, found[1], "message", "message", flows=found[0])
+    part = _PART.match(text, at)
     return Match(at, part.end(), "word", "placeable") if part else None
 
 
-class MessageParser:
-    """Parses the messages of one text. Its braces are matched once, so that all messages together take linear time."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-
-    def parse(self, start: int) -> Message | None:
-        """Returns the message that begins at a position, or None if none does or it is not complete. Some libraries know
-        no quotes: without them a message is read that is not complete with them."""
-        if selector := _SELECTOR.match(self._text, start):
-            return self._select(start, selector.end())
-        head = _HEAD.match(self._text, start)
-        if head is None:
-            return None
-        return self._read(start, head.end(), self._quoted) or self._read(start, head.end(), self._unquoted)
-
-    def _read(self, start: int, position: int, braces: dict[int, tuple[int, int]]) -> Message | None:
-        if start not in braces:
-            return None
-        arms: list[Span] = []
-        while (arm := _ARM.match(self._text, position)) and arm.end() in braces:
-            position = braces[arm.end()][0] + 1
-            arms.append((arm.end() + 1, position - 1))
-        last = _END.match(self._text, position)
-        if not arms or last is None:
-            return None
-        return Message(tuple(arms) if braces[start][1] < DEPTH else (), last.end())
-
-    def _select(self, start: int, position: int) -> Message | None:
-        """Returns the select expression of Fluent at `start`, whose variants begin at `position`."""
-        text, braces = self._text, self._placeables
-        first = _FIRST_VARIANT.match(text, position)
-        if start not in braces or first is None:
-            return None
-        variant = _VARIANT_LINE if "\n" in first[0] else _VARIANT
-        end, depth = braces[start]
-        arms: list[Span] = []
-        begin = position = first.end()
-        while found := variant.search(text, position, end):
-            if found[0] == "{":
-                position = braces[found.start()][0] + 1
-            else:
-                arms.append((begin, found.start()))
-                begin = position = found.end()
-        return Message((*arms, (begin, end)) if depth < DEPTH else (), end + 1)
-
-    @cached_property
-    def _quoted(self) -> dict[int, tuple[int, int]]:
-        return _matched(self._text, _QUOTED)
-
-    @cached_property
-    def _unquoted(self) -> dict[int, tuple[int, int]]:
-        return _matched(self._text, _UNQUOTED)
-
-    @cached_property
-    def _placeables(self) -> dict[int, tuple[int, int]]:
-        return _matched(self._text, _BRACES)
+def _read(text: str, start: int, position: int, braces: Braces) -> Message | None:
+    if start not in braces:
+        return None
+    arms: list[Span] = []
+    while (arm := _ARM.match(text, position)) and arm.end() in braces:
+        position = braces[arm.end()][0] + 1
+        arms.append((arm.end() + 1, position - 1))
+    last = _END.match(text, position)
+    if not arms or last is None:
+        return None
+    return tuple(arms) if braces[start][1] < DEPTH else (), last.end()
 
 
-def _matched(text: str, pattern: re.Pattern[str]) -> dict[int, tuple[int, int]]:
-    """Returns for each brace that opens another the place of the other, and how many are within each other between them."""
+def _select(text: str, start: int, position: int, braces: Braces) -> Message | None:
+    first = _FIRST_VARIANT.match(text, position)
+    if start not in braces or first is None:
+        return None
+    variant = _VARIANT_LINE if "\n" in first[0] else _VARIANT
+    end, depth = braces[start]
+    arms: list[Span] = []
+    begin = position = first.end()
+    while found := variant.search(text, position, end):
+        if found[0] == "{":
+            position = braces[found.start()][0] + 1
+        else:
+            arms.append((begin, found.start()))
+            begin = position = found.end()
+    return (*arms, (begin, end)) if depth < DEPTH else (), end + 1
+
+
+def _matched(text: str, pattern: re.Pattern[str]) -> Braces:
     opened: list[list[int]] = []
-    matched: dict[int, tuple[int, int]] = {}
+    matched: Braces = {}
     for found in pattern.finditer(text):
         if found[0][0] == "{":
             opened.append([found.start(), 0])
@@ -131,3 +101,6 @@ def _matched(text: str, pattern: re.Pattern[str]) -> dict[int, tuple[int, int]]:
             if opened:
                 opened[-1][1] = max(opened[-1][1], depth + 1)
     return matched
+
+
+_quoted, _unquoted, _placeables = [partial(_matched, pattern=pattern) for pattern in (_QUOTED, _UNQUOTED, _BRACES)]

@@ -18,27 +18,20 @@ from server.text.syntax import (
     escapes,
     latex,
     markdown,
+    markup,
     messages,
     printf,
     separators,
-    tags,
     templates,
     wiki,
 )
 from server.text.syntax.codes import Codes, Raw
-from server.text.syntax.match import LATIN, Match, Role, Scanner, Source
+from server.text.syntax.match import LATIN, Match, Scanner, Source
 from server.text.tagged import Code, Tagged
 
 _SCANNERS: dict[str, tuple[Scanner, ...]] = {
-    "<": (
-        templates.template,
-        tags.search_section,
-        tags.search_declaration,
-        tags.search_tag,
-        markdown.autolink,
-        addresses.emoticon,
-    ),
-    "&": (tags.search_reference,),
+    "<": (templates.template, markup.section, markup.declaration, markup.tag, markdown.autolink, addresses.emoticon),
+    "&": (markup.reference,),
     "{": (templates.template, messages.message, templates.braces, messages.head),
     "'": (messages.apostrophe, messages.quoted),
     "%": (templates.sign_before_braces, printf.specification),
@@ -48,8 +41,8 @@ _SCANNERS: dict[str, tuple[Scanner, ...]] = {
     "*": (templates.sign_before_braces, wiki.merge_tag, markdown.strong, markdown.emphasis),
     "~": (templates.sign_before_braces, markdown.fence, markdown.strong, addresses.unix_path),
     "!": (markdown.link, templates.sign_before_braces),
-    "[": (markdown.link, wiki.link, templates.field, bbcode.tag),
-    "]": (tags.search_section, markdown.link),
+    "[": (addresses.note, markdown.link, wiki.link, templates.field, bbcode.tag),
+    "]": (markup.section, markdown.link),
     "\\": (
         messages.apostrophe,
         escapes.line_end,
@@ -59,7 +52,7 @@ _SCANNERS: dict[str, tuple[Scanner, ...]] = {
         escapes.escape,
         escapes.backslash,
     ),
-    "/": (addresses.file_path, addresses.community, addresses.unix_path),
+    "/": (addresses.note, addresses.file_path, addresses.community, addresses.unix_path),
     "@": (templates.sign_before_braces, addresses.email, templates.linked, addresses.handle),
     ":": (addresses.uri, addresses.windows_path, addresses.emoticon, templates.colon_name),
     ";": (addresses.emoticon,),
@@ -67,45 +60,28 @@ _SCANNERS: dict[str, tuple[Scanner, ...]] = {
     "_": (templates.underscores, markdown.emphasis),
     ".": (addresses.uri, addresses.unix_path),
     ">": (separators.separator,),
+    '"': (separators.docstring,),
     "\x1b": (escapes.control,),
     **dict.fromkeys("|¦›·•", (separators.separator,)),
 }
 """The scanners that are tried at a sign, in order."""
 _RARE = r"%{$<&`\\#\[*~/@\x1b|¦›·•"
 _SIGN = re.compile(
-    rf"[{_RARE}:;=_'.!>\]](?:(?<=[{_RARE}])|(?<=:)(?=[^\s\d])|(?<=[;=])(?=['^-]?[()\[\]DPpOo|/*@$])|(?<=_)(?:(?<![{LATIN}\d_]_)|(?!\w))"
-    r"|(?<=')(?=['{}#|])|(?<=\.)(?:(?<=[wW]{3}\.)|(?=\.?/))|(?<=!)(?=[\[{])|(?<=>)(?= )|(?<=\])(?=[\](\[]))"
+    rf"[{_RARE}:;=_'.!>\"\]](?:(?<=[{_RARE}])|(?<=:)(?=[^\s\d])|(?<=[;=])(?=['^-]?[()\[\]DPpOo|/*@$])|(?<=_)(?:(?<![{LATIN}\d_]_)|(?!\w))"
+    r"|(?<=')(?=['{}#|])|(?<=\.)(?:(?<=[wW]{3}\.)|(?=\.?/))|(?<=!)(?=[\[{])|(?<=>)(?= )|(?<=\")(?=\"\")|(?<=\])(?=[\](\[]))"
 )
-"""Signs where a scanner may find something. This test is much faster than the scanners."""
+"""Signs where a scanner may find something."""
 NUMBER_SIGN = "#"
-"""Stands for the number in the arms of an ICU message."""
 
 
-def matches(text: str, kept: tuple[str, ...] = ()) -> list[Match]:
+def codes(text: str, kept: tuple[str, ...] = ()) -> tuple[Code, ...]:
     """Returns what every translation of a text contains unchanged, in order. The words of `kept` are further ones."""
-    is_plain = not kept and _SIGN.search(text) is None
-    return [] if is_plain else [_match(code) for code in scan(Tagged(text), kept).codes]
-
-
-def _match(code: Code) -> Match:
-    role: Role = "point"
-    if code.role != "ph":
-        role = "open" if code.role == "sc" else "close"
-    elif code.splits:
-        role = "break"
-    elif code.message is not None:
-        role = "message"
-    elif code.kind == "apostrophe":
-        role = "apostrophe"
-    elif code.word:
-        role = "number" if code.word == "number" else "word"
-    flows = tuple([(start + code.start, end + code.start) for start, end in code.flows])
-    return Match(code.start, code.end, role, code.kind, str(code.pair or ""), flows)
+    return scan(Tagged(text), kept).codes
 
 
 def scan(tagged: Tagged, kept: tuple[str, ...] = (), raw: Raw | None = None) -> Tagged:
-    """Returns a text with the codes of plain text beside those that it has. `raw` returns a part of the text as it is
-    written in its document. The words of `kept` are codes too."""
+    """Returns a text with the codes of plain text, and the words of `kept`, beside those that it has. `raw` returns a part of
+    the text as its document has it."""
     text = tagged.text
     if not kept and _SIGN.search(text) is None:
         return tagged
@@ -114,16 +90,16 @@ def scan(tagged: Tagged, kept: tuple[str, ...] = (), raw: Raw | None = None) -> 
         found = [part for match in found for part in _opened(tagged, match, kept)]
     if not found:
         return tagged
-    codes = Codes(tagged, raw)
-    codes.add(found)
-    codes.pair()
-    codes.fold_pairs()
-    codes.join()
-    return replace(tagged, codes=tuple([code for code, _ in codes.items]))
+    made = Codes(tagged, raw)
+    made.add(found)
+    made.pair()
+    made.fold_pairs()
+    made.join()
+    return replace(tagged, codes=tuple([code for code, _ in made.items]))
 
 
 def _opened(tagged: Tagged, message: Match, kept: tuple[str, ...]) -> Iterator[Match]:
-    """Yields a match, or the parts of a message whose arms have codes: what is around the arms separates sentences."""
+    """Yields a match; of a message whose arms have codes, what is around the arms, which separates sentences."""
     start_of = attrgetter("start")
     codes = tagged.codes
     first = bisect_right(codes, message.start, key=start_of)
@@ -146,8 +122,8 @@ def _opened(tagged: Tagged, message: Match, kept: tuple[str, ...]) -> Iterator[M
 
 
 def lex(text: str, kept: tuple[str, ...] = (), start: int = 0, end: int | None = None) -> Iterator[Match]:
-    """Yields the matches of the scanners in a part of a text, and the words of `kept`. The leftmost match is accepted, and
-    of those at one sign the first scanner's."""
+    """Yields the matches in a part of a text, and the words of `kept`: the leftmost, and of those at one sign the first
+    scanner's."""
     part = text[start:end] if start or end is not None else text
     source = Source(part)
     words = _kept(part, kept)
@@ -185,7 +161,6 @@ def _moved(match: Match, by: int) -> Match:
 
 
 def _kept(text: str, kept: tuple[str, ...]) -> Iterator[Match]:
-    """Yields the words of `kept` in a text. They may overlap."""
     for found in kept_pattern(kept).finditer(text, overlapped=True) if kept else ():
         is_number = found[0] == NUMBER_SIGN
         if not is_number or not text[found.end() : found.end() + 1].isalnum():
@@ -194,15 +169,13 @@ def _kept(text: str, kept: tuple[str, ...]) -> Iterator[Match]:
 
 @lru_cache(maxsize=64)
 def kept_pattern(kept: tuple[str, ...]) -> regex.Pattern[str]:
-    """Returns a pattern that finds the terms as whole words, longer ones first. The time of a search does not grow with their
-    number."""
+    """Returns a pattern that finds the terms as whole words, longer ones first. Their number takes no time."""
     terms = {term.strip() for term in kept} - {""}
     pattern = r"(?:(?<!\w)|(?!\w))\L<terms>(?:(?!\w)|(?<!\w))" if terms else "(?!)"
     return regex.compile(pattern, ignore_unused=True, terms=terms)
 
 
 def _parts(tagged: Tagged) -> list[tuple[int, int | None]]:
-    """Returns the parts of a text between the codes that split it or have text of their own."""
     parts: list[tuple[int, int | None]] = []
     start = 0
     for code in tagged.codes:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
-from server.text.syntax.match import Match, Source
+from server.text.syntax.match import Match, Source, by_pattern
 
+docstring = by_pattern('"{3}', "break", "docstring")
 _AT_END = re.compile(r"(?<![^\n])[|¦›·•](?!\S)|(?<!\S)[|¦›·•](?![^\n])")
 _BETWEEN = re.compile(
     r"(?:(?<=[^\W\d_]{3} )>|(?<=[^\W\d_]{2} )›|(?<=[\u3040-\u9fff\uac00-\ud7af] )>)(?= [^\W\d_]{2})|(?<=\S )[|¦](?= \S)"
@@ -14,8 +15,7 @@ _BETWEEN = re.compile(
 
 
 def separator(source: Source, at: int) -> Match | None:
-    """Returns the separator at a sign. None are the signs of products and relations, 4 · 10 and a > b, and one before a small
-    letter that the text has no second time."""
+    """Returns the separator at a sign, but for 4 · 10, a > b, and one before a small letter that is alone."""
     text = source.text
     if _AT_END.match(text, at) is None:
         if _BETWEEN.match(text, at) is None:

@@ -1,7 +1,6 @@
-"""Scans the expressions of template languages: Mustache and Handlebars (mustache(5)), Jinja, Liquid, Twig and Django ({{ }},
-{% %}, {# #}), ERB and PHP (<% %>, <? ?>), Angular and Vue ({{ }}), shell and JavaScript (${ }, $(), $NAME: POSIX 2.6.2,
-ECMA-262 12.9.6), Ruby (#{ }, %{ }), Thymeleaf (@{ }, *{ }), Drupal (@name, %name), Rails (:name), i18next (__name__, $t()),
-Python's str.format, Java's MessageFormat and C# ({name}, {0:N2})."""
+"""Scans templates: Mustache, Handlebars, Angular and Vue ({{ }}; mustache(5)), Jinja, Liquid, Twig and Django ({% %}, {# #}),
+ERB and PHP (<% %>, <? ?>), shell and JavaScript (${ }, $(), $NAME: POSIX 2.6.2, ECMA-262 12.9.6), Ruby (#{ }, %{ }), Thymeleaf
+(@{ }, *{ }), Drupal (@name, %name), Rails (:name), i18next (__name__, $t()), Python, Java and C# ({name}, {0:N2})."""
 
 from __future__ import annotations
 
@@ -58,11 +57,11 @@ _PROSE = re.compile(
 
 
 def braces(source: Source, at: int) -> Match | None:
-    """Returns braces with what is in them. Four words and more are prose."""
+    """Returns braces with what is in them. Four words and more are prose. With a backslash they are a tag of subtitles."""
     found = _BRACES.match(source.text, at)
     if found is None or (_PROSE.fullmatch(found[0]) and not _TYPE.match(found[0])):
         return None
-    return Match(at, found.end(), "word", "braces")
+    return Match(at, found.end(), "point" if found[0].startswith("{\\") else "word", "braces")
 
 
 dollar = by_pattern(

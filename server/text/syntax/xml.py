@@ -1,5 +1,4 @@
-"""Reads XML as text with codes, without changing a character of it: elements around words are pairs, those that hold whole
-texts separate sentences (`xml_outline`)."""
+"""Reads XML as text with codes, without changing a character of it."""
 
 from __future__ import annotations
 
@@ -11,9 +10,9 @@ from html.entities import html5
 from itertools import pairwise
 
 from server.text.syntax import plain
-from server.text.syntax.html import Builder, Tag, markup_tokens
-from server.text.syntax.xml_outline import mark_outline
-from server.text.syntax.xml_tokens import LINE_END, Token, scan_xml
+from server.text.syntax.html import Builder
+from server.text.syntax.markup import Tag, markup_tokens
+from server.text.syntax.xml_outline import LINE_END, Token, mark_outline, scan_xml
 from server.text.tagged import CDATA, CDATA_END, Tagged
 
 CODE = frozenset({"script", "style"})
@@ -26,9 +25,8 @@ ENTITY = re.compile(r"<!ENTITY\s+([\w.:-]+)")
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What elements mean, by their names in small letters: the content of those `ignored` is not translated; those in
-    `splitting` end a sentence and those in `non_splitting` never do. With `outline`, elements that hold whole texts also
-    end one."""
+    """What elements mean, by their small names: those `ignored` are not translated, those `splitting` end a sentence, those
+    `non_splitting` never do. With `outline`, elements that hold whole texts also end one."""
 
     ignored: frozenset[str] = frozenset()
     splitting: frozenset[str] = frozenset()
@@ -63,21 +61,21 @@ class _Builder(Builder):
                     self.text(html.unescape(part) if number % 2 else part, part)
         elif token.kind == "cdata":
             self._section(token.raw[len(CDATA) : -len(CDATA_END)])
-        elif token.partner is None or token.splits:
-            self.code(token.raw, splits=token.splits, kind=token.local)
+        elif token.partner is None or token.splits or (token.kind == "start" and self._is_full):
+            self.code(token.raw, splits=token.splits or self._is_full, kind=token.local)
         elif token.kind == "start":
             self.start(token.raw, token.local, id(token))
-        else:
+        elif self._keys.get(id(token.partner)):
             self.end(token.raw, token.local, id(token.partner))
+        else:
+            self.code(token.raw, splits=True, kind=token.local)
 
     def _is_character(self, reference: str) -> bool:
-        """Returns whether a reference is to a character. What only the document defines is moved like a word."""
         if LINE_END.fullmatch(reference):
             return False
         return reference.startswith("&#") or (reference[1:] in html5 and reference[1:-1] not in self._entities)
 
     def _section(self, content: str) -> None:
-        """Adds a CDATA section, whose text may be HTML."""
         parts = list(markup_tokens(content))
         is_markup = any(isinstance(part, Tag) for part in parts)
         self.code(CDATA, splits=True, kind="cdata of markup" if is_markup else "cdata")
@@ -89,7 +87,6 @@ class _Builder(Builder):
 
 
 def _without_ignored(tokens: Sequence[Token], rules: Rules) -> Iterator[Token]:
-    """Yields the tokens; an element that is not translated, or has no content, is one token."""
     end, skipped = None, []
     for token, after in pairwise([*tokens, Token("text", "")]):
         if end is None and token.kind == "start" and token.partner is not None:

@@ -1,7 +1,7 @@
 """Finds the elements of XML that hold whole texts, and so separate sentences, among those that format words.
 
-An element beside words of its parent formats words; elements with nothing between them hold texts of their own. Where a
-name is used in both ways, an element beside words is what the name is more often.
+An element beside words of its parent formats words; elements with nothing between them hold texts. A name that is used in both
+ways counts as what it is more often. Callers send fragments, and XML that is not well-formed, which parsers refuse.
 """
 
 from __future__ import annotations
@@ -11,15 +11,11 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
-from server.text.syntax.html import CODES_LIMIT, INLINE
-from server.text.syntax.xml_tokens import LINE_END, Token
+from server.text.syntax.markup import BLOCK, DOCTYPE, INLINE, markup_tokens
+from server.text.tagged import CDATA
 
-BLOCK = frozenset(
-    "p div li ul ol dl dt dd table thead tbody tfoot tr td th h1 h2 h3 h4 h5 h6 blockquote section article para listitem "
-    "entry row".split()
-)
-"""Elements of XHTML and DocBook that never format words."""
 PHRASES = frozenset("p h1 h2 h3 h4 h5 h6".split())
 """Elements of XHTML that hold one text, even if all its words are in other elements."""
 BREAKS = frozenset({"br", "lb", "tab", "line-break", "newline"})
@@ -27,10 +23,58 @@ BREAKS = frozenset({"br", "lb", "tab", "line-break", "newline"})
 WORD = re.compile(r"\w")
 
 
+Kind = Literal["text", "start", "end", "empty", "cdata", "doctype", "other"]
+"""`empty` are elements without content, and `other` comments and processing instructions."""
+LINE_END = re.compile(r"&#(?:1[03]|[xX]0*[aAdD]);")
+
+
+@dataclass(slots=True, eq=False)
+class Token:
+    """A piece of XML as written. The `partner` of a tag is the other tag of its element. One that `splits` separates
+    sentences."""
+
+    kind: Kind
+    raw: str
+    name: str = ""
+    partner: Token | None = field(default=None, repr=False)
+    splits: bool = False
+
+    @property
+    def local(self) -> str:
+        """The name without prefix, in lower case."""
+        return self.name.rpartition(":")[2].lower()
+
+
+def scan_xml(document: str) -> list[Token]:
+    """Returns the tokens, which joined together are the document. Takes linear time."""
+    tokens: list[Token] = []
+    unmatched: list[Token] = []
+    open_names: Counter[str] = Counter()
+    for part in markup_tokens(document, xml=True):
+        if isinstance(part, str):
+            tokens.append(Token("text", part))
+        elif part.name:
+            kind: Kind = "end" if part.closing else "empty" if part.raw.endswith("/>") else "start"
+            tokens.append(Token(kind, part.raw, part.name))
+        else:
+            kind = "cdata" if part.raw.startswith(CDATA) else "doctype" if part.raw.startswith(DOCTYPE) else "other"
+            tokens.append(Token(kind, part.raw))
+        token = tokens[-1]
+        if token.kind == "start":
+            unmatched.append(token)
+            open_names[token.name] += 1
+        elif token.kind == "end" and open_names[token.name]:
+            while token.partner is None:
+                start = unmatched.pop()
+                open_names[start.name] -= 1
+                if start.name == token.name:
+                    token.partner, start.partner = start, token
+    return tokens
+
+
 @dataclass(slots=True)
 class _Element:
-    """`words` and `signs` say whether the element has text of its own: with letters or digits, or any. `full` is the
-    number of its children that hold words, and `phrase` says whether words stand beside it or beside an ancestor."""
+    """It has `words` or `signs` of its own, and `full` children that hold words. Beside a `phrase` or an ancestor are words."""
 
     tags: tuple[Token, Token]
     parent: _Element = field(default=None, repr=False)  # type: ignore[assignment]  # of all but the document
@@ -59,9 +103,8 @@ def mark_outline(
     non_splitting: frozenset[str] = frozenset(),
     detect: bool = True,
 ) -> None:
-    """Sets `splits` of the tokens that separate sentences: tags with a lower-case name in `splitting`, those that the
-    outline shows if `detect`, except names in `non_splitting`, and those of elements around one that splits. More tags in
-    one passage than it can hold all split."""
+    """Sets `splits` of the tokens that separate sentences: tags whose small name is in `splitting`, those of the outline if
+    `detect`, except `non_splitting`, and elements around one that splits."""
     for token in tokens:
         name, breaks = token.name.lower(), detect and token.kind == "empty" and token.local in BREAKS
         token.splits = token.kind in ("cdata", "doctype") or (
@@ -79,20 +122,9 @@ def mark_outline(
             for tag in element.tags:
                 tag.splits = True
             element.parent.splits = True
-    passage: list[Token] = []
-    marks = 0
-    for token in (*tokens, Token("cdata", "", splits=True)):
-        if token.splits:
-            for inline in passage if marks > CODES_LIMIT else ():
-                inline.splits = inline.kind != "text"
-            passage, marks = [], 0
-        else:
-            passage.append(token)
-            marks += token.raw.count("&") if token.kind == "text" else 1
 
 
 def _elements(tokens: Sequence[Token]) -> list[_Element]:
-    """Returns the elements in the order of their start tags. The first stands for the document."""
     elements = [_Element((Token("start", ""), Token("end", "")))]
     current = elements[0]
     for token in tokens:
@@ -111,7 +143,6 @@ def _elements(tokens: Sequence[Token]) -> list[_Element]:
 
 
 def _detect(elements: Sequence[_Element], non_splitting: frozenset[str]) -> None:
-    """Sets `splits` of the elements that hold whole texts."""
     votes: Counter[str] = Counter()
     alone: set[str] = set()
     """Names of elements that are the only one with words in their parent."""

@@ -104,10 +104,7 @@ async def _with_messages(context: SentenceContext, segment: Segment) -> Tagged:
         return message.join([targets[arm.content] for arm in message.segments])
 
     messages = iter(segment.messages)
-    codes = [
-        _with_message(code, translated(next(messages))) if code.message is not None else code
-        for code in segment.tagged.codes
-    ]
+    codes = [_with_message(code, translated(next(messages))) if code.flows else code for code in segment.tagged.codes]
     return replace(segment.tagged, codes=tuple(codes))
 
 
@@ -135,7 +132,7 @@ def with_capital_first_letter(text: str) -> str:
 async def _without_stand_ins(context: SentenceContext, segment: Segment) -> Draft:
     """Returns a translation without the names or numbers that stand for codes: where one is missing, the model may have
     written another one."""
-    bare = without_stand_ins(segment.tagged, segment.reading.capitals)
+    bare = without_stand_ins(segment.tagged, segment.reading)
     segment = replace(segment, reading=bare, ids=context.leg.encode_ids(bare.text))
     return await terms.apply(context, await decoded(context, "bare", segment))
 

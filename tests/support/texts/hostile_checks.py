@@ -18,7 +18,7 @@ from server.text.finishing import Finished
 from server.text.projection import Link
 from server.text.protection.glossary import Entry, TermIndex
 from server.text.reading import APOSTROPHE, Reading, without_stand_ins
-from server.text.syntax.html import VOID
+from server.text.syntax.markup import VOID
 from server.text.tagged import ESCAPES, Code, Tagged
 from server.translation.catalog import ModelCatalog
 from server.translation.context import COPIED, Draft
@@ -81,7 +81,7 @@ class HostileTranslation:
     def _segment(self, segment: Segment) -> Finished:
         messages = iter(segment.messages)
         arms = [
-            finish_pass._with_message(code, self._translated(next(messages))) if code.message is not None else code
+            finish_pass._with_message(code, self._translated(next(messages))) if code.flows else code
             for code in segment.tagged.codes
         ]
         tagged = replace(segment.tagged, codes=tuple(arms))
@@ -93,7 +93,7 @@ class HostileTranslation:
             self.faults += segment_faults(tagged, finished)
             return finished
         if reading.missing(target) and self._tokenizer is NAMED:
-            reading = without_stand_ins(tagged, reading.capitals)
+            reading = without_stand_ins(tagged, reading)
             target = self._target(self._tokenizer.encode_ids(reading.text)) or "cat"
         finished = self._finish(
             tagged, reading, target, self._links(reading.text, target), str.upper if reading.capitals else str

@@ -16,7 +16,7 @@ from server.documents.formats.ooxml.package import parts_by_kind, prefixes
 from server.documents.formats.ooxml.word import WordParagraph, word_tags
 from server.documents.formats.xml_inline import NUMBERED_TAG, Element, Inline, parse_xml
 from server.documents.zip_archive import Archive
-from server.text.syntax.html import markup_tokens
+from server.text.syntax.markup import markup_tokens
 
 KINDS = frozenset(
     "header footer footnotes endnotes comments slide notesSlide chart chartEx chartUserShapes diagramData diagramDrawing "

@@ -23,6 +23,7 @@ from server.text.languages import ADDRESS, has_letters, is_translatable, may_hol
 from server.text.reading import is_all_caps, masked
 from server.text.syntax import plain
 from server.text.tagged import Code, Tagged
+from tests.support.texts.matched import matches
 
 KEPT = "A4 1998 notes.txt https://example.org/a?b=c#d me@example.org 😀 👩‍👩‍👧 🇩🇪 www.example.org →".split()
 parts = st.lists(st.sampled_from([*KEPT, "word", "two words", ".", ",", " ", "  ", "(", ")", "!"]), max_size=12)
@@ -44,7 +45,7 @@ def test_the_fast_test_for_names_has_no_false_negatives(text):
 
 @given(parts.map("".join) | st.text(max_size=60))
 def test_masking_and_restoring_is_the_identity(text):
-    spans = without_overlaps([*plain.matches(text), *exact_tokens(text)])
+    spans = without_overlaps([*matches(text), *exact_tokens(text)])
     codes = [Code(span.start, span.end, kind="x", equiv=text[span.start : span.end]) for span in spans]
     tagged = Tagged(text.strip(), tuple([code for code in codes if code.end <= len(text.strip())]))
     tagged = tagged if text == text.strip() else Tagged(text.strip())

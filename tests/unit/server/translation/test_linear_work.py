@@ -17,12 +17,12 @@ from server.errors import PayloadTooLarge
 from server.text import segmentation
 from server.text.language_id import LanguageDetector
 from server.text.protection.glossary import Entry, TermIndex
-from server.text.syntax import plain
 from server.translation import translator
 from server.translation.preparation import prepare
 from server.translation.types import TranslationRequest
 from tests.support.engine.fake_engine import FakeEngine, fake_catalog
 from tests.support.engine.translating import translated
+from tests.support.texts.matched import matches
 
 CHARACTERS, GROWTH = 12_000, 3
 """Shorter texts may be one sentence or one span, which is less work than its parts."""
@@ -124,7 +124,7 @@ def test_a_long_line_has_the_sentences_of_a_short_one() -> None:
     ],
 )
 def test_kept_words_are_whole_and_the_longest(kept: tuple[str, ...], text: str, found: list[str]) -> None:
-    assert [text[match.start : match.end] for match in plain.matches(text, kept) if match.kind == "kept"] == found
+    assert [text[match.start : match.end] for match in matches(text, kept) if match.kind == "kept"] == found
 
 
 def test_terms_that_overlap_too_much_are_refused_in_a_long_text_only() -> None:

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 from lxml import etree
 
-from server.text.syntax.xml_outline import mark_outline
-from server.text.syntax.xml_tokens import scan_xml
+from server.text.syntax.xml_outline import mark_outline, scan_xml
 
 CORPUS = (Path(__file__).parent / "xml_corpus.txt").read_text(encoding="utf-8").split("\n%%%\n")
 PROLOGUE = re.compile(r"(?:\s+|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^\[>]*(?:\[.*?\]\s*)?>)*", re.DOTALL)

@@ -8,32 +8,39 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.text.syntax.messages import DEPTH, Message, MessageParser
-from server.text.syntax.plain import matches
+from server.text.syntax.match import Match, Source
+from server.text.syntax.messages import DEPTH, message
+from tests.support.texts.matched import matches
 
 texts = st.lists(st.sampled_from(["red car", "#", "{name}", " ", "'{'", "''", "it's", "\n", "{n, number}"]), max_size=5)
 heads = st.sampled_from(["{n, plural,", "{ n ,plural, offset:1 ", "{0,select,", "{user.name, selectordinal,\n"])
 selectors = st.sampled_from(["one", "=0", " other ", "\nmale", "a-b"])
 
 
+def parse(text: str, at: int = 0) -> Match | None:
+    """Returns the message at a brace."""
+    found = message(Source(text), at)
+    return found if found and found.role == "message" else None
+
+
 @st.composite
 def messages(draw: st.DrawFn, depth: int = 3) -> tuple[str, list[str]]:
     """A message and its arms."""
-    message, arms = draw(heads), []
+    head, arms = draw(heads), []
     for _ in range(draw(st.integers(1, 3))):
         arm = " ".join(draw(texts)) + (draw(messages(depth - 1))[0] if depth and draw(st.booleans()) else " ")
-        message += f"{draw(selectors)}{{{arm}}}"
+        head += f"{draw(selectors)}{{{arm}}}"
         arms.append(arm)
-    return message + "}", arms
+    return head + "}", arms
 
 
 @given(messages(), st.sampled_from(["", "It's ", "{a} "]), st.sampled_from(["", " {b}", "}"]))
 def test_the_arms_of_generated_messages_are_found(generated: tuple[str, list[str]], before: str, after: str) -> None:
-    message, arms = generated
-    text = before + message + after
-    parsed = MessageParser(text).parse(len(before))
-    assert parsed is not None and text[len(before) : parsed.end] == message
-    assert [text[start:end] for start, end in parsed.arms] == arms
+    whole, arms = generated
+    text = before + whole + after
+    parsed = parse(text, len(before))
+    assert parsed is not None and text[len(before) : parsed.end] == whole
+    assert [text[start:end] for start, end in parsed.flows] == arms
 
 
 @pytest.mark.parametrize(
@@ -49,8 +56,8 @@ def test_the_arms_of_generated_messages_are_found(generated: tuple[str, list[str
     ],
 )
 def test_quotes_and_broken_messages(text: str, arms: list[str] | None) -> None:
-    parsed = MessageParser(text).parse(0)
-    assert (parsed and [text[start:end] for start, end in parsed.arms]) == arms
+    parsed = parse(text)
+    assert (parsed and [text[start:end] for start, end in parsed.flows]) == arms
 
 
 @pytest.mark.parametrize(
@@ -68,8 +75,8 @@ def test_quotes_and_broken_messages(text: str, arms: list[str] | None) -> None:
     ],
 )
 def test_select_expressions_of_fluent(text: str, arms: list[str] | None) -> None:
-    parsed = MessageParser(text).parse(0)
-    assert (parsed and [text[start:end] for start, end in parsed.arms]) == arms
+    parsed = parse(text)
+    assert (parsed and [text[start:end] for start, end in parsed.flows]) == arms
     assert parsed is None or parsed.end == len(text)
 
 
@@ -81,9 +88,9 @@ def test_the_arms_of_a_deep_message_are_not_translated() -> None:
     for depth, arms in ((DEPTH // 2, 1), (DEPTH // 2 + 1, 0), (20_000, 0)):
         text = nested(depth)
         [span] = matches(text)
-        parsed = MessageParser(text).parse(0)
-        assert (span.role, span.end) == ("message", len(text)) and parsed is not None and len(parsed.arms) == arms
-    assert MessageParser("{$n->[a]" * 20_000 + "}" * 20_000).parse(0) == Message((), 180_000)
+        parsed = parse(text)
+        assert (span.role, span.end) == ("message", len(text)) and parsed is not None and len(parsed.flows) == arms
+    assert parse("{$n->[a]" * 20_000 + "}" * 20_000) == Match(0, 180_000, "message", "message")
 
 
 @pytest.mark.parametrize(

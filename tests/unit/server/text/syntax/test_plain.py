@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.text.syntax.messages import MessageParser
-from server.text.syntax.plain import matches
+from server.text.syntax.match import Source
+from server.text.syntax.messages import message
+from tests.support.texts.matched import matches
 
 
 @pytest.mark.parametrize(
@@ -98,10 +99,10 @@ def test_terms_are_found_as_whole_words() -> None:
 
 def test_arms_of_a_message_are_its_translatable_text() -> None:
     text = "x {n, plural, offset:1 =0 {none} one {# {a} file} other {# files}} y"
-    message = MessageParser(text).parse(2)
-    assert message is not None
-    assert [text[start:end] for start, end in message.arms] == ["none", "# {a} file", "# files"]
-    assert text[message.end :] == " y"
+    found = message(Source(text), 2)
+    assert found is not None
+    assert [text[start:end] for start, end in found.flows] == ["none", "# {a} file", "# files"]
+    assert text[found.end :] == " y"
 
 
 @given(st.text("{}%$<>/:.@#*`\\[]()!&;a1 \n~|›·,=\"'", max_size=40))

@@ -1,0 +1,199 @@
+"""Splits HTML and XML into tokens without changing a character of it (WHATWG HTML, 13.2.5 Tokenization; XML 1.0, fifth edition),
+and finds tags, comments and references to characters in plain text. Names of tags may be numbers (`<1>...</1>`), and have a value
+in plain text (`<color=#ff0000>`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from html import unescape
+from typing import NamedTuple
+
+from server.text.syntax.match import Match, Source, by_pattern
+from server.text.tagged import PICTURES
+
+INLINE = frozenset(
+    "a abbr acronym b bdi bdo big cite data del dfn em font i ins label mark q rb rp rt s small span strike strong "
+    "sub sup time tt u".split()
+)
+"""Elements around words of a sentence; so are those with a number as their name (`<0>...</0>`)."""
+ATOMS = frozenset("code kbd samp var math ruby".split()) | PICTURES - {"img"}
+"""Elements within a sentence that are moved as a whole. Their content is not translated."""
+POINTS = frozenset({"img", "wbr", ""})
+"""Markup within a sentence that has no end tag; "" stands for comments and declarations."""
+NO_TRANSLATE = re.compile(
+    r"\stranslate\s*=\s*[\"']?no\b|\sclass\s*=\s*(?:\"[^\"]*\bnotranslate\b|'[^']*\bnotranslate\b|notranslate\b)",
+    re.IGNORECASE,
+)
+"""Attributes that exclude an element from translation."""
+REFERENCES = re.compile(r"(&#\d+;?|&#[xX][0-9a-fA-F]+;?|&\w+;?)")
+OPAQUE = frozenset("script style textarea template noscript iframe pre".split())
+"""Elements between sentences whose content is not translated."""
+VOID = frozenset("area base br col embed hr img input link meta param source track wbr".split())
+"""Elements that have no end tag."""
+
+NAME = re.compile(r"<(/?)([a-zA-Z][^\s/>]*|\d+(?=\s*/?>))(>?)")
+XML_TAG = re.compile(r"<(/?)([^\W\d][\w:.-]*)(?:[^<>\"']|\"[^<\"]*\"|'[^<']*')*?(>)")
+SECTIONS = (("<!--", "-->"), ("<![CDATA[", "]]>"), ("<?", "?>"))
+"""Comments, and in XML sections and processing instructions."""
+DOCTYPE = "<!DOCTYPE"
+_HIDDEN = r"\"[^\"]*\"|'[^']*'|<!--.*?-->|<\?.*?\?>|<(?!!--|\?)"
+DECLARATION = re.compile(rf"{DOCTYPE}(?:{_HIDDEN}|\[(?:{_HIDDEN}|[^\]\"'<])*+\]|[^\[>\"'<])*+>", re.DOTALL)
+"""A document type declaration, whose quotes and inner subset may hold a ">"."""
+QUOTE_OR_END = re.compile(r"[\"'>]|\{[{%]|<%")
+CLOSING = {"{{": "}}", "{%": "%}", "<%": "%>"}
+"""Ends of the expressions of templates, which may hold a ">"."""
+BROKEN_TAGS = 100
+"""Tags with unbalanced quotes after which quotes are ignored."""
+
+
+class Tag(NamedTuple):
+    """One piece of markup as written. `name` is in lower case and "" for comments and declarations."""
+
+    raw: str
+    name: str = ""
+    closing: bool = False
+
+    @property
+    def opens(self) -> bool:
+        """Whether an end tag belongs to this tag."""
+        return bool(self.name) and not self.closing and self.name not in VOID and not self.raw.endswith("/>")
+
+
+def markup_tokens(text: str, xml: bool = False) -> Iterator[str | Tag]:
+    """Yields text and markup, which joined are the input, in linear time. In XML what has no end is text, as is a tag with a "<"
+    in it; names are as written."""
+    position, broken = 0, 0
+    missing: set[str] = set()
+    while (start := text.find("<", position)) >= 0:
+        name = ""
+        if found := (XML_TAG if xml else NAME).match(text, start):
+            name, end = found[2] if xml else found[2].lower(), found.end() if found[3] else -1
+            if not found[3] and broken < BROKEN_TAGS:
+                end = _tag_end(text, found.end())
+            if end < 0:
+                broken += 1
+                end = text.find(">", start) + 1 or -1
+        else:
+            end = _section_end(text, start, xml, missing)
+        if end == 0:  # a "<" that begins no markup is text, up to the next "<"
+            end = text.find("<", start + 1)
+            yield text[position : end if end >= 0 else len(text)]
+            if end < 0:
+                return
+            position = end
+            continue
+        if end < 0:
+            break
+        if start > position:
+            yield text[position:start]
+        closing = text.startswith("</", start)
+        yield Tag(text[start:end], name, closing)
+        position = end
+        if name in OPAQUE and not closing and not xml:
+            # The content of a script is not markup: only the script's own end tag ends it.
+            close = re.compile(rf"</{name}\b", re.IGNORECASE).search(text, position)
+            if content := text[position : close.start() if close else len(text)]:
+                yield Tag(content)
+            position += len(content)
+    if position < len(text):
+        yield text[position:]
+
+
+def _section_end(text: str, start: int, xml: bool, missing: set[str]) -> int:
+    """Returns the end of the comment, declaration, instruction or section at a "<"; 0 where none begins, -1 without an end.
+    `missing` are those of XML that have none."""
+    for opening, closing in SECTIONS if xml else SECTIONS[:1]:
+        if text.startswith(opening, start) and opening not in missing:
+            if (end := text.find(closing, start + len(opening))) >= 0 or not xml:
+                return end + len(closing) if end >= 0 else len(text)
+            missing.add(opening)
+    if not xml:
+        return (text.find(">", start) + 1 or -1) if text.startswith(("<!", "<?"), start) else 0
+    if not text.startswith(DOCTYPE, start) or DOCTYPE in missing:
+        return 0
+    declaration = DECLARATION.match(text, start)
+    missing.update(() if declaration else (DOCTYPE,))
+    return declaration.end() if declaration else 0
+
+
+def _tag_end(text: str, position: int) -> int:
+    """Returns the position after the first ">" outside quotes, or -1. The attributes of the tag begin at `position`."""
+    while found := QUOTE_OR_END.search(text, position):
+        if found[0] == ">":
+            return found.end()
+        end = CLOSING.get(found[0], found[0])
+        if (close := text.find(end, found.end())) < 0:
+            return -1
+        position = close + len(end)
+    return -1
+
+
+KEPT = ATOMS | OPAQUE | {"keep", "xliff:g", "ph"}
+BLOCK = frozenset(
+    "p div li ul ol dl dt dd table thead tbody tfoot tr td th h1 h2 h3 h4 h5 h6 blockquote section article para listitem "
+    "entry row".split()
+)
+"""Elements of XHTML and DocBook that never format words."""
+FLAGS = frozenset(
+    "allowfullscreen async autofocus autoplay checked controls default defer disabled hidden inert ismap loop multiple muted "
+    "nomodule novalidate open playsinline readonly required reversed selected".split()
+)
+"""Attributes without a value; `<your name>` is no tag."""
+VALUES = re.compile(r"\"[^\"]*\"|'[^']*'|\{[{%].*?[}%]\}|\{[^{}]*\}")
+TEXT_TAG = re.compile(r"<(/?)(\w[^\s/>]*)(>?)")
+TAG_NAME = re.compile(r"\w[\w:.-]*(?:=[^\s<>\"']+)?")
+LONGEST_TAG = 2000
+NEW_SENTENCE = re.compile(r"[A-ZÀ-Þ][a-zà-ÿ]")
+section = by_pattern(r"<!\[CDATA\[|\]\]>", "break", "section")
+declaration = by_pattern(r"<!doctype\b[^<>]{0,500}>", "point", "declaration")
+
+
+def reference(source: Source, at: int) -> Match | None:
+    """Returns the reference to a character at a "&". An apostrophe belongs to its word."""
+    found = REFERENCES.match(source.text, at)
+    is_code = found and found[0].endswith(";") and unescape(found[0]) not in "'’"
+    return Match(at, found.end(), "point", "reference") if found and is_code else None
+
+
+def tag(source: Source, at: int) -> Match | None:
+    """Returns the tag or comment of a plain text at a "<", or the element that it begins if this is not translated."""
+    text = source.text
+    if text.startswith("<!--", at):
+        end = source.find("-->", at + 4)
+        return Match(at, end + 3, "point", "comment") if end >= 0 else None
+    window = text[at : at + LONGEST_TAG] if source.find(">", at) >= 0 else ""
+    found = TEXT_TAG.match(window)
+    end = -1 if not found else found.end() if found[3] else _tag_end(window, found.end())
+    if not found or end < 0 or not _is_tag(found, window[:end]):
+        return None
+    end += at
+    name = found[2].partition("=")[0].lower()
+    if found[1]:
+        return Match(at, end, "break" if name in BLOCK else "close", "tag", name)
+    if name in KEPT or NO_TRANSLATE.search(text, at, end):
+        close = source.find(f"</{found[2]}", end)
+        last = text.find(">", close, at + LONGEST_TAG) if close >= 0 else -1
+        if last >= 0:
+            return Match(at, last + 1, "word", "element")
+    if name in BLOCK or name in ("br", "hr"):
+        return Match(at, end, "break", "tag")
+    is_void = name in VOID and source.find(f"</{found[2]}", end) < 0
+    if is_void or text[end - 2] == "/":
+        splits = not is_void and NEW_SENTENCE.match(text, end)
+        return Match(at, end, "break" if splits else "point" if is_void else "word", "empty tag")
+    return Match(at, end, "open", "tag", name)
+
+
+def _is_tag(found: re.Match[str], raw: str) -> bool:
+    """Returns whether what looks like a tag is one, and not a comparison or a placeholder: `a<b and c>d`, `<your name>`."""
+    attributes = VALUES.sub("", raw[found.end(2) : -1].rstrip("/"))
+    parts = re.sub(r"\s*=\s*", "=", attributes).split()
+    is_closed = not found[1] or not parts
+    return (
+        is_closed
+        and TAG_NAME.fullmatch(found[2]) is not None
+        and "<" not in attributes
+        and all(part in FLAGS or part[0] in "#@*:[({" or "=" in part[1:] for part in parts)
+    )

@@ -1,0 +1,28 @@
+"""The codes of a plain text as matches."""
+
+from __future__ import annotations
+
+from server.text.syntax.match import Match, Role
+from server.text.syntax.plain import codes
+from server.text.tagged import Code
+
+
+def matches(text: str, kept: tuple[str, ...] = ()) -> list[Match]:
+    """Returns what every translation of a text contains unchanged, in order. The words of `kept` are further ones."""
+    return [_match(code) for code in codes(text, kept)]
+
+
+def _match(code: Code) -> Match:
+    role: Role = "point"
+    if code.role != "ph":
+        role = "open" if code.role == "sc" else "close"
+    elif code.splits:
+        role = "break"
+    elif code.message is not None:
+        role = "message"
+    elif code.kind == "apostrophe":
+        role = "apostrophe"
+    elif code.word:
+        role = "number" if code.word == "number" else "word"
+    flows = tuple([(start + code.start, end + code.start) for start, end in code.flows])
+    return Match(code.start, code.end, role, code.kind, str(code.pair or ""), flows)

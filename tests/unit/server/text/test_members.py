@@ -1,0 +1,150 @@
+"""Classes of texts, each by generated members: labels, elements beside each other, exact tokens with markup in them, names in
+foreign letters, and the words of what a reader sees of a code."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from itertools import permutations
+
+import pytest
+
+from model.tokenizer import Tokenizer
+from server.inspection.types import tokens
+from server.text.finishing import finish
+from server.text.reading import read
+from server.text.segmentation import split_sentences
+from server.text.sentences import split, with_codes
+from server.text.syntax import html, plain
+from server.text.tagged import MASKED, Code, Tagged
+from server.text.vocabulary import with_unwritable
+from server.translation.catalog import readable
+from server.translation.preparation import segment_tagged
+from tests.support.engine.fake_engine import fake_model
+from tests.unit.server.text.test_every_script import embedded
+
+SEED = 48
+ITEMS = ("Buy milk", "Open the door", "The house is red", "Remove all files")
+NAMES = ("Franklin was born here", "Reid has won", "Green was here", "Hill is old")
+NUMBERS = ("1", "7", "12", "5a", "1.2", "3-4")
+BRACKETS = (("(", ")"), ("", ")"), ("", ".)"))
+SIGNS = ("§ ", "§", "§§ ", "Art. ", "No. ", "Nr. ", "Fig. ", "Kap. ", "N° ")
+LABELS = [
+    *[f"{opening}{core}{closing}" for core in ("a", "iv", "3", "12", "2.b") for opening, closing in BRACKETS],
+    *[f"{sign}{number}" for number in NUMBERS for sign in SIGNS],
+    *"[1] [12] 1: 12: 1.2.3 1.1 A.1 B. IV. c. ii. #3 // /* ; TODO: ① 1.a Q:".split(),
+    *["No. 7:", "§ 5:", "- [ ]"],
+]
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
+    return embedded(tmp_path_factory.mktemp("vocabulary"))
+
+
+def texts_of(text: str, tokenizer: Tokenizer) -> list[str]:
+    return [sentence.tagged.text for sentence in split(plain.scan(Tagged(text)), "en", "all", None, tokenizer)]
+
+
+@pytest.mark.parametrize("label", LABELS)
+def test_a_label_is_no_part_of_its_item(label: str, tokenizer: Tokenizer) -> None:
+    for item in ITEMS:
+        assert texts_of(f"{label} {item}", tokenizer) == [item], (label, item)
+
+
+def test_an_initial_is_no_label_but_in_a_list(tokenizer: Tokenizer) -> None:
+    for letter in "ABCDEFGHJKLMNOP":
+        for name in NAMES:
+            assert texts_of(f"{letter}. {name}", tokenizer) == [f"{letter}. {name}"]
+    lines = [f"{letter}. {name}" for letter, name in zip("ABCD", NAMES, strict=True)]
+    assert texts_of("\n".join(lines), tokenizer) == list(NAMES)
+    for text in ("§ 5 BGB regelt es", "§ 5 Absatz 2 gilt", "Art. 5 GG gilt", "No. 7 of the list is here"):
+        assert [text[a:b] for a, b in split_sentences(text, "de")] == [text]
+
+
+def test_elements_beside_each_other_keep_their_words(tokenizer: Tokenizer) -> None:
+    words, targets = ("red", "house", "milk"), ("rot", "Haus", "Milch")
+    marks = [[f"<{kind} id={i}>" for i in range(3)] for kind in ("b", "span", "a")]
+    for tags in marks:
+        ends = [f"</{tag[1:].split()[0]}>" for tag in tags]
+        source = "".join([f"{a}{word}{b}" for a, word, b in zip(tags, words, ends, strict=True)])
+        [sentence] = split(html.scan(source, "en"), "en", "punctuation", None, tokenizer)
+        reading = read(sentence.tagged, (), tokenizer, "en")
+        assert reading.text == " ".join(words)
+        for order in permutations(range(3)):
+            target = " ".join([targets[i] for i in order])
+            links = [(span(reading.text, words[i]), span(target, targets[i])) for i in order]
+            written = finish(sentence.tagged, reading, target, links).tagged.write()
+            assert written.replace("> <", "><") == "".join([f"{tags[i]}{targets[i]}{ends[i]}" for i in order])
+        assert finish(sentence.tagged, reading, reading.text, ()).tagged.write().replace(" ", "") == source.replace(
+            " ", ""
+        )
+
+
+def span(text: str, part: str) -> tuple[int, int]:
+    return text.index(part), text.index(part) + len(part)
+
+
+def test_a_word_that_is_cut_into_elements_is_read_whole(tokenizer: Tokenizer) -> None:
+    for word in ("Information", "children", "problem", "question"):
+        for place in range(2, len(word) - 1):
+            tagged = html.scan(f"<i>{word[:place]}</i><b>{word[place:]}</b>", "en")
+            assert read(tagged, (), tokenizer, "en").text == word
+
+
+def test_an_exact_token_has_the_markup_within_it() -> None:
+    chance = random.Random(SEED)
+    for token in ("10s", "H2O", "4x4", "12.50", "A4", "house[15]"):
+        for start in range(len(token)):
+            for end in range(start + 1, len(token) + 1):
+                href = chance.randrange(100)
+                source = f"see {token[:start]}<a href={href}>{token[start:end]}</a>{token[end:]} here"
+                tagged = html.scan(source, "en")
+                code = Code(4, 4 + len(token), word="name", kind=MASKED, equiv=token)
+                masked = with_codes(replace(tagged, codes=tuple([c for c in tagged.codes if c.kind == "a"])), [code])
+                assert masked.write() == source
+                assert len(masked.codes) == 1 or (start, end) == (0, len(token))
+
+
+def test_equal_sentences_keep_the_markup_of_their_own_tokens() -> None:
+    from server.text.syntax.match import Match
+    from server.translation.catalog import Leg
+    from server.translation.preparation import with_codes as with_masks
+
+    leg = Leg(fake_model(), "en", "de")
+    source = "<p>see 10<a href=1>s</a> here</p><p>see 10<a href=2>s</a> here</p>"
+    segmented = segment_tagged(html.scan(source, "en"), leg, "punctuation")
+    targets = []
+    for segment in segmented.segments:
+        masked = with_masks(segment, [Match(4, 7, "word")], leg)
+        assert masked is not None
+        targets.append(finish(masked.tagged, masked.reading, masked.read, ()))
+    assert segmented.join(targets).write() == source
+
+
+def test_a_name_of_several_foreign_words_is_one_code(tokenizer: Tokenizer) -> None:
+    chance = random.Random(SEED)
+    starts, vowels, ends = "b ch d g kh l m n ph th tr v".split(), "ế ộ ử ằ ả ố ị".split(), "n ng m t c".split()
+    for _ in range(200):
+        syllables = [
+            chance.choice(starts) + chance.choice(vowels) + chance.choice(ends) for _ in range(chance.randint(1, 3))
+        ]
+        syllables.insert(chance.randrange(len(syllables) + 1), chance.choice(("bún", "bánh", "mì")))
+        name = " ".join(syllables)
+        tagged = with_unwritable(Tagged(f"I like {name} very much"), tokenizer, readable)
+        assert [code.equiv for code in tagged.codes] == [name]
+        marked = html.scan(f"I like <b>{name.replace(' ', '</b> <i>', 1)}</i> very much", "en")
+        codes = [code for code in with_unwritable(marked, tokenizer, readable).codes if code.equiv]
+        assert " ".join([code.equiv for code in codes]) == name
+
+
+@pytest.mark.parametrize("shown", ["สวัสดีชาวโลก", "नमस्ते", "`Ctrl + C`", "e\u0301te\u0301 {a b}", "👩‍👩‍👧"])
+def test_a_code_is_one_word_of_the_page(shown: str) -> None:
+    text = "see <ph1> here"
+    pieces, offsets = ("▁see", "▁", "<ph1>", "▁here"), ((0, 3), (3, 4), (4, 9), (9, 14))
+    found = tokens(text, pieces, offsets, {"<ph1>": shown})
+    assert [found.text[word.start : word.end] for word in found.words if word.end > word.start] == [
+        "see",
+        shown,
+        "here",
+    ]
