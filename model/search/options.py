@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import attrgetter
 from typing import Literal
 
 from model.model_folder import MAX_BEAM, MAX_LENGTH_PENALTY, Generation, LengthNormalization
@@ -18,8 +19,15 @@ RERANK_THRESHOLD = 2.0
 """Nats. A beam pruned for the best hypothesis only has few others that are worth comparing."""
 
 
+class _HashedOnce:
+    """Keeps the hash of an object of many fields, which is asked for several times a sentence."""
+
+    __slots__ = ("_hash",)
+    _hash: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DecodingOptions:
+class DecodingOptions(_HashedOnce):
     """How to decode one sequence.
 
     `beam_size` 1 is greedy; 0 is the width that the model states, which `with_defaults` puts in its place before decoding.
@@ -71,6 +79,13 @@ class DecodingOptions:
         if self.length_penalty is not None and not 0.0 <= self.length_penalty <= MAX_LENGTH_PENALTY:
             raise ValueError(f"length_penalty must be between 0 and {MAX_LENGTH_PENALTY}, not {self.length_penalty}.")
 
+    def __hash__(self) -> int:
+        try:
+            return self._hash
+        except AttributeError:
+            object.__setattr__(self, "_hash", hash(_values(self)))
+            return self._hash
+
     @property
     def restriction(self) -> Restriction:
         """The tokens that the target may have."""
@@ -95,6 +110,9 @@ class DecodingOptions:
             shrinking_beam=self.shrinking_beam or stated.shrinking_beam,
             no_repeat_ngram_size=self.no_repeat_ngram_size or stated.no_repeat_ngram_size,
         )
+
+
+_values = attrgetter(*[field.name for field in dataclasses.fields(DecodingOptions)])
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,7 +105,6 @@ _MAY_HOLD = re.compile(
     rf"[{_SIGN}\d{_RAISED}{_COMBINING}&A-Z.:(\[-](?:(?<=[^A-Z.:(\[-])|(?<=\[)(?=[A-Za-z]\])|(?<=[a-z][A-Z])"
     r"|(?<=[IVXLCDM]{2})|(?<=[A-Z])(?=/[A-Z])|(?<=[.:])(?=[.:\w])|(?<=\()(?=[a-z]{0,4}\))|(?<=-)(?= -))|\S{40}"
 )
-"""Matches every text that may have exact tokens. This test is much faster than the search."""
 _UNIT_LETTERS = "/°%abcdefghijklmnopqrstuvwxyzµμ"
 _LONGEST = 300
 _AROUND = "\"'([{<.,;:!?)]}>*-"
@@ -114,14 +113,23 @@ _SPELLINGS = str.maketrans("–—−‐‑’‘′”“″,\u00a0\u202f", "--
 
 
 @lru_cache(maxsize=1024)
+def may_hold(text: str) -> bool:
+    """Returns False where a text has no exact tokens and no numbers. This test is much faster than the search."""
+    return _MAY_HOLD.search(text) is not None or not _PROGRAMS.isdisjoint(text.split())
+
+
+def is_plain(text: str, target: str) -> bool:
+    """Returns True where neither a text nor its translation can have a token that the other one lacks."""
+    return not may_hold(text) and _SIGN_OR_DIGIT.search(text) is None is _SIGN_OR_DIGIT.search(target)
+
+
+@lru_cache(maxsize=1024)
 def exact_tokens(text: str) -> Sequence[Match]:
     """Returns the exact tokens of a text in order, but for pure numbers and single signs. `kind` is "mark", "measure" or
     "code"."""
-    found: list[Match] = []
-    if not _PROGRAMS.isdisjoint(text.split()):
-        found += [Match(*command.span(), "word", "code") for command in _COMMAND.finditer(text)]
-    if _MAY_HOLD.search(text) is None:
-        return found
+    if not may_hold(text):
+        return []
+    found = [Match(*command.span(), "word", "code") for command in _COMMAND.finditer(text)]
     codes, runs = _codes(text)
     marks = [
         Match(mark.start(), mark.end(), "point" if text[: mark.start()][-1:].strip() else "number", "mark")
@@ -218,9 +226,9 @@ def _letter(core: str, is_code: bool) -> str:
 def lost_tokens(text: str, target: str) -> Sequence[Match] | None:
     """Returns the tokens of a text that a translation lacks or doubles, or None. Where it has a sign or number that the text
     lacks, these are all, or the words in capitals."""
-    tokens = exact_tokens(text)
-    if not tokens and _SIGN_OR_DIGIT.search(text) is None is _SIGN_OR_DIGIT.search(target):
+    if is_plain(text, target):
         return None
+    tokens = exact_tokens(text)
     target = with_colons(target)
     given, written = _folded(text), _folded(target)
     parts = {(token.kind, given[token.start : token.end]) for token in tokens}
@@ -258,7 +266,7 @@ def _is_kept(kind: str, part: str, given: str, written: str) -> bool:
 def lost_numbers(text: str, target: str) -> bool:
     """Returns whether a translation lacks, doubles or adds a number or code. It may have a number by the other clock, with a word
     such as million, or with its unit spelled out."""
-    if lost_tokens(text, target) is None and not lost_ordinal(text, target):
+    if is_plain(text, target) or (lost_tokens(text, target) is None and not lost_ordinal(text, target)):
         return False
     text, target = with_colons(text), with_colons(target)
     lacks, adds = written_otherwise(text, target)

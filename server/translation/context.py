@@ -1,4 +1,4 @@
-"""The frozen context in which a sentence is translated, and the draft that each step receives and returns."""
+"""The context in which a sentence is translated, and the draft that each step receives and returns."""
 
 from __future__ import annotations
 
@@ -87,13 +87,12 @@ class Draft:
         )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class SentenceContext:
     """One segment with the model of its leg, the request (its options, its caller), and `translate`, which translates the
     arms of its messages. `options` and `best` are those of the request with what the model adds: of all hypotheses, and
-    of the best one. `declared` are the most rows of each
-    form in which the sentence may be decoded, and `spent` those that were. `on_progress` receives the tokens of the first
-    decoding. The caller keeps the model loaded."""
+    of the best one. `declared` are the most rows of each form in which the sentence may be decoded, and `spent` those that
+    were. `on_progress` receives the tokens of the first decoding. The caller keeps the model loaded."""
 
     segment: Segment
     leg: Leg

@@ -123,9 +123,11 @@ async def _marked(context: SentenceContext) -> Draft:
 async def _chosen(context: SentenceContext) -> Draft:
     """Returns the translation that is chosen among the candidates, finished and checked."""
     draft = await candidates.decoded(context, "beam", context.segment)
-    for step in (candidates.small, candidates.address, candidates.masked, terms.apply):
-        if not draft.copied:
-            draft = await step(context, draft)
+    if not draft.copied:
+        draft = await candidates.small(context, draft)
+        draft = await candidates.address(context, draft) if context.leg.symbol else draft
+        draft = await candidates.masked(context, draft)
+        draft = await terms.apply(context, draft) if draft.segment.terms and not draft.copied else draft
     draft = await finish.apply(context, draft)
     return draft if draft.copied else await checks.apply(context, draft)
 

@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache, partial
+from functools import partial
 
 from model.search.options import DecodingOptions
 from server.access.admission import Admission
@@ -77,6 +77,7 @@ class Translator:
         self._metrics = metrics
         self._threads = WorkThreads()
         self._shares = sentence.Shares()
+        self._translate_sentence = partial(sentence.translate_sentence, self._shares)
         self._users: Counter[ModelCatalog] = Counter()
         self._released: dict[ModelCatalog, asyncio.Event] = {}
 
@@ -298,12 +299,12 @@ class Translator:
                 request,
                 *options,
                 priority,
-                partial(sentence.translate_sentence, self._shares),
+                self._translate_sentence,
                 self.engine,
                 self.detector,
                 self._metrics,
                 declared,
-                _token_progress(listener, text, places.get(number, 0), segments[number], leg),
+                _token_progress(listener, text, places.get(number, 0), segments[number], leg) if listener else None,
             )
 
         on_sentence = partial(listener.on_sentence, text) if listener else None
@@ -315,9 +316,10 @@ def history_record(translation: Translation) -> TranslationRecord:
     text."""
     legs = []
     for leg in translation.legs:
-        common = next((_search(each.options) for each in leg.distinct if each.options), None)
+        distinct = leg.distinct
+        common = next((_search(each.options) for each in distinct if each.options), None)
         exact = leg.computation.endswith(EXACT_ENGINE)
-        records = {id(each): _sentence_record(each, common, exact) for each in leg.distinct}
+        records = {id(each): _sentence_record(each, common, exact) for each in distinct}
         sentences = tuple([records[id(each)] for each in leg.sentences])
         legs.append(LegRecord(leg.key, leg.source, leg.target, sentences, leg.computation, common))
     return TranslationRecord(translation.id, time.time(), tuple(legs))
@@ -340,14 +342,14 @@ def _sentence_record(sentence: Sentence, common: DecodingOptions | None, exact: 
     if (options := sentence.options) is not None:
         record.forced = len(options.prefix if options.target is None else options.target)
         own = _search(options)
-        record.options = None if own == common else own
+        record.options = None if own is common or own == common else own
     return record
 
 
-@lru_cache(maxsize=256)
 def _search(options: DecodingOptions) -> DecodingOptions:
     """Returns the options without the forced tokens, of which a record has the number."""
-    return dataclasses.replace(options, prefix=(), target=None)
+    is_free = not options.prefix and options.target is None
+    return options if is_free else dataclasses.replace(options, prefix=(), target=None)
 
 
 def _differs_in_case(sentence: Sentence) -> bool:
@@ -376,10 +378,10 @@ def _translated(segmented: SegmentedText, sentences: Sequence[sentence.Translate
 
 
 def _token_progress(
-    listener: ProgressListener | None, number: int, position: int, segment: Segment, leg: Leg
+    listener: ProgressListener, number: int, position: int, segment: Segment, leg: Leg
 ) -> Callable[[tuple[int, ...]], None] | None:
     """Returns a function that reports the translation of a segment so far, with its spans."""
-    if listener is None or (on_tokens := listener.on_tokens) is None:
+    if (on_tokens := listener.on_tokens) is None:
         return None
     decode, reading = leg.model.tokenizer.decode, segment.reading
     return lambda tokens: on_tokens(number, position, reading.with_originals(decode(tokens)))

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from model.search.options import DecodingOptions
 from model.symbols import form_of_address
 from server.errors import InvalidRequest
-from server.text.exact_tokens import all_tokens, lost_tokens, words
+from server.text.exact_tokens import all_tokens, is_plain, lost_tokens, words
 from server.text.numbers import find_numbers
 from server.text.segmentation import blanked
 from server.text.syntax.match import Match
@@ -156,7 +156,7 @@ def with_small_first_letter(segment: Segment, leg: Leg) -> Segment:
 async def address(context: SentenceContext, draft: Draft) -> Draft:
     """Searches a wider beam for a translation that addresses its reader in the form that the leg's symbol requests."""
     leg, options = context.leg, context.request.options
-    if not leg.symbol or form_of_address(draft.text, leg.target) in (None, leg.symbol):
+    if form_of_address(draft.text, leg.target) in (None, leg.symbol):
         return draft
     wider = leg.decoding_options(replace(options, beam_size=ADDRESS_BEAM, hypotheses=ADDRESS_BEAM, rerank=False))
     try:
@@ -177,6 +177,13 @@ async def masked(context: SentenceContext, draft: Draft) -> Draft:
     """Translates a sentence again whose translation lost or doubled an exact token, with this token masked; if others are then
     lost, or there are many, with all of them masked."""
     leg, best = context.leg, draft
+    segment = draft.segment
+    if (
+        not segment.tagged.codes
+        and is_plain(segment.text, draft.text)
+        and not leg.model.tokenizer.may_spell(segment.ids)
+    ):
+        return draft
     for everything in (False, True):
         if not everything and len(find_numbers(best.segment.text)) > MANY_NUMBERS:
             continue

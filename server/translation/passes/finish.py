@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from server.text.exact_tokens import respelled
+from server.text.exact_tokens import may_hold, respelled
 from server.text.finishing import Finished, finish, unchanged
 from server.text.number_format import with_formats
 from server.text.offsets import edited
@@ -49,7 +49,8 @@ async def with_all_codes(context: SentenceContext, draft: Draft) -> Draft:
     others = [decode(hypothesis.tokens) for hypothesis in draft.answer.hypotheses[1:]]
     reading, texts = segment.reading, [draft.text, *others]
     if not segment.tagged.codes and reading.is_complete(draft.text):
-        return replace(draft, finished=tuple([Finished(segment.tagged, _cased(segment, text)) for text in texts]))
+        draft.finished = tuple([Finished(segment.tagged, _cased(segment, text)) for text in texts])
+        return draft
     tagged = await _with_messages(context, segment)
     links: Sequence[Link] = ()
     if _needs_links(segment) or not reading.is_complete(draft.text):
@@ -203,6 +204,8 @@ def respelled_draft(context: SentenceContext, draft: Draft) -> Draft:
     one that has no words."""
     leg, source, targets = context.leg, draft.segment.tagged.bare, draft.targets
     everything = context.request.localize_numbers
+    if not may_hold(source) and source.isascii():
+        return draft
     if not draft.copied or (everything and not draft.flags):
         targets = tuple([with_formats(source, each, leg.source, leg.target, everything) for each in targets])
     if not draft.copied:

@@ -39,6 +39,7 @@ def test_the_fast_test_for_addresses_has_no_false_negatives(text):
 def test_the_fast_test_for_names_has_no_false_negatives(text):
     found = list(exact_tokens(text))
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(exact, "may_hold", lambda _: True)
         patch.setattr(exact, "_MAY_HOLD", re.compile(""))
         assert exact_tokens.__wrapped__(text) == found
 
