@@ -28,6 +28,8 @@ NUMBERS = ("27", "42", "36", "58", "63")
 SYMBOL = re.compile("|".join([*SYMBOLS, "[\u2047\ufffd]"]))
 """What a model may write that is no text: its symbols, an unknown piece, bytes that are no character."""
 LINE_ENDS = re.compile(r"[\t-\r\x85]")
+LEAST_CAPITALS = 4
+"""Letters of a word alone in capitals that may be one of the language: CANCEL."""
 CAPITALS = re.compile(r"\w*[^\W\d_]{2}\w*")
 LONGEST_WORD = 50
 _MARKS = frozenset(".,;:!?")
@@ -110,7 +112,7 @@ def read(sentence: Tagged, terms: Sequence[TermMatch], tokenizer: Tokenizer, lan
     if not sentence.codes and not terms:
         if not is_translatable(text, language):
             return Reading()
-        capitals = is_all_caps(text)
+        capitals = is_all_caps(text, tokenizer)
         return Reading(text_to_read(text, capitals), capitals)
     spans = [(code.start, code.end) for code in sentence.codes if code.end > code.start]
     spans += [(term.start, term.end) for term in terms]
@@ -119,7 +121,7 @@ def read(sentence: Tagged, terms: Sequence[TermMatch], tokenizer: Tokenizer, lan
         return Reading()
     words = stand_ins_of(tokenizer).choose(sentence)
     bare = (masked(sentence, {}).text if sentence.codes else text) if plain == plain.upper() else ""
-    return masked(sentence, words, is_all_caps(bare), _apart(sentence, tokenizer))
+    return masked(sentence, words, is_all_caps(bare, tokenizer), _apart(sentence, tokenizer))
 
 
 def _apart(sentence: Tagged, tokenizer: Tokenizer) -> frozenset[int]:
@@ -244,9 +246,16 @@ def widened(sentence: Tagged, symbols: bool) -> Tagged:
     return sentence if result == list(codes) else replace(sentence, codes=tuple(result))
 
 
-def is_all_caps(text: str) -> bool:
-    """Returns whether a text is a phrase in capitals, as opposed to one or two abbreviations."""
-    return text.isupper() and len(CAPITALS.findall(text)) >= 2 and sum(map(len, CAPITALS.findall(text))) >= 6
+def is_all_caps(text: str, tokenizer: Tokenizer) -> bool:
+    """Returns whether a text is a phrase in capitals, as opposed to one or two abbreviations. A word alone, as on a button, is
+    one where the vocabulary has it in small letters, and not in capitals as it has NATO."""
+    if not text.isupper():
+        return False
+    words = CAPITALS.findall(text)
+    if len(words) == 1:
+        is_long = len(words[0]) >= LEAST_CAPITALS
+        return is_long and tokenizer.is_piece(words[0].lower()) and not tokenizer.is_piece(words[0])
+    return len(words) >= 2 and sum(map(len, words)) >= 6
 
 
 def text_to_read(text: str, capitals: bool) -> str:

@@ -13,7 +13,7 @@ from server.documents.document import Document, has_words, join_pieces
 from server.documents.formats.plain import HEAD_BYTES, decode
 from server.documents.formats.xml_inline import plain
 from server.errors import InvalidRequest
-from server.text.syntax.html import parse
+from server.text.syntax.html import written_passages
 from server.text.syntax.markup import NO_TRANSLATE, Tag, markup_tokens
 from server.text.tagged import escaped
 
@@ -63,7 +63,7 @@ def read(data: bytes, target: str) -> Document:
     mark = "m" + hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:24] + "x"  # does not occur in the page
     attributes: list[Attribute] = []
     marked_page = "".join(marked(token, mark, attributes) for token in markup_tokens(text))
-    pieces = join_pieces(passage.write() for passage in parse(marked_page).passages())
+    pieces = join_pieces(written_passages(marked_page))
 
     def write(translations: Sequence[str]) -> bytes:
         made_values = zip(attributes, translations[len(pieces) :], strict=True)

@@ -34,6 +34,18 @@ def parse(document: str) -> Tagged:
     return Builder().build(list(markup_tokens(document))).tagged("html")
 
 
+def written_passages(document: str) -> Iterator[str]:
+    """Yields the passages of a document as they are written in it; together they are the document."""
+    builder, position = Builder().build(list(markup_tokens(document))), 0
+    for passage in builder.tagged("html").passages():
+        parts, done = [], position
+        for code in passage.codes:
+            parts += builder.raw(done, position + code.start), code.data or ""
+            done = position + code.end
+        position += len(passage.text)
+        yield "".join((*parts, builder.raw(done, position)))
+
+
 def scan(document: str, source: str = "", ignored: frozenset[str] = frozenset(), kept: tuple[str, ...] = ()) -> Tagged:
     """Returns a document as text with its markup as codes. Not translated are the elements `ignored`, those within a text whose
     `lang` is not `source`, and the words of `kept`."""

@@ -11,12 +11,16 @@ import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import Mock
 
 from model.search.repetition import LONGEST_PERIOD, longest_loop
 from server.text.exact_tokens import kept_spans
 from server.text.languages import script_of, scripts_of
 from server.text.numbers import number_difference
 from server.text.reading import is_all_caps
+
+NO_WORDS = Mock(is_piece=lambda word: False)
+"""A vocabulary without whole words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +59,9 @@ def broken_rules(case: Case, answer: str) -> list[str]:
         found.append(f"{len(answer)} characters from {len(text)}")
     if _loop_characters(answer) > max(20, 3 * _loop_characters(text)):
         found.append("a loop")
-    if is_all_caps(text) and any(word != word.upper() for word in re.findall(r"\w+", answer) if word not in text):
+    if is_all_caps(text, NO_WORDS) and any(
+        word != word.upper() for word in re.findall(r"\w+", answer) if word not in text
+    ):
         found.append("not in capitals")
     return found
 

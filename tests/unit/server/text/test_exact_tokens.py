@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -231,9 +232,17 @@ def test_acronyms_are_words_in_capitals():
     assert [(span.start, span.end) for span in words("A CVE of the EU4 is Xy", capitals=True)] == [(2, 5), (13, 16)]
 
 
-@pytest.mark.parametrize("text", ["HELLO WORLD", "THE USA!", "NASA", "A B C D", "Hello WORLD", "12 34"])
-def test_phrases_in_capitals_are_recognized(text):
-    assert is_all_caps(text) is (text in ("HELLO WORLD", "THE USA!"))
+@pytest.mark.parametrize(
+    ("text", "pieces", "expected"),
+    [
+        ("HELLO WORLD", "", True), ("THE USA!", "", True), ("NASA", "", False), ("A B C D", "abcd", False),
+        ("Hello WORLD", "hello", False), ("12 34", "", False), ("CANCEL", "cancel", True), ("CANCEL!", "cancel", True),
+        ("(MUSIC)", "music", True), ("CANCEL", "", False), ("NATO", "nato NATO", False), ("WHO", "who", False),
+        ("Cancel", "cancel", False),
+    ],
+)  # fmt: skip
+def test_phrases_in_capitals_are_recognized(text, pieces, expected):
+    assert is_all_caps(text, Mock(is_piece=pieces.split().__contains__)) is expected
 
 
 @pytest.mark.parametrize("sentence", ["Look at {} now.", "{} is it", "is it {}", "a {} b {} c"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import random
 import re
 
 import pytest
@@ -59,3 +60,16 @@ def test_attributes_are_written_as_they_were_read(quote, value):
     made = document.write([*document.texts[:-2], 'L\'été & "co" &lt;', "neu"]).decode()
     assert html.unescape(re.search(f"title={quote}([^{quote}]*){quote}", made)[1]) == 'L\'été & "co" <'
     assert f"alt = {quote}neu{quote} class='x'" in made
+
+
+TEMPLATE = """<p>a < b && c > d, R&D &euro;10&nbsp;&hellip;<br>{% if user.age > 18 and x %}<b>Hello</b> {{ a > 1 ? "x" : "y" }}
+{# a comment > words #}<!-- > --><ul><li>One &amp two<li>Three</ul><div v-if="a < b">x &lt; y</div><![CDATA[ > ]]>"""
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_page_without_a_change_is_written_as_it_was_read(seed):
+    rng = random.Random(seed)
+    parts = re.findall(r"<[^>]*>|&\w+;?|[^<&]+|.", TEMPLATE)
+    for page in (TEMPLATE, "".join(rng.choices(parts, k=60))):
+        document = read_document("a.html", page.encode(), "de")
+        assert document.write(document.texts).decode() == page
