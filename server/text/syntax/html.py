@@ -38,7 +38,8 @@ def written_passages(document: str) -> Iterator[str]:
     """Yields the passages of a document as they are written in it; together they are the document."""
     builder, position = Builder().build(list(markup_tokens(document))), 0
     for passage in builder.tagged("html").passages():
-        parts, done = [], position
+        parts: list[str] = []
+        done = position
         for code in passage.codes:
             parts += builder.raw(done, position + code.start), code.data or ""
             done = position + code.end
