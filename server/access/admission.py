@@ -260,4 +260,5 @@ class Admission:
         if kind == "document":
             return DOCUMENTS_SHARE * lease.translations
         room = max((1 - DOCUMENTS_SHARE) * lease.translations, lease.translations - self.queues["document"].units)
-        return min(room, max(lease.least, lease.speeds[kind] * self._seconds))
+        # Within the seconds that they may wait, three of the largest short requests of one caller leave room for its others.
+        return min(room, max(lease.least, lease.speeds[kind] * self._seconds, min(2.5 * lease.least, self._seconds)))

@@ -114,7 +114,9 @@ class Inspector:
         options = dataclasses.replace(options, hypotheses=hypothesis + 1, prefix=forced)
         async with asyncio.timeout_at(deadline):
             with self.admit(caller, deadline, 2 * len(pair.source)):
-                answer = await self.translator.engine.trace(leg.model, pair.source, options, charged=charged_to(caller))
+                answer = await self.translator.engine.inspect(
+                    leg.model, pair.source, options, charged=charged_to(caller)
+                )
         if hypothesis >= len(answer.hypotheses):
             raise out_of_range("hypothesis", len(answer.hypotheses), f"this beam of {options.beam_size}")
         target = answer.hypotheses[hypothesis].tokens[: leg.model.max_length - 1]
@@ -165,7 +167,7 @@ class Inspector:
         as_written = subject.options is not None and set(heads) == set(options.masked_heads)
         async with asyncio.timeout_at(deadline):
             with self.admit(caller, deadline, len(pair.source) + len(pair.target)):
-                attention = await self.translator.engine.attend(
+                attention = await self.translator.engine.inspect(
                     model, pair.source, decode, look, charged=charged_to(caller)
                 )
         result = InspectionResult(

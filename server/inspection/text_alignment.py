@@ -98,7 +98,7 @@ class TextAligner:
         options = DecodingOptions(target=target.ids, first_token=leg.first_token)
 
         async def attend(look: Look) -> JobResult:
-            return await engine.attend(leg.model, source.ids, options, look, charged=self._charged)
+            return await engine.inspect(leg.model, source.ids, options, look, charged=self._charged)
 
         linked = await text_links(leg, *texts, target, pair, attend, self._cut)
         ours, theirs = ({span: number for number, span in enumerate(side)} for side in spans)

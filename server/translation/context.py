@@ -149,7 +149,7 @@ class SentenceContext:
         self.spend(form, 1)
         options = DecodingOptions(target=tokens, first_token=self.leg.first_token)
         try:
-            return await self.engine.attend(self.leg.model, ids, options, look, charged=self.charged)
+            return await self.engine.inspect(self.leg.model, ids, options, look, charged=self.charged)
         except AttentiveError as error:
             log.warning("a sentence is neither aligned nor checked by attention because that failed: %s", error.message)
             return None

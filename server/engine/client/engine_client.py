@@ -1,4 +1,4 @@
-"""The one way from the API process to the workers: translate, trace, attend, align. Raises the errors of
+"""The one way from the API process to the workers: translate, or inspect. Raises the errors of
 `server.errors`."""
 
 from __future__ import annotations
@@ -120,33 +120,25 @@ class EngineClient(ModelPool):
                 await asyncio.sleep(0)
         return answer
 
-    async def trace(
-        self, model: EngineModel, source: Sequence[int], options: DecodingOptions, *, charged: Charged = NOBODY
-    ) -> JobResult:
-        """Translates one sentence for inspection: it is neither shared nor reported to the observer."""
-        async with self.holding(model):
-            options = self._limited(model, options)
-            job = Job(0, model.key, tuple(source), options, *charged)
-            answer: JobResult = await _answer(self.workers.submit(job))
-            answer.options = options
-            return answer
-
-    async def attend(
+    async def inspect(
         self,
         model: EngineModel,
         source: Sequence[int],
         options: DecodingOptions,
-        look: Look,
+        look: Look | None = None,
         *,
         charged: Charged = NOBODY,
     ) -> JobResult:
-        """Runs one teacher-forced pass over a source and the target of the options, among the tokens that they allow, by default
-        those of the model's shortlist. Returns what the look asks for; an identical one that is in flight is shared."""
+        """Runs a job for inspection: one teacher-forced pass over a source and the target of the options, among the tokens that
+        they allow, by default those of the model's shortlist, for what the `look` asks for; without one it translates. It is not
+        reported to the observer; an identical one that is in flight is shared."""
         async with self.holding(model):
             options = self._limited(model, options)
             job = Job(0, model.key, tuple(source), options, *charged, look=look)
             key = (job.model, job.source, options, job.priority, look)
-            return await _answer(self.in_flight.run(key, partial(self.workers.submit, job)))
+            answer = await _answer(self.in_flight.run(key, partial(self.workers.submit, job)))
+            answer.options = options
+            return answer
 
     def _limited(self, model: EngineModel, options: DecodingOptions) -> DecodingOptions:
         """Returns the options with the shortlist that the model uses, so that the decode can be repeated."""
