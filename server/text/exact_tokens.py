@@ -99,7 +99,7 @@ _CODE = re.compile(
     r"|\b[a-z_]\w+(?:\.[^\W\d]\w+){2,}\Z|(?<![A-Za-z])(?:[a-z]{2,}(?:[A-Z][a-z]+)+|(?:[A-Z][a-z]+){3,})(?![a-z])))|\.[a-z]"
 )
 """Letters and digits, ratios and times, versions and dates, raised digits, names of programs, files and addresses, camelCase."""
-_RUN = re.compile("[LNKF](?:S[LNKF])+|P(?:\\(?N)+|K(?:K+|NN[NK]*)|CD|[NF]?HH+")
+_RUN = re.compile("[LNKF](?:S[LNKF])+|P(?:\\(?N)+|K(?:K+|C?NN[NK]*)|CD|[NF]?HH+")
 """Tokens that are one, each as a letter: x != y, +49 (30) 123, SW1A 1AA, DE89 3704 0044, SN 1987A, - - of log lines."""
 _MAY_HOLD = re.compile(
     rf"[{_SIGN}\d{_RAISED}{_COMBINING}&A-Z.:(\[-](?:(?<=[^A-Z.:(\[-])|(?<=\[)(?=[A-Za-z]\])|(?<=[a-z][A-Z])"
@@ -292,7 +292,7 @@ def lost_numbers(text: str, target: str) -> bool:
 def respelled(text: str, target: str) -> str:
     """Returns a translation of the same length, with the capitals, dashes and primes that the codes of its source have."""
     tokens = [each for each in exact_tokens(text) if each.kind == "code" or text[each.start : each.end].isalnum()]
-    tokens += [each for each in _numbers(text) if not text[each.start : each.end].isascii()]
+    tokens += [each for each in _numbers(text) if {*text[each.start : each.end]} & {*"–—−′″"}]
     for written in dict.fromkeys([text[token.start : token.end] for token in tokens]):
         if target.count(written) < text.count(written):
             for found in re.finditer(rf"(?<!\w){re.escape(_folded(written))}(?!\w)", _folded(target)):

@@ -16,12 +16,13 @@ SEPARATORS = {
 }
 """Decimal and thousands separator by language."""
 _SPACES = " \u00a0\u202f"
-_NUMBER = re.compile(
-    rf"\d(?<![\w.,:/-]\d)(?:\d*(?:[.,]\d+)+|\d{{0,2}}(?:[{_SPACES}]\d{{3}})+(?:[.,]\d+)?)(?!\w|[.,:/-]\w)"
-)
+_END = rf"(?:(?=(?:{UNIT}|[A-Za-z])(?!\w))|(?!\w|[.,:/-]\w))"
+"""What may follow a number: a unit is written with its number, or apart."""
+_NUMBER = re.compile(rf"\d(?<![\w.,:/-]\d)(?:\d*(?:[.,]\d+)+|\d{{0,2}}(?:[{_SPACES}]\d{{3}})+(?:[.,]\d+)?)" + _END)
 """Numbers with a separator."""
 _AMOUNT = re.compile(
-    rf"[{_SPACES}]?(?:[%‰°$€£¥]|(?:{UNIT})(?!\w)|mio|mrd|milli|billi|mille|mil\b|dollars?|euros?|cents?)", re.IGNORECASE
+    rf"[{_SPACES}]?(?:[%‰°$€£¥]|(?:{UNIT}|[smhgl])(?!\w)|mio|mrd|milli|billi|mille|mil\b|dollars?|euros?|cents?)",
+    re.IGNORECASE,
 )
 """What follows a number that is certainly an amount."""
 _LABELS = frozenset(
@@ -54,7 +55,7 @@ def with_formats(source: str, target: str, source_language: str, target_language
             form = written.translate(separators)
         between = "[.,]" if written.replace(".", "").replace(",", "").isdigit() else f"[.,{_SPACES}]"
         parts = between.join(re.split(rf"[.,{_SPACES}]", written))
-        target = re.sub(rf"(?<![\w.,:/-]){parts}(?!\w|[.,:/-]\w)", form, target)
+        target = re.sub(rf"(?<![\w.,:/-]){parts}{_END}", form, target)
     return target
 
 

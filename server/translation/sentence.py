@@ -41,7 +41,7 @@ def declared(request: TranslationRequest, options: DecodingOptions, best: Decodi
         "list": alone,
         "reverse": reverse,
         "small": whole,
-        "masked": 2 * whole,
+        "masked": (4 if request.glossary else 2) * whole,
         "bare": whole,
         "parts": 2,
         "links": 1,
@@ -50,8 +50,8 @@ def declared(request: TranslationRequest, options: DecodingOptions, best: Decodi
     if request.formality:
         forms["address"] = candidates.ADDRESS_BEAM
     if request.glossary:  # also in the bare form
-        forms["terms"] = 2 * ((terms.FORCED + 1) * whole + 2)
-        forms["links"] += 2 * (terms.FORCED + 1)
+        forms["terms"] = 3 * ((terms.FORCED + 1) * whole + 2)
+        forms["links"] += 3 * (terms.FORCED + 1)
     if request.on_flag == "retry":
         once = replace(request, on_flag="mark", thorough=False)
         forms["wider"] = sum(declared(once, retry_options(options), retry_options(best)).values()) + request.thorough
@@ -127,9 +127,17 @@ async def _chosen(context: SentenceContext) -> Draft:
         draft = await candidates.small(context, draft)
         draft = await candidates.address(context, draft) if context.leg.symbol else draft
         draft = await candidates.masked(context, draft)
-        draft = await terms.apply(context, draft) if draft.segment.terms and not draft.copied else draft
+        if draft.segment.terms and not draft.copied:
+            draft = await _with_terms(context, draft)
     draft = await finish.apply(context, draft)
     return draft if draft.copied else await checks.apply(context, draft)
+
+
+async def _with_terms(context: SentenceContext, draft: Draft) -> Draft:
+    """Returns the draft with the terms of the glossary. What the search around them loses is masked."""
+    done = await terms.apply(context, draft)
+    again = done if done is draft or done.copied else await candidates.masked(context, done)
+    return done if again is done or again.copied else await terms.apply(context, again)
 
 
 async def _retried(context: SentenceContext, draft: Draft) -> Draft:

@@ -116,7 +116,7 @@ def test_do_not_translate_spans_are_found(text, expected):
 
 EXACT = (
     "A4|7x|10s|3h|45min|5x9|12V|3.5kg|120 km/h|5 °C|(15)|[7]|[a][b]|2.4.1|2024-05-17|7:45|3/4|AX-200/B|H2O|x²|±|→|€|10€|C++"
-    "|DE89 3704 0044 0532|+49 (30) 123-4567|+33 1 42 68 53 00|SN 1987A|x != y|report.pdf|a_b|camelCase|😀|1,250|§5|#1|~3|20°N"
+    "|GB29 NWBK 6016 1331|+49 (30) 123-4567|+33 1 42 68 53 00|SN 1987A|x != y|report.pdf|a_b|camelCase|😀|1,250|§5|#1|~3|20°N"
 )
 WORDS = "old house and two small dogs see one garden by night".split()
 
@@ -219,6 +219,7 @@ def test_lost_numbers_and_codes_are_detected(text, target, lost):
     ("text", "target", "expected"),
     [
         ("They won 4–2 with fooBar.", "Sie gewannen 4-2 mit FooBar.", "Sie gewannen 4–2 mit fooBar."),
+        ("It is €1,999.99.", "Es ist €1.999,99.", None),
         ("250 µL of $99,00|$4.99", "250 μL von $99.00|$4,99", "250 µL von $99,00|$4.99"),
         ("𝓗𝓮𝓵𝓵𝓸 is written by hand.", "𝓗𝓮𝓵𝓵𝓸 wird von Hand geschrieben.", None),
         ("It costs $1,299.00 or 1.5 kWh.", "Es kostet $1.299,00 oder 1,5 kWh.", None),

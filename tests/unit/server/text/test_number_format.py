@@ -52,6 +52,12 @@ def test_digits_and_length_stay(text: str) -> None:
             ("de", "en"),
             "on 17.05.2024, 192.168.100.200",
         ),
+        (
+            "3.5m wide, €1,999.99 or £7.50",
+            "3.5m breit, €1,999.99 oder £7.50",
+            ("en", "de"),
+            "3,5m breit, €1.999,99 oder £7,50",
+        ),
         ("Perl 5.014 und 3,5 %", "Perl 5.014 and 3,5 %", ("de", "en"), "Perl 5.014 and 3.5 %"),
     ],
 )
