@@ -90,13 +90,15 @@ def finish(
     projection = SpanProjection(reading.text, target, known)
     order: list[_Event] = []
     _place(_elements(sentence, reading, present), sentence.codes, projection, (0, len(target)), order)
-    for before, event in pairwise((_Event(0, -1), *order)):
+    for (before, event), after in zip(pairwise((_Event(0, -1), *order)), (*order[1:], _Event(-1, -1)), strict=False):
         if event.number not in reading.apart:
             continue
-        is_end = before.number == event.number - 1 and before.at + 1 == event.at
-        start = before.at if is_end and sentence.codes[event.number].role == "sc" else event.at
-        if target[start : start + 1] == " ":
-            insort(surplus, (start, start + 1))
+        code, at = sentence.codes[event.number], event.at
+        if code.role == "sc":  # of an element with words
+            follows = before.at == at - 1 or target[at - 2 : at - 1] == sentence.text[code.start - 1 : code.start]
+            at = at - 1 if follows and at < after.at else -1
+        if at >= 0 and target[at : at + 1] == " ":
+            insort(surplus, (at, at + 1))
     events = _merged(order, sorted((span, number) for number, span in present.items()))
     writer = _Writer(sentence, reading, separate=reading.text != target)
     done = 0

@@ -14,6 +14,7 @@ from server.text.segmentation import Span, span_around
 Link = tuple[Span, Span]
 """A span of the source and the span of the target that corresponds to it."""
 WORD = re.compile(r"\w+")
+_TOKEN = re.compile(r"\d+(?:[.,:]\d+)+|\w+")
 _CONTRACTED = re.compile(r"(?:(?<=[^\W\d_])['’-][^\W\d_]\w*)+")
 """The end of a word such as c'est and a-t-il."""
 WORD_OR_SYMBOL = re.compile(rf"{SYMBOL.pattern}|\w+|[^\w\s]")
@@ -59,7 +60,7 @@ class SpanProjection:
 
     @cached_property
     def _source_words(self) -> tuple[list[Span], dict[str, list[int]]]:
-        return [found.span() for found in WORD.finditer(self.source)], _places(self.source)
+        return [found.span() for found in _TOKEN.finditer(self.source)], _places(self.source)
 
     @cached_property
     def _target_words(self) -> dict[str, list[int]]:
@@ -122,7 +123,7 @@ class SpanProjection:
 
 def _places(text: str) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
-    for word in WORD.finditer(text):
+    for word in _TOKEN.finditer(text):
         found.setdefault(word[0], []).append(word.start())
     return found
 

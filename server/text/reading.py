@@ -125,18 +125,22 @@ def read(sentence: Tagged, terms: Sequence[TermMatch], tokenizer: Tokenizer, lan
 
 
 def _apart(sentence: Tagged, tokenizer: Tokenizer) -> frozenset[int]:
-    """Returns the codes before which the model reads a space that the text lacks: an element after another one, where both
-    hold words, <b>One</b><i>Two</i>, a picture between words, and the reference to a space. A word that is cut into
-    elements has fewer pieces as a whole."""
+    """Returns the codes at which the model reads a space that the text lacks: an element after another one or a mark, where both
+    hold words, <b>One</b><i>Two</i>, its end after a mark, <b>Note:</b>The, a picture, the reference to a space. A word
+    that is cut into elements has fewer pieces as a whole."""
     codes, text = sentence.codes, sentence.text
-    if "ph" not in {code.role for code in codes} and all(a.end < b.start for a, b in pairwise(codes)):
+    is_marked = any(text[code.start - 1 : code.start] in _MARKS for code in codes)
+    if not is_marked and "ph" not in {code.role for code in codes} and all(a.end < b.start for a, b in pairwise(codes)):
         return frozenset()
     apart: list[int] = []
     first, follows = 0, False
     for number, code in enumerate(codes):
         if number and codes[number - 1].end < code.start:
             first, follows = number, False
-        joins = code.role == "sc" and follows
+        sign = text[codes[first].start - 1 : codes[first].start]
+        joins = code.role == "sc" and (follows or (number == first and sign in _MARKS))
+        if code.role == "ec" and sign in _MARKS:  # the text goes on
+            joins = number + 1 == len(codes) or codes[number + 1].start > code.end
         follows = code.role == "ec" or (follows and code.role == "ph")
         if code.kind == "reference" and unescape(code.equiv).isspace():
             apart.append(number)
@@ -146,14 +150,14 @@ def _apart(sentence: Tagged, tokenizer: Tokenizer) -> frozenset[int]:
                 last += 1
             left = _WORDS_AT_END.search(text, max(0, codes[first].start - LONGEST_WORD), codes[first].start)
             right = _WORDS_AT_START.match(text, codes[last].end, codes[last].end + LONGEST_WORD)
-            if left and right and _are_words(text[codes[first].start - 1 :][:1], left[0], right[0], tokenizer):
+            if left and right and _are_words(sign, left[0], right[0], tokenizer):
                 apart.append(number)
     return frozenset(apart)
 
 
 def _are_words(sign: str, left: str, right: str, tokenizer: Tokenizer) -> bool:
     if not right[:1].isalpha() or not left[-1:].isalpha():
-        return right[:1].isupper() and sign in _MARKS
+        return sign in _MARKS and len(right) > 1 and (right[0].isupper() or (right[0].isalpha() and sign in ",;"))
     if len(left) > 1 and left[-1].islower() and right[0].isupper():
         return True
     whole, *parts = [len(tokenizer.encode_target(each)) for each in (left + right, left, right)]
@@ -212,11 +216,12 @@ def masked(
             continue
         joined = code.role != "ph" or text[code.end : code.end + 1].isalnum()
         copy(code.start if joined else done + len(text[done : code.start].rstrip()))
-        add(" ", number in apart)
+        add(" ", number in apart and code.role != "ec")
         done = max(done, code.end)
         if not length and code.role == "ph":
             done += len(text[done:]) - len(text[done:].lstrip())
         places.append((length, length))
+        add(" ", number in apart and code.role == "ec")
     copy(len(text))
     return Reading("".join(parts), capitals, tuple(stand_ins), tuple(places), tuple(runs), apostrophe, apart)
 

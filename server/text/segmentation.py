@@ -26,12 +26,14 @@ LAYOUT = re.compile(rf" {{3,}}|(?<!\S)([-=])\1{{2,}}(?!\S)|\x1b\[[0-?]*[ -/]*[@-
 # The beginning of a list item, a line of dialogue, a comment or a heading. The groups are a label that may also be an initial,
 # one that may be a part of a sentence, and the word after it, with its article: B. Franklin, § 5 BGB.
 _NUMBER = r"\d{1,4}(?:[.–-]\d{1,4})*[a-z]?"
-_NUMBERED = rf"(?:§{{1,2}}|#|(?:Abb|Abs|Art|Cap|Chap?|Fig|Kap|No|Nr|Núm|Pos|Secc?|Tab)\.|N[°º.]º?)[^\S\n]?{_NUMBER}\.?"
+_NUMBERED = (
+    rf"(?:§{{1,2}}|#|(?:Abb|Abs|Art|Cap|Chap?|Fig|Kap|No|Nr|Núm|Pos|Sec[ct]?|Tab)\.|N[°º.]º?)[^\S\n]?{_NUMBER}\.?"
+)
 _ARTICLE = r"(?:the|an?|your|d(?:er|en|ie|as|u)|ein[en]?|l[ae]s?|une?|el|los|una)"
 _BY_ARTICLE = re.compile(rf"{_ARTICLE}|.* {_ARTICLE}\s", re.IGNORECASE)
 BULLET = re.compile(
     r"(?:[-*+•‣◦▪●○·–—①-⓿❶-➓]|--|\[[ xX]\]|>{1,3}|[-=]>|#{1,6}|//[/!]?|/\*+|[;%$](?=\s+[^\W\d_])|[QA]:|TODO:|FIXME:"
-    rf"|(?:\d{{1,3}}|{_NUMBERED}):(?=\s+[^\W\d_])|\d{{1,3}}\s[-–—](?=\s+[A-ZÀ-Þ]\w)"
+    rf"|(?:\d{{1,3}}|{_NUMBERED}):(?=\s+[^\W\d_])|\d{{1,2}}/(?=\s)|\d{{1,3}}\s[-–—](?=\s+[A-ZÀ-Þ]\w)"
     r"|(?!v\.\s+Chr)(?:[a-h]|[ivx]{1,4})\.(?=[^\S\n]+[^\W\d_][^\W_]+(?!\.|\w))"
     r"|\d{1,2}(?:\.\d{1,2}){1,3}(?=[^\S\n]+(?:A|[A-Z][a-z]{2,})(?![\w/]))"
     rf"|(?:((?:[A-LN-Z]|[IVX]{{2,5}})\.|[A-Z]\.\d{{1,2}}(?:\.\d{{1,2}})*|\d{{1,2}}\.[a-z]|[A-Z]\s[-–—])|({_NUMBERED}|\d{{1,2}}\.?[°º]))"

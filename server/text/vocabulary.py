@@ -76,7 +76,7 @@ def _names(text: str, tokenizer: Tokenizer, runs: Sequence[tuple[int, int]]) -> 
         known = True
         for word in (*found[0].split(" "), ""):
             small = word.lower()
-            if word.isascii() or not len(word) < 2 * len(tokenizer.encode_target(small)) > 2:
+            if word.isascii() or not len(word) <= 2 * len(tokenizer.encode_target(small)) > 2:
                 if not known and first < start - 1 and " " in text[first : start - 1]:
                     names.append((first, start - 1))
                 first, known = start + len(word) + 1, True

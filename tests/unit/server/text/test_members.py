@@ -85,6 +85,22 @@ def span(text: str, part: str) -> tuple[int, int]:
     return text.index(part), text.index(part) + len(part)
 
 
+@pytest.mark.parametrize("mark", ".,;:!?")
+def test_a_mark_at_an_element_ends_its_word(mark: str, tokenizer: Tokenizer) -> None:
+    for first, second in (("Note", "This house"), ("Hello", "My friends"), ("Wait", "Two dogs")):
+        for source in (
+            f"<b>{first}{mark}</b>{second}",
+            f"{first}{mark}<i>{second}</i>",
+            f"<b>{first}{mark}</b><i>{second}</i>",
+        ):
+            tagged = html.scan(source, "en")
+            reading = read(tagged, (), tokenizer, "en")
+            assert reading.text == f"{first}{mark} {second}"
+            links = [(span(reading.text, part), span(reading.text, part)) for part in (first, mark, *second.split())]
+            target = reading.text.upper()
+            assert finish(tagged, reading, target, links).tagged.write().lower() == source.lower()
+
+
 def test_a_word_that_is_cut_into_elements_is_read_whole(tokenizer: Tokenizer) -> None:
     for word in ("Information", "children", "problem", "question"):
         for place in range(2, len(word) - 1):
