@@ -16,15 +16,13 @@ from server.text.syntax.markup import ATOMS, INLINE, NO_TRANSLATE, POINTS, REFER
 from server.text.tagged import PICTURES, RAISED, Code, Escape, Tagged, Word
 
 CONTAINERS = frozenset("html head body main article section div".split())
-"""Elements around whole pages, whose language is often wrong."""
+"""Elements whose language is often wrong."""
 LANGUAGE = re.compile(r"\slang\s*=\s*[\"']?([\w-]*)", re.IGNORECASE)
 NOTE = re.compile(r"\s*(?:\[[\w ]{1,10}\]|\(\w{1,3}\)|[\s\d*†‡,–-]*[\d*†‡][\s\d*†‡,–-]*)\s*")
-"""A raised or lowered number, sign or label in brackets."""
 NOTE_PARTS = 8
 TAGS = re.compile(r"<[^>]*>")
 RUBY_TEXT = re.compile(r"<(r[tp])\b[^>]*>[^<]*(?:</\1\s*>)?", re.IGNORECASE)
 LONGEST_NAME = 100
-"""Characters of an untranslated element up to which it stands for a word."""
 CODES_LIMIT = 200
 """Most codes of a passage. A further one splits it, which bounds the time to place codes."""
 

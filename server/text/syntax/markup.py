@@ -26,12 +26,9 @@ NO_TRANSLATE = re.compile(
     r"\stranslate\s*=\s*[\"']?no\b|\sclass\s*=\s*(?:\"[^\"]*\bnotranslate\b|'[^']*\bnotranslate\b|notranslate\b)",
     re.IGNORECASE,
 )
-"""Attributes that exclude an element from translation."""
 REFERENCES = re.compile(r"(&#\d+;?|&#[xX][0-9a-fA-F]+;?|&\w+;?)")
 OPAQUE = frozenset("script style textarea template noscript iframe pre".split())
-"""Elements between sentences whose content is not translated."""
 VOID = frozenset("area base br col embed hr img input link meta param source track wbr".split())
-"""Elements that have no end tag."""
 
 NAME = re.compile(r"<(/?)([a-zA-Z][^\s/>]*|\d+(?=\s*/?>))(>?)")
 XML_TAG = re.compile(r"<(/?)([^\W\d][\w:.-]*)(?:[^<>\"']|\"[^<\"]*\"|'[^<']*')*?(>)")

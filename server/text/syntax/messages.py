@@ -20,7 +20,7 @@ Message = tuple[tuple[Span, ...], int]
 Braces = dict[int, tuple[int, int]]
 """For each brace the place of its partner, and how many are within each other between them."""
 DEPTH = 40
-"""Most braces within each other. The arms of a deeper message are not translated."""
+"""Most braces within each other."""
 _HEAD = re.compile(r"\{\s*[\w.-]+\s*,\s*(?:plural|select|selectordinal)\s*,\s*(?:offset\s*:\s*\d+\s*)?", re.IGNORECASE)
 _ARM = re.compile(r"\s*(?:=\s*-?\d+|[^\s{}=,'#]+)\s*(?=\{)")
 _END = re.compile(r"\s*\}")

@@ -16,9 +16,8 @@ from server.text.syntax.xml_outline import LINE_END, Token, mark_outline, scan_x
 from server.text.tagged import CDATA, CDATA_END, Tagged
 
 CODE = frozenset({"script", "style"})
-"""Elements of XHTML and SVG whose content is not translated."""
 NOT_TRANSLATED = re.compile(r"\s(?:[\w.-]+:)?translat(?:e\s*=\s*[\"']no|able\s*=\s*[\"']false)[\"']")
-"""Attributes that exclude an element from translation: of XHTML and ITS, and of Android."""
+"""Attributes of XHTML and ITS, and of Android."""
 REFERENCE = re.compile(r"(&#?[\w.:-]+;)")
 ENTITY = re.compile(r"<!ENTITY\s+([\w.:-]+)")
 

@@ -17,7 +17,6 @@ from server.text.syntax.markup import BLOCK, DOCTYPE, INLINE, markup_tokens
 from server.text.tagged import CDATA
 
 PHRASES = frozenset("p h1 h2 h3 h4 h5 h6".split())
-"""Elements of XHTML that hold one text, even if all its words are in other elements."""
 BREAKS = frozenset({"br", "lb", "tab", "line-break", "newline"})
 """Empty elements of XHTML, TEI, OpenDocument and others between sentences or columns."""
 WORD = re.compile(r"\w")
