@@ -22,7 +22,6 @@ Place = tuple[int, int, int]
 
 
 RAISED = frozenset({"sup", "sub"})
-"""Kinds of the pairs around a part of a word, or a mark at one."""
 PICTURES = frozenset("img svg audio video canvas object".split())
 MASKED = "masked"
 """Kind of a number or name that is a code because the model lost it. It may be spelled in another way."""

@@ -20,7 +20,6 @@ from server.text.tagged import Code, Tagged
 
 CLUSTER = regex.compile(r"\X")
 WORD = regex.compile(r"[\p{L}\p{M}\p{N}\p{Join_Control}]+")
-"""A word with its marks, and the joiners that scripts of India and Persian need."""
 SPACE = regex.compile(r"\s+")
 WORD_END = regex.compile(rf"{WORD.pattern}$")
 LONG_WORD = regex.compile(r"(?![\p{Lu}\d]+$)[\p{L}\p{M}'’-]{3,}")

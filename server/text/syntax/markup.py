@@ -19,7 +19,7 @@ INLINE = frozenset(
 )
 """Elements around words of a sentence; so are those with a number as their name (`<0>...</0>`)."""
 ATOMS = frozenset("code kbd samp var math ruby".split()) | PICTURES - {"img"}
-"""Elements within a sentence that are moved as a whole. Their content is not translated."""
+"""Elements within a sentence that are moved as a whole."""
 POINTS = frozenset({"img", "wbr", ""})
 """Markup within a sentence that has no end tag; "" stands for comments and declarations."""
 NO_TRANSLATE = re.compile(
@@ -132,7 +132,6 @@ BLOCK = frozenset(
     "p div li ul ol dl dt dd table thead tbody tfoot tr td th h1 h2 h3 h4 h5 h6 blockquote section article para listitem "
     "entry row".split()
 )
-"""Elements of XHTML and DocBook that never format words."""
 FLAGS = frozenset(
     "allowfullscreen async autofocus autoplay checked controls default defer disabled hidden inert ismap loop multiple muted "
     "nomodule novalidate open playsinline readonly required reversed selected".split()

@@ -32,7 +32,6 @@ PLACEABLE = rf"""\{{\s*+(?:{_LITERAL}|[$-]?{_NAME}(?:\.{_NAME})?(?:\s*+\((?:[^()
 """A placeable of Fluent, as far as the arrow if it selects: a literal, a variable, a term or message, a call."""
 _PART = re.compile(PLACEABLE, re.IGNORECASE)
 head = by_pattern(_HEAD.pattern, "word", "message head")
-"""The head of a message that is not complete."""
 quoted = by_pattern(rf"('{{1,2}})(?:{BRACES}|[{{}}#|]+)\1", "word", "quoted")
 """Braces in quotes, which stand for themselves: '{0}', ''{0}''."""
 apostrophe = by_pattern(r"(?:(?<=[^\W\d_])|(?<=[}>])(?=..s\b))(?:\\'|'')(?=[^\W\d_])", "apostrophe", "apostrophe")

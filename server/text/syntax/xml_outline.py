@@ -18,7 +18,6 @@ from server.text.tagged import CDATA
 
 PHRASES = frozenset("p h1 h2 h3 h4 h5 h6".split())
 BREAKS = frozenset({"br", "lb", "tab", "line-break", "newline"})
-"""Empty elements of XHTML, TEI, OpenDocument and others between sentences or columns."""
 WORD = re.compile(r"\w")
 
 
