@@ -17,7 +17,6 @@ SEPARATORS = {
 """Decimal and thousands separator by language."""
 _SPACES = " \u00a0\u202f"
 _END = rf"(?:(?=(?:{UNIT}|[A-Za-z])(?!\w))|(?!\w|[.,:/-]\w))"
-"""What may follow a number: a unit is written with its number, or apart."""
 _NUMBER = re.compile(rf"\d(?<![\w.,:/-]\d)(?:\d*(?:[.,]\d+)+|\d{{0,2}}(?:[{_SPACES}]\d{{3}})+(?:[.,]\d+)?)" + _END)
 """Numbers with a separator."""
 _AMOUNT = re.compile(

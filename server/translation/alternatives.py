@@ -14,18 +14,17 @@ def distinct_alternatives(best: str, others: Sequence[str]) -> tuple[str, ...]:
     """Returns the other translations in order, without those that say the same as the best or an earlier one: with other
     punctuation, spaces or case of the first and last word, and without those that only add words to the end of the best."""
     first = _words(best)
+    start = [*map(str.casefold, first)]
     seen = {first}
     kept = []
     for other in others:
         words = _words(other)
-        if words not in seen and not (len(words) > len(first) > 0 and _folded(words[: len(first)]) == _folded(first)):
+        if words not in seen and not (
+            len(words) > len(first) > 0 and [*map(str.casefold, words[: len(first)])] == start
+        ):
             kept.append(other)
         seen.add(words)
     return tuple(kept)
-
-
-def _folded(words: Sequence[str]) -> list[str]:
-    return [word.casefold() for word in words]
 
 
 def _words(text: str) -> tuple[str, ...]:

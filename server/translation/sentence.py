@@ -134,7 +134,7 @@ async def _chosen(context: SentenceContext) -> Draft:
 
 
 async def _with_terms(context: SentenceContext, draft: Draft) -> Draft:
-    """Returns the draft with the terms of the glossary. What the search around them loses is masked."""
+    """Returns the draft with the terms of the glossary. What it then lacks is masked."""
     done = await terms.apply(context, draft)
     again = done if done is draft or done.copied else await candidates.masked(context, done)
     return done if again is done or again.copied else await terms.apply(context, again)
