@@ -129,7 +129,7 @@ def _apart(sentence: Tagged, tokenizer: Tokenizer) -> frozenset[int]:
     hold words, <b>One</b><i>Two</i>, its end after a mark, <b>Note:</b>The, a picture, the reference to a space. A word
     that is cut into elements has fewer pieces as a whole."""
     codes, text = sentence.codes, sentence.text
-    is_marked = any(text[code.start - 1 : code.start] in _MARKS for code in codes)
+    is_marked = not _MARKS.isdisjoint([text[code.start - 1 : code.start] for code in codes])
     if not is_marked and "ph" not in {code.role for code in codes} and all(a.end < b.start for a, b in pairwise(codes)):
         return frozenset()
     apart: list[int] = []
