@@ -15,7 +15,7 @@ from model.convert.importer import ImportOptions, import_model
 from model.convert.source_files import ImportRefused
 from model.model_folder import AllPairs, read_folder
 from model.search.backend_interface import Backend
-from tests.support.models.cpu_models import cpu_backend, needs_cpu_backend, torch_backend
+from tests.support.models.cpu_models import cpu_backend, needs_cpu_backend
 from tests.support.models.folders import hypotheses
 from tests.support.models.marian_models import made_up_text
 from tests.support.models.multilingual_models import FILE, random_multilingual
@@ -76,8 +76,7 @@ def test_targets_are_equal(pair: Pair, beam: int) -> None:
 @pytest.mark.parametrize("beam", [1, 4])
 @pytest.mark.parametrize("pair", ["mbart50"], indirect=True)
 def test_targets_of_the_cpu_backend_are_equal(pair: Pair, beam: int) -> None:
-    """In float32 those of transformers; in int8 those of PyTorch with the same integers, whose keys and values are not
-    rounded."""
+    """Those of transformers, in float32. test_engine.py compares int8 step by step."""
     options = {"max_length": LIMIT, "normalization": "average", "first_token": pair.first_token, "beam_size": beam}
 
     def targets(backend: Backend) -> list[list[int]]:
@@ -85,8 +84,6 @@ def test_targets_of_the_cpu_backend_are_equal(pair: Pair, beam: int) -> None:
         return [list(each[0].tokens) for each in found]
 
     assert targets(cpu_backend(pair.ours, "float32")) == pair.targets(pair.generate(num_beams=beam).sequences)
-    ours, reference = targets(cpu_backend(pair.ours, "int8")), targets(torch_backend(pair.ours, "int8"))
-    assert sum(map(list.__eq__, ours, reference)) >= CASES - 3
 
 
 def test_a_model_of_one_target_language_translates_into_this_one(tmp_path: Path) -> None:
