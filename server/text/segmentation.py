@@ -47,6 +47,7 @@ LABEL = re.compile(
 _LABELLED = re.compile(r"[\W\d①-➓]|\w{1,6}[^\w\s]|\w\s[-–—]")
 """The beginning of a line that may have a label."""
 _CUT_NAME = re.compile(r"(?<![\w.])[a-z_]\w+(?:\.[^\W\d]\w+)+\.$")
+_SPACE = re.compile(r"[^\S ]")
 WORDS = re.compile(r"\S(?:.*\S)?", re.DOTALL)
 _UNSPACED = 40
 _WINDOW, _UNSPACED_WINDOW = 4_000, 1_000
@@ -155,7 +156,7 @@ def _parts_of_line(line: str, language: str) -> list[str]:
     parts: list[str] = []
     begin, continues = 0, False
     while True:
-        window = line[begin : begin + size]
+        window = _SPACE.sub(" ", line[begin : begin + size])  # the library fails at spaces of several bytes
         found = segment(language, window)
         if "".join(found) != window:  # the library has normalised the text: it is kept whole so that nothing is lost
             found = [window]
