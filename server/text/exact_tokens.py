@@ -237,7 +237,8 @@ def lost_tokens(text: str, target: str) -> Sequence[Match] | None:
     signs = _signs(text)
     changed = {sign for sign in {text[each.start] for each in signs} if text.count(sign) != target.count(sign)}
     gone, numbers = [sign for sign in signs if text[sign.start] in changed], _numbers(text)
-    lost += [each for each in numbers if any(each.start <= sign.end and sign.start <= each.end for sign in gone)] + gone
+    near = [each for each in numbers if any(each.start <= sign.end and sign.start <= each.end for sign in gone)]
+    lost += [next((token for token in tokens if token.start <= each.start < token.end), each) for each in near + gone]
     values = {value for side in number_difference(text, target) for value in side}
     if values:
         near = [number for number in numbers if not values.isdisjoint(number_values(text[number.start : number.end]))]

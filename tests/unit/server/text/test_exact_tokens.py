@@ -299,3 +299,9 @@ def test_each_sentence_with_markup_is_aligned_once(client, engine):
 def test_digits_may_be_written_otherwise(source, same, other):
     assert not lost_numbers(source, same) and lost_numbers(source, other)
     assert not lost_numbers(same, source)
+
+
+@pytest.mark.parametrize("token", ["C++", "a_b", "x^2", "F#"])
+def test_a_sign_that_is_lost_is_masked_with_its_token(token):
+    text = f"{token} and more"
+    assert [text[each.start : each.end] for each in lost_tokens(text, f"{token} + _ # ^ und mehr") or ()] == [token]
