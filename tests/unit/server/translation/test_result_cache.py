@@ -32,6 +32,7 @@ OTHER = {
     "markup": Rules(outline=False),
     "do_not_translate": ("Tag",),
     "localize_numbers": True,
+    "best_beam": 3,
     "glossary": TermIndex([Entry("Tag", "day")]),
     "formality": "<formal>",
     "formality_required": True,

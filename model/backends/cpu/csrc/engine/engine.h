@@ -120,8 +120,8 @@ class Engine {
                        int common, const int32_t* own, int count, int candidates,
                        const int32_t* forced, int32_t* ids, float* scores, float* forced_scores,
                        const AttentionCapture& capture);
-    // Reads sentences as one batch, see WordSentence. No slot changes. With `keep` the first of each
-    // two sentences is the source of a capture of the next call of `capture`.
+    // Reads sentences as one batch, see WordSentence. No slot changes. With `keep` the first of
+    // each two sentences is the source of a capture of the next call of `capture`.
     void read_words(const std::vector<WordSentence>& sentences, int32_t start, bool keep);
     // Decodes the inputs of each capture (queries) after its source as one batch, up to the depth
     // of the captures, which is the same for all; nothing is scored. No slot changes. Without

@@ -7,8 +7,7 @@
 
 namespace attentive {
 
-void Engine::read_words(const std::vector<WordSentence>& sentences, int32_t start,
-                        bool keep) {
+void Engine::read_words(const std::vector<WordSentence>& sentences, int32_t start, bool keep) {
     check_token(start);
     std::vector<Span> whole, spans;  // every word is a source
     std::vector<WordRow> rows;
