@@ -35,7 +35,7 @@ from model.search.driver import translate
 from model.search.options import DecodingOptions
 
 ARRAY = 50
-_START_SECONDS = 240
+_START_SECONDS, _ANSWER_SECONDS = 240, 10
 _GENERATORS = 2
 
 
@@ -98,10 +98,13 @@ class EchoServer:
         return float(times.user + times.system)
 
     def counts(self) -> dict[str, int]:
-        """Returns the samples since the last call, by part."""
+        """Returns the samples since the last call, by part. Raises RuntimeError where the server does not answer."""
+        until = time.monotonic() + _ANSWER_SECONDS
         self.samples.unlink(missing_ok=True)
         self.process.send_signal(signal.SIGUSR1)
         while not self.samples.exists() or not (text := self.samples.read_text(encoding="utf-8")):
+            if time.monotonic() > until or self.process.poll() is not None:
+                raise RuntimeError("The server does not write its samples.")
             time.sleep(0.02)
         found: dict[str, int] = json.loads(text)
         return found
