@@ -144,13 +144,15 @@ EXTENSION = (
 """Lines of an extension of Markdown with the line ends around them: the beginning or end of an admonition (`[!NOTE]` on
 GitHub, `:::`, `!!!`), a formula, the mark of a definition or of a footnote, the definition of a link. CommonMark reads
 them as text of the paragraph."""
+LABELLED = r"[ \t]*\n[ \t]*(?=(?:\*\*|__)[^*_\n]{1,60}(?::(?:\*\*|__)|(?:\*\*|__):))"
+"""The end of a line before one that begins with a label: `**Name:** text`."""
 JSX = r"</?(?:[A-Z][\w.]*(?:[^<>{}]*\{[^{}\n]*\})*[^<>{}]*)?/?>"
 """A tag of a component or of a fragment in MDX."""
 TOKEN = re.compile(
     r"(?P<atom>(?P<ticks>`+)(?!`).+?(?<!`)(?P=ticks)(?!`)|<[a-z][a-z0-9+.\-]{1,31}:[^\s<>]*>|<[^\s<>@]+@[^\s<>]+>"
     r"|\[\^[^\]\s]+\]|\[[ xX]\](?=\s))"
     r"|(?P<escaped>\\[!-/:-@\[-`{-~]|&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z]\w{1,31});)"
-    rf"|(?P<gap>(?: {{2,}}|\\)\n\s*|(?:[ \t]*\n\s*)?{JSX}[ \t]*\n\s*|[ \t]*\n\s*{JSX}|{EXTENSION})"
+    rf"|(?P<gap>(?: {{2,}}|\\)\n\s*|(?:[ \t]*\n\s*)?{JSX}[ \t]*\n\s*|[ \t]*\n\s*{JSX}|{EXTENSION}|{LABELLED})"
     r"|(?P<wrap>[ \t]*\n\s*)"
     rf"|(?P<tag>{JSX}|</?[a-zA-Z][^<>]*>|<!--.*?-->)"
     rf"|(?P<open>!?\[)|(?P<close>\](?:{TARGET}|\[[^\[\]]*\])?)"

@@ -102,8 +102,8 @@ def cut(translated: str, lengths: Sequence[int]) -> list[str]:
 
 
 def split_cues(text: str, web: bool) -> Iterator[str | Cue]:
-    """Yields the file in order: spoken text as cues, everything else as strings. A line with times begins a subtitle, also
-    without an empty line before it. In SubRip an empty line ends one only where another follows."""
+    """Yields the file in order: spoken text as cues, everything else as strings. A line with times begins a subtitle. In
+    SubRip an empty line ends one only where another follows."""
     lines = LINE.findall(text)
     spoken: list[str] = []
     inside = False
@@ -124,8 +124,8 @@ def split_cues(text: str, web: bool) -> Iterator[str | Cue]:
 def header_lines(lines: Sequence[str]) -> list[bool]:
     """Returns whether each line belongs to the beginning of a subtitle: its times, or the number above them."""
     times = [bool(TIMES.match(line)) for line in lines]
-    numbers = [after and line.strip().isdigit() for line, after in zip(lines, [*times[1:], False], strict=True)]
-    return [first or second for first, second in zip(times, numbers, strict=True)]
+    after = zip(lines, times, [*times[1:], False], strict=False)
+    return [own or (below and line.strip().isdigit()) for line, own, below in after]
 
 
 def cues_of(lines: list[str], web: bool) -> Iterator[Cue]:

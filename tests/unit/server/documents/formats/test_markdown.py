@@ -150,3 +150,12 @@ def test_modules_components_and_definitions_are_kept():
     assert {"[^1]: THE FIRST NOTE.", "[^two]: THE SECOND NOTE."} <= set(written)
     assert '  <Tab value="npm">INSTALL IT WITH `npm`.</Tab>' in written
     assert "A WORD <Badge>NEW</Badge> WITHIN A TEXT" in written
+
+
+@pytest.mark.parametrize("label", ["**{}:**", "**{}**:", "__{}:__"])
+def test_lines_that_begin_with_a_label_are_texts_of_their_own(label):
+    page = "".join(f"{label.format(name)} some text\n" for name in ("Name", "Place of birth", "Age"))
+    document = read_document("a.md", page.encode(), "de")
+    assert document.texts[0].count("<br") == 2
+    assert document.write(document.texts).decode() == page
+    assert change("a.md", page.encode()).decode() == page.upper()

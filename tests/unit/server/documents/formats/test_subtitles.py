@@ -134,3 +134,12 @@ def test_a_sound_is_a_text_of_its_own(name, sound):
     assert made.replace("\n", " ") == f"{sound.lower()} Das ist lustig!{end} "
     for text in ("(Laughs) That is funny!", "(LAUGHS)", "Yes (NO) Maybe"):
         assert "<br>" not in read_document(name, f"{head}{text}\n".encode(), "de").texts[0]
+
+
+@pytest.mark.parametrize("name", ["a.srt", "a.vtt"])
+@pytest.mark.parametrize(
+    "text", ["", "\n", "WEBVTT", "00:01.000 --> 00:02.000", "1\n00:00:01,000 --> 00:00:02,000\n\n\nText\n"]
+)
+def test_files_with_little_in_them(name, text):
+    document = read_document(name, text.encode(), "de")
+    assert document.write(document.texts).decode() == text
