@@ -21,7 +21,7 @@ import time
 import urllib.request
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import cycle
 from pathlib import Path
 
@@ -136,7 +136,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 server.stop()
     _print(found, sum(map(len, texts)) / len(texts))
     if options.json is not None:
-        rows = {name: {kind: vars_of(one) for kind, one in kinds.items()} for name, kinds in found.items()}
+        rows = {name: {kind: asdict(one) for kind, one in kinds.items()} for name, kinds in found.items()}
         options.json.write_text(json.dumps({"environment": report.environment(), "found": rows}, indent=1))
     return 0
 
@@ -225,10 +225,6 @@ def _generate(
 
     asyncio.run(run())
     return counts[0], counts[1]
-
-
-def vars_of(one: Measured) -> dict[str, object]:
-    return {"requests": one.requests, "microseconds": one.microseconds, "parts": one.parts, "errors": one.errors}
 
 
 def _print(found: dict[str, dict[str, Measured]], characters: float) -> None:

@@ -106,10 +106,7 @@ class SearchDriver:
 
     def stop(self, item: RunningSearch) -> None:
         """Removes a search, done or not; its slots are free afterwards."""
-        if item.search.finite:
-            self.backend.free(item.slots)
-        else:
-            self.backend.free(item.slots, broken=True)
+        self.backend.free(item.slots, broken=not item.search.finite)
         item.slots = ()
 
     def _read_known(self, running: Sequence[RunningSearch]) -> Sequence[RunningSearch]:

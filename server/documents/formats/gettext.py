@@ -25,14 +25,20 @@ ONE_FORM = frozenset("ja zh ko vi th id ms lo my".split())
 """Languages without plural forms, for catalogs that do not state a rule."""
 
 
-def parse(data: bytes) -> tuple[polib.POFile, Callable[[str], bytes], bool]:
-    """Returns a catalog, the function that encodes it, and whether it leaves its encoding open. Raises InvalidRequest."""
-    named = _charset(data)
+def decoded(data: bytes) -> tuple[str, Callable[[str], bytes], bool]:
+    """Returns the text of a catalog, its encoder, and whether it leaves its encoding open."""
+    charset = CHARSET.search(data)
+    named = charset[1].decode() if charset else "utf-8"
     open_charset = named == "CHARSET"
-    text, encode = decode(data, "utf-8" if open_charset else named)
+    return *decode(data, "utf-8" if open_charset else named), open_charset
+
+
+def parse(data: bytes) -> tuple[polib.POFile, Callable[[str], bytes], bool]:
+    """Returns a catalog, and what `decoded` says of it. Raises InvalidRequest."""
+    text, encode, open_charset = decoded(data)
     try:
         # The first character makes sure that polib does not take the text for the name of a file.
-        catalog = polib.pofile("\n" + text.replace("\r\n", "\n"), encoding="utf-8", wrapwidth=78)
+        catalog = polib.pofile("\n" + text.replace("\r\n", "\n"), encoding="utf-8")
     except (OSError, ValueError, IndexError, AttributeError, UnicodeError) as error:
         line = re.search(r"line (\d+)", str(error))
         place = f"; see line {int(line[1]) - 1}" if line else ""
@@ -52,7 +58,7 @@ def read(data: bytes, target: str) -> Document:
         stated = catalog.metadata.get("Plural-Forms", "")
         rule = stated if PLURALS.search(stated) else plural_rule(target)
         forms = int(PLURALS.findall(rule)[0])
-        text, _ = decode(data, "utf-8" if open_charset else _charset(data))
+        text, _, _ = decoded(data)
         line_end = "\r\n" if "\r\n" in text else "\n"
         lines = text.replace("\r\n", "\n").split("\n")
         width = 0 if any(LONG_LINE.match(line) for line in lines) else WIDTH
@@ -77,11 +83,6 @@ def read(data: bytes, target: str) -> Document:
     return Document(tuple(text for text, _ in marked), "text", write)
 
 
-def _charset(data: bytes) -> str:
-    charset = CHARSET.search(data)
-    return charset[1].decode() if charset else "utf-8"
-
-
 def entry_lines(lines: Sequence[str], first: int) -> tuple[int, int]:
     """Returns the range of lines of the entry that begins with line `first`, up to an empty line or the next entry."""
     first = max(0, first)  # polib counts no line of the first entry
@@ -89,8 +90,7 @@ def entry_lines(lines: Sequence[str], first: int) -> tuple[int, int]:
         first += 1
     last, written = first, False
     while last < len(lines) and lines[last].strip():
-        starts = not lines[last].startswith(("msgstr", '"', " ", "\t"))
-        if written and starts:
+        if written and not lines[last].startswith(("msgstr", '"', " ", "\t")):
             break
         written |= lines[last].startswith("msgstr")
         last += 1
@@ -98,8 +98,7 @@ def entry_lines(lines: Sequence[str], first: int) -> tuple[int, int]:
 
 
 def rewritten(lines: Sequence[str], made: dict[int, str], width: int) -> list[str]:
-    """Returns the lines of an entry with new translations, by number of the plural form (-1: there is none). The entry is
-    not fuzzy any more."""
+    """Returns the lines of an entry that is not fuzzy, with translations by number of the plural form (-1: none)."""
     kept = []
     for line in lines:
         if line.startswith("msgstr"):
@@ -156,8 +155,7 @@ def is_translated(entry: polib.POEntry) -> bool:
 
 def framed(source: str, translated: str) -> str:
     """Returns a translation with the line ends of its source at the beginning and the end, which gettext compares."""
-    start, end = (bool(re.match(r"\n", source)), source.endswith("\n"))
-    return "\n" * start + translated.strip("\n") + "\n" * end
+    return "\n" * source.startswith("\n") + translated.strip("\n") + "\n" * source.endswith("\n")
 
 
 def plural_rule(target: str) -> str:

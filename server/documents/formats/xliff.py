@@ -55,8 +55,9 @@ def read(data: bytes, target: str) -> Document:
             rebuild(places[place], translated, inline, append_text)
         if second:
             root.set("trgLang", target)
-        for file in root.iter(namespace + "file") if not second else ():
-            file.set("target-language", target)
+        else:
+            for file in root.iter(namespace + "file"):
+                file.set("target-language", target)
         return write_xml(root)
 
     return Document(tuple(inline.html for *_, inline in units), "html", write)

@@ -48,8 +48,7 @@ def cell_tags(s: str) -> RunTags:
 
 
 class SheetMargin:
-    """The header or footer of printed sheets. Its codes are kept: parts (`&L`, `&C`, `&R`) separate texts, and the others (page,
-    date, font, size) are moved like words."""
+    """A header or footer of printed sheets: `&L`, `&C` and `&R` separate texts, other codes are moved like words."""
 
     def __init__(self, element: Element) -> None:
         self.element, self.inline = element, Inline()
