@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import shutil
 
 from model.search.options import DecodingOptions
 from server.access.admission import Admission
@@ -160,8 +161,11 @@ class Services:
         """Returns the current values of the metrics in `server.observability.metrics.DESCRIPTIONS`."""
         admission, history, cache = self.translator.admission, self.history, self.translator.cache
         state = self.state
-        shared: dict[str, float] = {} if state is None else {"state_up": state.up, "state_errors_total": state.errors}
-        return shared | {
+        further: dict[str, float] = {} if state is None else {"state_up": state.up, "state_errors_total": state.errors}
+        if self.settings.data is not None:
+            disk = shutil.disk_usage(self.settings.data)
+            further["data_free_ratio"] = disk.free / disk.total
+        return further | {
             "models_missing": len(self.pulls.missing),
             "models_failed": len(self.models.errors),
             "queue_device_seconds": admission.accepted + admission.queues["look"].units,

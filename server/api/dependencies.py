@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from server.access.authentication import Caller
 from server.api.early_refusal import REPEATED
+from server.api.errors import LOG_FIELDS
 from server.api.schemas.glossaries import GlossaryPair
 from server.config import Settings
 from server.errors import InvalidRequest, PayloadTooLarge, TextTooLong
@@ -40,6 +41,8 @@ async def enter(request: Request, characters: int = 0, api_key: str | None = Non
     headers = request.headers
     key = api_key or headers.get("authorization", "").strip().partition(" ")[2].strip() or headers.get("x-goog-api-key")
     caller = await services.authenticator.identify(key, client[0] if client else "")
+    if caller.key is not None:
+        request.scope.get(LOG_FIELDS, {})["key"] = caller.key.id
     await services.rate_limiter.count(caller, requests, characters)
     return caller
 

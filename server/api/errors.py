@@ -34,6 +34,8 @@ STATUS: dict[type[errors.AttentiveError], int] = {
     errors.ModelFailed: 503,
     errors.StateUnreachable: 503,
 }
+LOG_FIELDS = "attentive.log"
+"""Key in ASGI's scope of further fields of the request's log line: the id of the caller's key, and why it was refused."""
 COMPRESSED = "The body has the content encoding {}; send it without one."
 GOOGLE = "/language/translate/v2"
 """Prefix of the paths of Google's interface."""
@@ -137,6 +139,9 @@ def error_response(scope: Scope, error: Exception) -> Response:
     """Returns the response to a request that raised `error`."""
     path = path_of(scope)
     status, message, headers = status_and_message(error)
+    if isinstance(error, errors.RetryLater | errors.Forbidden):  # messages that contain nothing of the request
+        reason = error.reason if isinstance(error, errors.Overloaded) else type(error).__name__
+        scope.get(LOG_FIELDS, {}).update(reason=reason, detail=message)
     message = in_words_of(path, error, message)
     if isinstance(error, errors.QuotaExceeded) and path.startswith(DEEPL):
         status = DEEPL_QUOTA

@@ -12,13 +12,15 @@ from itertools import filterfalse
 
 request_id: ContextVar[str] = ContextVar("request_id", default="")
 """Id of the HTTP request that the current task handles."""
+trace_id: ContextVar[str] = ContextVar("trace_id", default="")
+"""Id of the W3C trace that this request is part of, in hexadecimal; empty without one."""
 
 STANDARD_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message"}
 ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str)
 
 
 class JsonFormatter(logging.Formatter):
-    """Formats a record as JSON: time, level, logger, message, request id, and the fields of `extra`."""
+    """Formats a record as JSON: time, level, logger, message, ids of request and trace, and the fields of `extra`."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, object] = {
@@ -27,8 +29,9 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
-        if current := request_id.get():
-            line["request_id"] = current
+        for name, id in (("request_id", request_id.get()), ("trace_id", trace_id.get())):
+            if id:
+                line[name] = id
         line |= further_fields(record)
         if record.exc_info:
             line["exception"] = stack_frames(record.exc_info[1])

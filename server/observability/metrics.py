@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+    generate_latest,
+)
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -89,6 +97,7 @@ class Metrics:
             "attentive_decode_step_seconds", "Time of one decode step.", buckets=STEP_SECONDS
         )
         gauge("attentive_build_info", "Version of the server.", ("version",)).labels(version).set(1)
+        ProcessCollector(registry=self.registry)
         self._begin_at_zero()
 
     def _begin_at_zero(self) -> None:
@@ -181,6 +190,7 @@ class StateCollector(Collector):
 DESCRIPTIONS = {
     "models_missing": "Models of --models that are not served yet.",
     "models_failed": "Model folders that cannot be used.",
+    "data_free_ratio": "Free part of the disk of --data. Only with --data.",
     "queue_device_seconds": "Seconds that accepted and unanswered requests take of a device, by what workers measured.",
     "queue_tokens": "Source tokens, times beam, of requests accepted and not yet answered; alignments by their time.",
     "queue_requests": "Translation requests accepted and not yet answered.",

@@ -6,16 +6,18 @@ import logging
 import os
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from server.api.errors import error_response, path_of
-from server.observability.logging import request_id
+from server.api.errors import LOG_FIELDS, error_response, path_of
+from server.observability.logging import request_id, trace_id
 from server.observability.metrics import Metrics
 
 log = logging.getLogger("server.access")
 ID = re.compile(r"[A-Za-z0-9._:\-]{1,64}")
+TRACE = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-")
+"""Begin of the header `traceparent` of W3C Trace Context."""
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 CLIENT_CLOSED = 499
 """Status in log and metrics of a request whose client disconnected before the response, as in nginx."""
@@ -44,8 +46,12 @@ class RequestLog:
         began = time.perf_counter()
         if self.root_path:
             scope.update(root_path=self.root_path, path=with_prefix(scope, self.root_path))
-        identity = request_identity(scope)
+        headers = dict(scope["headers"])
+        identity = request_identity(headers)
+        scope[LOG_FIELDS] = {}
         token = request_id.set(identity)
+        trace = TRACE.match(headers.get(b"traceparent", b"").decode("latin-1"))
+        trace_token = trace_id.set(trace_id.get() or (trace[1] if trace else ""))
         status = CLIENT_CLOSED
         closed = False
         method = scope["method"]
@@ -73,6 +79,7 @@ class RequestLog:
             if not closed:
                 self._close(handled, method, status, began)
             request_id.reset(token)
+            trace_id.reset(trace_token)
             scope["route"] = handled.get("route")  # for outer middleware
 
     def _close(self, scope: Scope, method: str, status: int, began: float) -> None:
@@ -83,7 +90,7 @@ class RequestLog:
         self.metrics.http(route, method, status, seconds)
         quiet = route in ("/health", "/ready", "/metrics") and status < 400
         fields = {"route": route, "method": method, "status": status, "seconds": round(seconds, 6)}
-        fields["request_id"] = request_id.get()
+        fields |= {"request_id": request_id.get(), **scope[LOG_FIELDS]}
         log.log(logging.DEBUG if quiet else logging.INFO, "request", extra=fields)
 
 
@@ -95,9 +102,9 @@ def with_prefix(scope: Scope, prefix: str) -> str:
     return path if kept else prefix + path
 
 
-def request_identity(scope: Scope) -> str:
+def request_identity(headers: Mapping[bytes, bytes]) -> str:
     """Returns the id of the request: the caller's, or a random one."""
-    given = dict(scope["headers"]).get(b"x-request-id", b"").decode("latin-1")
+    given = headers.get(b"x-request-id", b"").decode("latin-1")
     return given if ID.fullmatch(given) else os.urandom(16).hex()
 
 

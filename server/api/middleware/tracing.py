@@ -1,20 +1,25 @@
-"""OpenTelemetry traces over OTLP: one span per HTTP request. The only importer of opentelemetry (extra `otel`).
+"""OpenTelemetry traces over OTLP: a span for each HTTP request, and within it one for each part of its time.
 
-A span has the route, the method, the status, the request id and durations. It has no text, key or address.
+A span has the route, the method, the status, the request id and durations. It has no text, key or address. This is the only
+importer of opentelemetry (extra `otel`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
+import time
 
+from opentelemetry.context import Context
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
-from opentelemetry.trace import SpanKind, StatusCode
+from opentelemetry.trace import SpanKind, StatusCode, set_span_in_context
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from server.observability.logging import trace_id
 
 QUIET = frozenset({"/health", "/ready", "/metrics"})
 """Paths that monitoring requests every few seconds; not traced."""
@@ -50,10 +55,12 @@ class Tracing:
         caller = {name.decode(): value.decode("latin-1") for name, value in scope["headers"] if name in CONTEXT}
         context = TraceContextTextMapPropagator().extract(caller)
         span = self._tracer.start_span(scope["method"], context, SpanKind.SERVER)
+        token = trace_id.set(f"{span.get_span_context().trace_id:032x}")
 
         async def send_recorded(message: Message) -> None:
             if message["type"] == "http.response.start":
                 span.set_attributes(response_attributes(message))
+                self._add_parts(message, set_span_in_context(span))
                 if message["status"] >= 500:
                     span.set_status(StatusCode.ERROR)
             await send(message)
@@ -61,18 +68,37 @@ class Tracing:
         try:
             await self.app(scope, receive, send_recorded)
         finally:
+            trace_id.reset(token)
             route = getattr(scope.get("route"), "path", "unmatched")
             span.update_name(f"{scope['method']} {route}")
             span.set_attributes({"http.request.method": scope["method"], "http.route": route})
             span.end()
 
+    def _add_parts(self, start: Message, parent: Context) -> None:
+        """Adds a span for each part in Server-Timing. Only their lengths are known, so each begins where the one before it
+        ends, and the last one ends now."""
+        parts = [(name, round(1e6 * milliseconds)) for name, milliseconds in timings(start) if milliseconds]
+        moment = time.time_ns() - sum(nanoseconds for _, nanoseconds in parts)
+        for name, nanoseconds in parts:
+            span = self._tracer.start_span(name, parent, start_time=moment)
+            moment += nanoseconds
+            span.end(moment)
+
 
 def response_attributes(start: Message) -> dict[str, str | int | float]:
     """Returns attributes of a response: status, request id, and the seconds of each part in Server-Timing."""
-    headers = {name.lower(): value.decode("latin-1") for name, value in start.get("headers", ())}
     attributes: dict[str, str | int | float] = {"http.response.status_code": start["status"]}
-    if identity := headers.get(b"x-request-id"):
+    if identity := header(start, b"x-request-id"):
         attributes["attentive.request_id"] = identity
-    for part, milliseconds in TIMING.findall(headers.get(b"server-timing", "")):
-        attributes[f"attentive.{part}_seconds"] = float(milliseconds) / 1000
-    return attributes
+    return attributes | {f"attentive.{part}_seconds": milliseconds / 1000 for part, milliseconds in timings(start)}
+
+
+def timings(start: Message) -> list[tuple[str, float]]:
+    """Returns the parts in a response's Server-Timing, and the milliseconds of each."""
+    return [(part, float(length)) for part, length in TIMING.findall(header(start, b"server-timing"))]
+
+
+def header(start: Message, name: bytes) -> str:
+    """Returns a header of a response, empty without it."""
+    value: bytes = dict(start.get("headers", ())).get(name, b"")
+    return value.decode("latin-1")

@@ -13,6 +13,7 @@ from server.observability.logging import (
     TextFormatter,
     configure_logging,
     request_id,
+    trace_id,
 )
 
 
@@ -32,10 +33,12 @@ def failed(message: str) -> logging.LogRecord:
 
 
 def test_a_line_is_json_with_the_extra_fields():
-    token = request_id.set("abc")
+    token, trace_token = request_id.set("abc"), trace_id.set("4bf9")
     line = json.loads(JsonFormatter().format(record("hello\nworld", status=200)))
     request_id.reset(token)
-    assert line["message"] == "hello\nworld" and line["status"] == 200 and line["request_id"] == "abc"
+    trace_id.reset(trace_token)
+    assert line["message"] == "hello\nworld" and line["status"] == 200
+    assert (line["request_id"], line["trace_id"]) == ("abc", "4bf9")
     assert {"time", "level", "logger"} <= set(line)
     assert "request_id" not in json.loads(JsonFormatter().format(record("x")))
 

@@ -1,10 +1,11 @@
-"""Traces have one span per request, in the caller's trace and without the text; none are sent without an endpoint."""
+"""Traces have a span per request and per part of its time, in the caller's trace and without the text."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
 
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -67,9 +68,12 @@ def test_a_request_is_a_span_of_the_callers_trace(collector: Collector) -> None:
         body = {"q": "Secret words.", "source": "en", "target": "de"}
         assert http.post("/translate", json=body, headers=headers).status_code == 200
         wait_for(lambda: http.get("/ready").status_code == 200)
-    (span,) = collector.spans()
+    (span,) = (span for span in collector.spans() if span.parent_span_id.hex() == "00f067aa0ba902b7")
+    parts = [part for part in collector.spans() if part.parent_span_id == span.span_id]
     assert span.name == "POST /translate"
-    assert span.trace_id.hex() == TRACE_ID
+    assert {one.trace_id.hex() for one in [span, *parts]} == {TRACE_ID}
+    assert {part.name for part in parts} == {"queue", "encode", "decode"} and len(parts) + 1 == len(collector.spans())
+    assert all(first.end_time_unix_nano == then.start_time_unix_nano for first, then in pairwise(parts))
     assert span.start_time_unix_nano <= span.end_time_unix_nano
     found = attributes(span)
     assert found["http.response.status_code"] == 200

@@ -139,6 +139,29 @@ def test_a_head_request_is_logged_and_counted_as_one(client, caplog):
         assert f'attentive_http_requests_total{{method="{method}",route="/languages",status="200"}} 1.0' in counted
 
 
+def test_the_log_says_why_a_request_was_refused_and_whose_it_was(serve, keys, caplog):
+    secret, key = keys.create("Ann", characters_per_minute=10)
+    client = serve(data=keys.folder, key_required=True)
+    body = {"q": "Geheimnis", "source": "en", "target": "de"}
+    trace = {"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}
+    with caplog.at_level(logging.DEBUG):
+        for given in (secret, secret, "wrong"):
+            client.post("/translate", json=body | {"api_key": given}, headers=trace)
+    lines = [vars(record) for record in caplog.records if record.name == "server.access"]
+    shown = [{name: line.get(name) for name in ("status", "key", "reason", "detail")} for line in lines]
+    assert shown == [
+        {"status": 200, "key": key.id, "reason": None, "detail": None},
+        {
+            "status": 429,
+            "key": key.id,
+            "reason": "rate",
+            "detail": "The limit of characters per minute is 10.",
+        },
+        {"status": 403, "key": None, "reason": "Forbidden", "detail": "Invalid API key."},
+    ]
+    assert secret not in str(lines) and "Geheimnis" not in str(lines)
+
+
 def test_the_log_has_the_request_but_not_the_text(client, caplog):
     with caplog.at_level(logging.DEBUG):
         client.post("/translate", json={"q": "Geheimnis", "source": "en", "target": "de", "api_key": "K3Y"})
