@@ -29,7 +29,7 @@ FETCHED = 2>$(VENV)/pip.log || { if grep -q "from versions: none\|ResolutionImpo
 	echo "The packages cannot be fetched: the network or the package index cannot be reached, or it lacks a pinned version for this Python; see PIP_ARGS." >&2; \
 	else cat $(VENV)/pip.log >&2; fi; exit 1; }
 
-.PHONY: serve wheel test test-unit numeric kernels sanitize conformance check audit lock coverage linear fuzz install install-dev clean
+.PHONY: serve wheel test test-unit numeric kernels sanitize conformance check audit lock wheels coverage linear fuzz install install-dev clean
 .DEFAULT_GOAL := serve
 
 serve: install
@@ -134,6 +134,12 @@ LOCK = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generat
 # Prints the packages, with the lines of their hashes, that only the second file has.
 ADDED := NR == FNR { seen[$$0]; next } !/^ / { added = !($$0 in seen) } added
 LOCKED := $(BIN)/python deploy/docker/requirements.py
+# Finds out, without that Python, whether each package of the server has a file for it that needs no compiler.
+PYTHON_VERSION ?= 3.14
+wheels: $(VENV)/python-ready
+	mkdir -p build && $(LOCKED) "" > build/wheels.txt
+	$(PIP) --dry-run --ignore-installed --only-binary=:all: --python-version $(PYTHON_VERSION) --target build/wheels \
+		$(foreach glibc,2_17 2_28,--platform manylinux_$(glibc)_$(MACHINE)) --platform manylinux2014_$(MACHINE) --requirement build/wheels.txt
 lock: install
 	$(PIP) uv
 	cd deploy/requirements && for set in "server redis,otel" "tools redis,otel,export,train torch huggingface-hub" "gpu redis,otel,torch"; do set -- $$set; name=$$1; shift; \
