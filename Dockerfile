@@ -73,7 +73,7 @@ RUN pip install --no-deps --no-build-isolation --target /attentive/code .
 # Trained or imported weights may be readable only by their owner.
 FROM builder AS weights
 COPY weights /models
-RUN chmod -R a+rX /models
+RUN chmod -R a+rX,g=u /models
 
 FROM ${BASE} AS runtime
 # The fonts are for pictures with Chinese, Japanese and Korean (wqy), and with scripts of India and others (freefont).
@@ -82,8 +82,8 @@ RUN apt-get update \
     && rm -rf /var/lib/apt/lists/* \
     && groupadd --gid 10001 attentive \
     && useradd --uid 10001 --gid attentive --no-create-home --home-dir /data --shell /usr/sbin/nologin attentive \
-    && install -d -o attentive -g attentive /data /models /files /attentive/contents
-# /data and /models are persistent; all other files are written to /tmp, so the root may be read-only. A new volume at
+    && install -d -o attentive -g root -m 775 /data /models /files /attentive/contents
+# Any other user of the group root may run it, as OpenShift does. /data and /models are persistent; all other files are written to /tmp, so the root may be read-only. A new volume at
 # /models receives the models of the image.
 ENV PATH=/attentive/venv/bin:/attentive/code/bin:$PATH \
     PYTHONPATH=/attentive/code \
@@ -94,7 +94,7 @@ ENV PATH=/attentive/venv/bin:/attentive/code/bin:$PATH \
     ATTENTIVE_WEIGHTS=/models \
     ATTENTIVE_DATA=/data
 WORKDIR /attentive
-COPY --from=weights --chown=10001:10001 /models /models
+COPY --from=weights --chown=10001:0 /models /models
 COPY deploy/docker/healthcheck.py deploy/docker/sbom.py ./
 COPY LICENSE ./
 COPY --from=cpu-backend /libraries /attentive/code/model/backends/cpu/csrc

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import logging
+import os
 import sqlite3
+import stat
 import threading
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -95,7 +98,7 @@ class SQLiteStore(Store):
         except (OSError, sqlite3.Error) as error:
             reason = error.strerror if isinstance(error, OSError) else error
             raise SettingsError(
-                f"--data (ATTENTIVE_DATA): {FILE_NAME} in {str(folder)!r} cannot be opened: {reason}."
+                f"--data (ATTENTIVE_DATA): {FILE_NAME} in {str(folder)!r} cannot be opened: {reason}.{whose(folder)}"
             ) from None
 
     @in_thread
@@ -212,6 +215,21 @@ def connect(path: str) -> sqlite3.Connection:
     database.execute(f"PRAGMA wal_autocheckpoint={LOG_PAGES}")
     database.execute(f"PRAGMA journal_size_limit={LOG_PAGES * PAGE_BYTES}")
     return database
+
+
+def whose(folder: Path | None) -> str:
+    """Returns a sentence on who may write to the data, or nothing where this process may."""
+    paths = [folder / FILE_NAME, folder] if folder else []
+    for path in paths:
+        with contextlib.suppress(OSError):
+            status = path.stat()
+            if not os.access(path, os.R_OK | os.W_OK, effective_ids=True):
+                return (
+                    f" {path} belongs to user {status.st_uid} and group {status.st_gid} with mode "
+                    f"{stat.S_IMODE(status.st_mode):o}, and the server runs as user {os.geteuid()} and group {os.getegid()}: "
+                    f"run it as that user, or chown -R {os.geteuid()} {folder}."
+                )
+    return ""
 
 
 def holds_data(folder: Path) -> bool:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import shutil
 import sqlite3
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -132,3 +135,20 @@ def test_a_file_of_a_newer_version_stops_the_start(tmp_path):
         database.execute(f"PRAGMA user_version={sqlite.SCHEMA_VERSION + 1}")
     with pytest.raises(SettingsError, match="newer version"):
         SQLiteStore(tmp_path)
+
+
+def test_data_of_another_user_names_owner_mode_and_remedy():
+    folder = Path(tempfile.mkdtemp())  # that of pytest can be entered only by its owner
+    folder.chmod(0o555)
+    user = os.geteuid()
+    other = user or 12345
+    os.seteuid(other)
+    try:
+        with pytest.raises(SettingsError) as caught:
+            SQLiteStore(folder)
+    finally:
+        os.seteuid(user)
+        shutil.rmtree(folder)
+    owner = f"{folder} belongs to user {user} and group {os.getegid()} with mode 555"
+    assert f"{owner}, and the server runs as user {other}" in str(caught.value)
+    assert str(caught.value).endswith(f"or chown -R {other} {folder}.")
