@@ -183,6 +183,12 @@ class Tokenizer:
             return tuple([kept[word] if word in kept else found[word] for word in words])
         return tuple([kept[word] for word in words])
 
+    def as_source(self, ids: Sequence[int], target_language: str) -> tuple[tuple[int, ...], int]:
+        """Returns the source that a target with these ids is in a joint vocabulary, as `encode` would make it, and the place of
+        its first id."""
+        head = (*self._source_ids.ids(self._head(target_language, None)), *self._prepend)
+        return (*head, *ids, *self._append), len(head)
+
     def encode_target(self, text: str) -> tuple[int, ...]:
         """Encodes a target, without start and end of sentence."""
         return tuple(self._target_ids.encoded(text))

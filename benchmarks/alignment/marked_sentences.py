@@ -23,9 +23,9 @@ STARTS = re.compile(r"<(code|kbd)>.*?</\1>|<\w[^>]*>")
 TAGS = re.compile(rf"{STARTS.pattern}|</\w+>")
 HEADER = ("tags of", "tags", "judged", "position", "attention", "combined")
 METHODS: dict[str, dict[str, Any]] = {
-    "position": {"sentence_pair": Mock(return_value=None), "word_links": Mock(return_value={})},
-    "attention": {"sentence_pair": Mock(return_value=None)},
-    "combined": {"sentence_pair": alignment.sentence_pair},
+    "position": {"linked_words": Mock(return_value={})},
+    "attention": {"compares_words": Mock(return_value=False)},
+    "combined": {"compares_words": alignment.compares_words},
 }
 """What the server computes the links with."""
 

@@ -17,15 +17,15 @@ The first two need a model that translates in both directions; without them the 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import takewhile
+from itertools import pairwise, takewhile
 
 import numpy as np
 from numpy.typing import NDArray
 
-from model.analysis.attention_alignment import Link
 from model.config import ModelConfig
 
 Scores = NDArray[np.float32]
@@ -46,6 +46,12 @@ LEAST_PROBABILITY, LEAST_BESIDE = 0.56, 0.37
 """Smallest mean of both directions' probabilities for a link, and for one beside a link: of a word to the same word as its
 neighbour (grow-diag of Koehn et al. 2003)."""
 _FLOOR, _LEAST_ATTENTION = 1e-4, 0.04
+_WIDTH = 16
+"""The words of a batch are padded to a multiple of this, so that links do not depend on the other pairs."""
+_PAUSE = 1 << 23
+"""Multiplications after which other work may run: about five milliseconds."""
+WordLink = tuple[int, int, float]
+"""(word of the source, word of the target, probability), counted from 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +64,19 @@ class WordedSentence:
     ids: tuple[int, ...]
     words: tuple[tuple[int, int], ...]
     beginnings: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PairWords:
+    """What the links between W words of a source and V words of its target need. `runs` are their tokens [first, end): of the
+    source as it is read, and of the target as it is written. `marks` are the numbers of those that are punctuation, `alike` the
+    similarity (0 to 1) of the spelling of two words, if any. `read` are both as the encoder reads them: without it, attention
+    and spelling decide alone."""
+
+    runs: tuple[tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]
+    marks: tuple[tuple[int, ...], tuple[int, ...]]
+    alike: tuple[tuple[int, int, float], ...]
+    read: tuple[WordedSentence, WordedSentence] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,76 +119,171 @@ def check_words(config: ModelConfig, sentence: WordedSentence, tokens: Sequence[
     size = config.source_vocab_size or config.vocab_size
     if not 1 <= len(sentence.ids) <= config.max_length:
         raise ValueError(f"A sentence has {len(sentence.ids)} tokens; the model reads 1 to {config.max_length}.")
-    if any(not 0 <= token < size for token in sentence.ids) or any(not 0 <= i < config.vocab_size for i in tokens):
+    wanted = tokens or (0,)
+    if not (0 <= min(sentence.ids) <= max(sentence.ids) < size and 0 <= min(wanted) <= max(wanted) < config.vocab_size):
         raise ValueError("A token is outside the model's vocabulary.")
     if any(not 0 <= first < end <= len(sentence.ids) for first, end in sentence.words):
         raise ValueError("A word lies outside its sentence.")
 
 
-def alignment_probabilities(
-    evidence: WordEvidence | None, attention: Scores, first: Sequence[str], second: Sequence[str]
-) -> Scores:
-    """Returns the link probabilities (W, V), the mean of both directions. `attention` (W, V) is what each first word
-    contributes to each second word; without `evidence` it decides together with the spelling and the order."""
-    if not (first and second):
-        return np.zeros((len(first), len(second)), dtype=np.float32)
-    scores, jump = fit(evidence, attention, first, second), JUMP if evidence else JUMP_ALONE
-    return np.asarray((posteriors(scores, jump) + posteriors(scores.T, jump).T) / 2, dtype=np.float32)
+def check_runs(words: PairWords, lengths: tuple[int, int]) -> None:
+    """Raises ValueError for words outside a source and a target of these lengths, or out of order."""
+    for runs, length, marks in zip(words.runs, lengths, words.marks, strict=True):
+        bounds = [0, *(bound for run in runs for bound in run), length]
+        if any(a > b for a, b in pairwise(bounds)) or any(first == end for first, end in runs):
+            raise ValueError("A word lies outside its sentence.")
+        if any(not 0 <= mark < len(runs) for mark in marks):
+            raise ValueError("A mark is not one of the words.")
+    read = words.read or ()
+    if any(len(sentence.words) != len(runs) for sentence, runs in zip(read, words.runs, strict=False)):
+        raise ValueError("A sentence has other words as it is read.")
+    if any(not (0 <= i < len(words.runs[0]) and 0 <= j < len(words.runs[1])) for i, j, _ in words.alike):
+        raise ValueError("Words that are not there cannot be alike.")
 
 
-def links(probabilities: Scores) -> dict[Link, float]:
+def compared(
+    first: Sequence[str], second: Sequence[str]
+) -> tuple[tuple[int, ...], tuple[int, ...], tuple[WordLink, ...]]:
+    """Returns the punctuation marks of two sentences of words, and the words that are spelled alike (names, numbers,
+    cognates)."""
+    plain = [[_plain(word) for word in side] for side in (first, second)]
+    by_beginning: defaultdict[str, list[int]] = defaultdict(list)
+    for j, word in enumerate(plain[1]):
+        by_beginning[word[:3]].append(j)
+    alike = [
+        (i, j, similar)
+        for i, word in enumerate(plain[0])
+        for j in by_beginning.get(word[:3], ())
+        if (similar := _alike(word, plain[1][j]))
+    ]
+    marks = [tuple([i for i, word in enumerate(side) if not any(map(str.isalnum, word))]) for side in (first, second)]
+    return marks[0], marks[1], tuple(alike)
+
+
+def word_links(
+    pairs: Sequence[tuple[PairWords, WordEvidence | None, Scores]],
+) -> Generator[None, None, list[tuple[WordLink, ...]]]:
+    """Returns the links of each pair of sentences, and yields where other work may run. A pair has its words, the evidence of
+    its readings, and the soft alignment (T, S) of the tokens."""
+    scores: list[Scores] = []
+    jumps = [JUMP_ALONE if evidence is None else JUMP for _, evidence, _ in pairs]
+    for words, evidence, soft in pairs:
+        scores.append(fit(words, evidence, _of_words(soft, words)))
+    found = yield from posteriors([*scores, *(each.T for each in scores)], [*jumps, *jumps])
+    count = len(pairs)
+    return [links(np.asarray((found[k] + found[count + k].T) / 2, dtype=np.float32)) for k in range(count)]
+
+
+def links(probabilities: Scores) -> tuple[WordLink, ...]:
     """Returns the linked pairs of words (first, second) with their probabilities."""
-    sure = np.pad(probabilities > LEAST_PROBABILITY, 1)
+    sure = np.zeros((probabilities.shape[0] + 2, probabilities.shape[1] + 2), dtype=bool)
+    np.greater(probabilities, LEAST_PROBABILITY, out=sure[1:-1, 1:-1])
     beside = sure[:-2, 1:-1] | sure[2:, 1:-1] | sure[1:-1, :-2] | sure[1:-1, 2:]
-    pairs = np.argwhere(sure[1:-1, 1:-1] | (beside & (probabilities > LEAST_BESIDE)))
-    return {(int(i), int(j)): float(probabilities[i, j]) for i, j in pairs}
+    rows, columns = np.nonzero(sure[1:-1, 1:-1] | (beside & (probabilities > LEAST_BESIDE)))
+    return tuple(zip(rows.tolist(), columns.tolist(), probabilities[rows, columns].tolist(), strict=True))
 
 
-def fit(evidence: WordEvidence | None, attention: Scores, first: Sequence[str], second: Sequence[str]) -> Scores:
-    """Returns the emission scores (W, V), logarithms."""
+def fit(words: PairWords, evidence: WordEvidence | None, attention: Scores) -> Scores:
+    """Returns the emission scores (W, V), logarithms. `attention` (W, V) is what each first word contributes to each second
+    word; without `evidence` it decides together with the spelling and the order."""
     attended = np.log(attention / np.maximum(attention.sum(axis=0, keepdims=True), 1e-6) + _LEAST_ATTENTION)
     if evidence is None:
         scores = ALONE * attended + OFFSET
-    else:
+    elif attention.size:
         dictionary = _log_share(evidence.forward, axis=0) + _log_share(evidence.backward, axis=1)
         scores = SIMILARITY * evidence.similarity + DICTIONARY * dictionary + ATTENTION * attended
-    return np.asarray(scores + _written(first, second), dtype=np.float32)
+    else:
+        scores = attended
+    return np.asarray(scores + _written(words), dtype=np.float32)
 
 
-def posteriors(scores: Scores, jump: float = JUMP) -> Scores:
-    """Forward-backward algorithm: probability of each hidden word for each observed word. A column sums to 1 minus the
-    probability of the empty word.
+def posteriors(scores: Sequence[Scores], jumps: Sequence[float]) -> Generator[None, None, list[Scores]]:
+    """Forward-backward algorithm: returns the probability of each hidden word for each observed word, and yields where other
+    work may run. A column sums to 1 minus the probability of the empty word.
 
-    Emission scores (n, m) -> (n, m). The expected hidden word is the one after the last hidden word; the empty word does
-    not move it.
+    Emission scores (n, m) of each pair -> (n, m). The expected hidden word is the one after the last hidden word; the empty
+    word does not move it. Transitions of a pair prefer the next word by its jump.
     """
-    n, m = scores.shape
-    moves = _moves(n, jump)
-    highest = np.maximum(scores.max(axis=0), EMPTY)
-    emitted = np.zeros((m, n + 1))  # column 0: before the first hidden word
-    emitted[:, 1:] = np.exp((scores - highest).T.astype(np.float64))
-    empty = np.exp((EMPTY - highest).astype(np.float64))  # (m,)
-    before, after = np.eye(m + 1, n + 1), np.ones((m + 1, n + 1))  # row t: the last hidden word before observed word t
-    for t, (each, none) in enumerate(zip(emitted, empty.tolist(), strict=True)):
-        last = before[t] @ moves * each + before[t] * none
-        np.divide(last, last.sum(), out=before[t + 1])
+    found = [np.zeros(each.shape, dtype=np.float32) for each in scores]
+    batches: defaultdict[int, list[int]] = defaultdict(list)
+    for number, each in enumerate(scores):
+        if each.size:
+            batches[(each.shape[0] // _WIDTH + 1) * _WIDTH].append(number)
+    for width, numbers in batches.items():
+        longest = max(scores[number].shape[1] for number in numbers)
+        emitted, empty = np.zeros((longest, len(numbers), width)), np.ones((longest, len(numbers), 1))
+        for place, number in enumerate(numbers):  # shorter ones begin later, so what is padded changes no bit
+            each = scores[number]
+            highest = np.maximum(each.max(axis=0), EMPTY)
+            first = longest - each.shape[1]
+            emitted[first:, place, 1 : each.shape[0] + 1] = np.exp((each - highest).T.astype(np.float64))
+            empty[first:, place, 0] = np.exp((EMPTY - highest).astype(np.float64))
+        moves = np.stack([_moves(scores[number].shape[0], jumps[number], width) for number in numbers])
+        linked = yield from _forward_backward(emitted, empty, moves)
+        for place, number in enumerate(numbers):
+            n, m = scores[number].shape
+            found[number] = linked[longest - m :, place, 1 : n + 1].T.astype(np.float32)
+    return found
+
+
+def _forward_backward(
+    emitted: NDArray[np.float64], empty: NDArray[np.float64], moves: NDArray[np.float64]
+) -> Generator[None, None, NDArray[np.float64]]:
+    """Returns the posteriors (m, B, N) of B pairs: emissions (m, B, N), those of the empty word (m, B, 1), and
+    transitions (B, N, N), in which column 0 stands for before the first hidden word."""
+    m, count, width = emitted.shape
+    before, after = np.zeros((m + 1, count, width)), np.ones((m + 1, count, width))
+    moved = np.empty((m, count, width))
+    before[0, :, 0] = 1.0
+    work = 0
+    for t in range(m):
+        np.matmul(before[t][:, None], moves, out=moved[t][:, None])
+        last = moved[t] * emitted[t] + before[t] * empty[t]
+        np.divide(last, last.sum(axis=1, keepdims=True), out=before[t + 1])
+        work += moves.size
+        if work > _PAUSE:
+            work = 0
+            yield
     for t in range(m - 1, 0, -1):
-        last = moves @ (emitted[t] * after[t + 1]) + after[t + 1] * empty[t]
-        np.divide(last, last.sum(), out=after[t])
-    linked = ((before[:-1] @ moves) * emitted * after[1:])[:, 1:]  # (m, n)
-    unlinked = (before[:-1] * after[1:]).sum(axis=1) * empty
-    return np.asarray((linked / (linked.sum(axis=1) + unlinked)[:, None]).T, dtype=np.float32)
+        last = (moves @ (emitted[t] * after[t + 1])[:, :, None])[:, :, 0] + after[t + 1] * empty[t]
+        np.divide(last, last.sum(axis=1, keepdims=True), out=after[t])
+        work += moves.size
+        if work > _PAUSE:
+            work = 0
+            yield
+    linked = moved * emitted * after[1:]
+    unlinked = (before[:-1] * after[1:]).sum(axis=2, keepdims=True) * empty
+    return np.asarray(linked / (linked.sum(axis=2, keepdims=True) + unlinked))
 
 
 @lru_cache(maxsize=128)
-def _moves(words: int, jump: float) -> NDArray[np.float64]:
+def _moves(words: int, jump: float, width: int) -> NDArray[np.float64]:
     """Returns the probabilities of the moves from the last hidden word, row 0 before the first, to a hidden word, column 0 for
-    none: (words + 1, words + 1)."""
+    none, with zeros for words that are not there: (width, width)."""
     distance = np.abs(np.arange(words)[None, :] - np.arange(words + 1)[:, None])
-    moves = np.zeros((words + 1, words + 1))
-    moves[:, 1:] = (1.0 + distance) ** -jump
-    moves /= moves.sum(axis=1, keepdims=True)
+    weights = (1.0 + distance) ** -jump
+    moves = np.zeros((width, width))
+    moves[: words + 1, 1 : words + 1] = weights / weights.sum(axis=1, keepdims=True)
     return moves
+
+
+def _of_words(soft: Scores, words: PairWords) -> Scores:
+    """Returns the weights (W, V) between words of a soft alignment of tokens (T, S): summed over the source, averaged over the
+    target."""
+    sources, targets = words.runs
+    if not sources or not targets:
+        return np.zeros((len(sources), len(targets)), dtype=np.float32)
+    by_source = _sums(soft, sources, axis=1)
+    lengths = np.array([end - first for first, end in targets], dtype=np.float32)
+    return np.asarray((_sums(by_source, targets, axis=0) / lengths[:, None]).T)
+
+
+def _sums(weights: Scores, runs: Sequence[tuple[int, int]], axis: int) -> Scores:
+    """Returns the sums over runs of an axis."""
+    bounds = [bound for run in runs for bound in run]
+    bounds = bounds[:-1] if bounds[-1] == weights.shape[axis] else bounds
+    summed = np.add.reduceat(weights, bounds, axis=axis)
+    return np.asarray(summed[:, ::2] if axis else summed[::2])
 
 
 def _means(states: Scores, sentence: WordedSentence) -> Scores:
@@ -197,14 +311,15 @@ def _log_share(scores: Scores, axis: int) -> Scores:
     return np.asarray(np.log(shares / shares.sum(axis=axis, keepdims=True) + _FLOOR), dtype=np.float32)
 
 
-def _written(first: Sequence[str], second: Sequence[str]) -> Scores:
-    """Scores (W, V) for similar spelling (names, numbers, cognates), and for a word paired with punctuation."""
-    names, others = [_plain(word) for word in first], [_plain(word) for word in second]
-    words = [any(map(str.isalnum, word)) for word in first]
-    marks = [not any(map(str.isalnum, word)) for word in second]
-    alike = np.array([[a[:3] == b[:3] and _alike(a, b) for b in others] for a in names], dtype=np.float32)
-    alike = alike.reshape(len(names), len(others))
-    return np.asarray(SPELLING * alike + MIXED * np.equal.outer(words, marks), dtype=np.float32)
+def _written(words: PairWords) -> Scores:
+    """Scores (W, V) for similar spelling, and for a word paired with punctuation."""
+    found = np.zeros((len(words.runs[0]), len(words.runs[1])), dtype=np.float32)
+    first, second = np.zeros(len(found), dtype=bool), np.zeros(found.shape[1], dtype=bool)
+    first[list(words.marks[0])], second[list(words.marks[1])] = True, True
+    found[first[:, None] != second] = MIXED
+    for i, j, similar in words.alike:
+        found[i, j] += SPELLING * similar
+    return found
 
 
 def _alike(first: str, second: str) -> float:
@@ -217,4 +332,6 @@ def _alike(first: str, second: str) -> float:
 
 def _plain(word: str) -> str:
     """The word without case and accents."""
+    if word.isascii():
+        return word.lower()
     return "".join(c for c in unicodedata.normalize("NFD", word.casefold()) if not unicodedata.combining(c))

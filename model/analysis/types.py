@@ -222,5 +222,5 @@ def check_head(config: ModelConfig, head: Head) -> None:
 def _check(name: str, ids: Sequence[int], vocabulary: int, longest: int, *, least: int) -> None:
     if not least <= len(ids) <= longest:
         raise ValueError(f"The {name} has {len(ids)} tokens; the model reads {least} to {longest}.")
-    if any(not 0 <= token < vocabulary for token in ids):
+    if ids and not 0 <= min(ids) <= max(ids) < vocabulary:
         raise ValueError(f"The {name} holds an id outside the vocabulary of {vocabulary}.")

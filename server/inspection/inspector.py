@@ -7,6 +7,7 @@ import dataclasses
 import math
 from collections.abc import Sequence
 
+from model.analysis.pair_alignment import PairWords
 from model.analysis.types import EVERYTHING, Head, MapChoice
 from model.search.options import DecodingOptions
 from model.symbols import FORMAL, INFORMAL
@@ -18,7 +19,7 @@ from server.inspection.head_worth import HeadWorth
 from server.inspection.types import InspectedSentence, InspectionResult, Tokens, out_of_range, tokens
 from server.store.history_records import SentenceRecord, TranslationRecord
 from server.task_process import TaskProcess
-from server.translation.alignment import SentencePair, sentence_pair
+from server.translation.alignment import pair_words
 from server.translation.catalog import Leg
 from server.translation.translator import DOCUMENT_CHARACTERS, EXACT_ENGINE, Translator, history_record
 from server.translation.types import TranslationRequest
@@ -144,15 +145,17 @@ class Inspector:
     ) -> InspectionResult:
         """Runs the teacher-forced pass and returns the attention maps, without the heads `masked_heads`; None stands for those
         that were off when the target was written. Maps that are not in the `choice` are zeros; without `alignment` words are
-        not linked. `vectors_of` is a head whose query, key and value vectors are returned; `align` collects evidence for the
-        word alignment. `deadline` is on the monotonic clock.
+        not linked. `vectors_of` is a head whose query, key and value vectors are returned; with
+        `align` words are linked by all evidence. `deadline` is on the monotonic clock.
 
         Raises TextTooLong, Overloaded, TimeoutError, and the errors of a failed job.
         """
         pair, model = subject.pair, subject.leg.model
         self.check_length(subject.leg, pair.source, pair.target)
         characters = 2 * len(pair.source_text)
-        (source, target), words = await self.translator.work(caller.name, characters, _read, subject, align)
+        (source, target), words = await self.translator.work(
+            caller.name, characters, _read, subject, align if alignment else None
+        )
         options = subject.options or DecodingOptions()
         heads = options.masked_heads if masked_heads is None else masked_heads
         decode = DecodingOptions(
@@ -163,7 +166,7 @@ class Inspector:
         )
         if alignment:
             choice = model.alignment.chosen(choice, reading=True)
-        look = Look(choice, vectors_of, None if words is None else words.worded)
+        look = Look(choice, vectors_of, words)
         as_written = subject.options is not None and set(heads) == set(options.masked_heads)
         async with asyncio.timeout_at(deadline):
             with self.admit(caller, deadline, len(pair.source) + len(pair.target)):
@@ -178,7 +181,7 @@ class Inspector:
             candidates=(),
             scores=(),
             attention=attention,
-            sentence_pair=words,
+            combined=words is not None and words.read is not None,
             masked_heads=heads,
             exact=as_written and (subject.repeatable or bool(pair.scores)),
         )
@@ -224,10 +227,13 @@ class Inspector:
         )
 
 
-def _read(subject: InspectedSentence, align: bool) -> tuple[tuple[Tokens, Tokens], SentencePair | None]:
-    """Returns both sides, and their words where they are to be aligned by all evidence."""
+def _read(subject: InspectedSentence, align: bool | None) -> tuple[tuple[Tokens, Tokens], PairWords | None]:
+    """Returns both sides, and their words where they are linked: with `align` by all evidence."""
     source, target = sides = both_sides(subject)
-    return sides, sentence_pair(subject.leg, source.text, target.text) if align else None
+    if align is None:
+        return sides, None
+    ids = subject.pair.source, subject.pair.target
+    return sides, pair_words(subject.leg, ids, (source.words, target.words), combined=align)
 
 
 def _with_scores(result: InspectionResult, as_written: bool) -> InspectionResult:

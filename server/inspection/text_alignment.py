@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from model.analysis.attention_alignment import word_spans
+from model.analysis.attention_alignment import Word, word_spans, words
+from model.analysis.types import ALIGNMENT
 from model.search.options import DecodingOptions
-from model.tokenizer import Encoding
 from server.access.authentication import Caller
-from server.engine.ipc.messages import JobResult, Look
+from server.engine.ipc.messages import Look
 from server.inspection.inspector import ANYBODY, Inspector, charged_to
 from server.inspection.word_alignment import AlignmentMethod, numbered
 from server.text.segmentation import Span
-from server.translation.alignment import SentencePair, compares_words, sentence_pair, text_links
+from server.translation.alignment import compares_words, linked_words, pair_words
 from server.translation.catalog import Leg
 
 PAIRS_AT_ONCE = 4
@@ -23,7 +23,9 @@ PAIRS_AT_ONCE = 4
 
 
 _Spans = tuple[list[Span], list[Span]]
-_Read = tuple[tuple[Encoding, Encoding], SentencePair | None]
+_Ids = tuple[tuple[int, ...], tuple[int, ...]]
+_Words = tuple[Sequence[Word], Sequence[Word]]
+_Read = tuple[_Ids, _Words, Look]
 
 
 def between_spaces(text: str) -> list[Span]:
@@ -78,28 +80,28 @@ class TextAligner:
         async with self._turns:
             work = self.inspector.translator.work
             spans, read = await work(self._caller.name, self._characters, self._read, source, target, name)
-            links = await self._links((source, target), spans, read) if read is not None else []
-        words = [[TextWord(t[a:b], a, b) for a, b in side] for t, side in zip((source, target), spans, strict=True)]
-        return AlignedTexts(words[0], words[1], links, " ".join(f"{i}-{j}" for i, j, _ in links))
+            links = await self._links(spans, read) if read is not None else []
+        written = [[TextWord(t[a:b], a, b) for a, b in side] for t, side in zip((source, target), spans, strict=True)]
+        return AlignedTexts(written[0], written[1], links, " ".join(f"{i}-{j}" for i, j, _ in links))
 
     def _read(self, source: str, target: str, name: str) -> tuple[_Spans, _Read | None]:
         """Returns the words of two texts, and what the worker reads of both: None if one is blank."""
         spans = self._cut(source), self._cut(target)
         if not all(spans):
             return spans, None
-        encodings = self.leg.encode(source), self.leg.model.tokenizer.encode_target_pieces(target)
-        self.inspector.check_length(self.leg, encodings[0].ids, encodings[1].ids, name)
-        pair = sentence_pair(self.leg, source, target, self._cut) if self.method == "combined" else None
-        return spans, (encodings, pair)
+        leg = self.leg
+        encodings = leg.encode(source), leg.model.tokenizer.encode_target_pieces(target)
+        ids = encodings[0].ids, encodings[1].ids
+        self.inspector.check_length(leg, *ids, name)
+        found = zip((source, target), encodings, spans, strict=True)
+        sides = [words(text, each.pieces, each.offsets, cut) for text, each, cut in found]
+        pair = pair_words(leg, ids, (sides[0], sides[1]), combined=self.method == "combined")
+        return spans, (ids, (sides[0], sides[1]), Look(leg.model.alignment.chosen(ALIGNMENT), words=pair, maps=False))
 
-    async def _links(self, texts: tuple[str, str], spans: _Spans, read: _Read) -> list[tuple[int, int, float]]:
+    async def _links(self, spans: _Spans, read: _Read) -> list[tuple[int, int, float]]:
         leg, engine = self.leg, self.inspector.translator.engine
-        (source, target), pair = read
-        options = DecodingOptions(target=target.ids, first_token=leg.first_token)
-
-        async def attend(look: Look) -> JobResult:
-            return await engine.inspect(leg.model, source.ids, options, look, charged=self._charged)
-
-        linked = await text_links(leg, *texts, target, pair, attend, self._cut)
+        (source, target), sides, look = read
+        options = DecodingOptions(target=target, first_token=leg.first_token)
+        answer = await engine.inspect(leg.model, source, options, look, charged=self._charged)
         ours, theirs = ({span: number for number, span in enumerate(side)} for side in spans)
-        return numbered(linked, ours, theirs)
+        return numbered(linked_words(answer.links, *sides), ours, theirs)

@@ -14,7 +14,6 @@ from server.errors import InvalidRequest
 from server.store.history_records import SentenceRecord
 from server.text.offsets import OffsetMap, edited
 from server.text.segmentation import Span
-from server.translation.alignment import SentencePair
 from server.translation.catalog import Leg
 
 
@@ -76,7 +75,7 @@ class InspectionResult:
     keys of the decoder's self-attention: the start piece, then the target without its last piece. `scores` holds the
     log-probability of each target piece, `candidates` the most probable pieces at every position with their
     log-probabilities, both among the tokens that the target may have. With `exact` the scores are those of the decode to
-    the bit. `sentence_pair` describes the words of `attention.evidence`, if the request asked for it.
+    the bit. `combined` says whether all evidence linked the words.
     """
 
     subject: InspectedSentence
@@ -86,7 +85,7 @@ class InspectionResult:
     candidates: tuple[tuple[tuple[str, float], ...], ...]
     scores: tuple[float, ...]
     attention: JobResult
-    sentence_pair: SentencePair | None = None
+    combined: bool = False
     exact: bool = False
     masked_heads: tuple[Head, ...] = ()
     """The heads that were off."""

@@ -10,7 +10,7 @@ from model.analysis.attention_alignment import AlignmentLayer, Weights, alignmen
 from server.inspection.types import InspectionResult
 from server.text.projection import Link
 from server.text.segmentation import Span
-from server.translation.alignment import word_links
+from server.translation.alignment import linked_words
 
 AlignmentMethod = Literal["combined", "attention"]
 
@@ -39,17 +39,17 @@ def numbered(
 
 
 def align_words(result: InspectionResult) -> Alignment:
-    """Returns the word alignment: "combined" if the request collected the evidence for it, else "attention"."""
+    """Returns the word alignment of a result whose words were linked."""
     chosen = result.subject.leg.model.alignment
     soft = alignment_map(result.attention.maps, chosen)
     sources, targets = result.source.words, result.target.words
-    links = word_links(result.subject.leg, result.attention, result.sentence_pair, sources, targets)
+    links = linked_words(result.attention.links, sources, targets)
     source, target = (
         {(word.start, word.end): number for number, word in enumerate(side) if not word.special}
         for side in (sources, targets)
     )
     return Alignment(
-        "attention" if result.attention.evidence is None else "combined",
+        "combined" if result.combined else "attention",
         chosen,
         tuple(numbered(links, source, target)),
         tuple(coverage(reading_map(result.attention.maps, chosen), sources, targets)),

@@ -140,7 +140,7 @@ class SentenceContext:
 
     async def links(self, read: str, ids: tuple[int, ...], tokens: tuple[int, ...]) -> list[Link]:
         """Returns links between a text that the model read as `ids` and that of the `tokens` it wrote."""
-        return await sentence_links(self.leg, read, tokens, partial(self.attention, ids, tokens, form="links"))
+        return await sentence_links(self.leg, read, ids, tokens, partial(self.attention, ids, tokens, form="links"))
 
     async def attention(
         self, ids: tuple[int, ...], tokens: tuple[int, ...], look: Look, form: Form = "attention"

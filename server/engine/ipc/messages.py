@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from model.analysis.pair_alignment import WordedSentence, WordEvidence
+from model.analysis.pair_alignment import PairWords, WordLink
 from model.analysis.types import EVERYTHING, AttentionMaps, Head, MapChoice
 from model.search.options import DecodingOptions, Hypothesis, TraceStep
 
@@ -46,8 +46,10 @@ class Look:
     choice: MapChoice = EVERYTHING
     vectors_of: Head | None = None
     """The head whose queries, keys and values are also returned."""
-    words: tuple[WordedSentence, WordedSentence] | None = None
-    """Source and target, each as the encoder reads it, for which evidence of fitting words is also returned."""
+    words: PairWords | None = None
+    """The words of source and target, whose links are wanted. The choice has a soft alignment then."""
+    maps: bool = True
+    """Whether the maps are returned."""
 
 
 class Charged(NamedTuple):
@@ -163,8 +165,8 @@ class JobResult:
     steps: int = 0
     trace: tuple[TraceStep, ...] = ()
     looked: AttentionMaps | None = None
-    evidence: WordEvidence | None = None
-    """Set where the look has `words`."""
+    links: tuple[WordLink, ...] = ()
+    """Those of a look with `words`."""
     options: DecodingOptions | None = None
     """How it was decoded. The worker leaves it out, and the client adds it."""
 

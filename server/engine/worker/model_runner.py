@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from collections.abc import Sequence as Items
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from model.analysis.attention_alignment import chosen_alignment
-from model.analysis.pair_alignment import WordedSentence, WordEvidence, WordReading, word_evidence
-from model.analysis.types import check_choice, check_head, check_pair
+from model.analysis.pair_alignment import (
+    WordedSentence,
+    WordEvidence,
+    WordLink,
+    WordReading,
+    check_runs,
+    word_evidence,
+    word_links,
+)
+from model.analysis.types import AttentionMaps, check_choice, check_head, check_pair
 from model.search.driver import RunningSearch, SearchDriver, search_kind
 from server.engine.ipc.messages import (
     FailureKind,
@@ -109,6 +117,10 @@ class ModelRunner:
             check_pair(config, job.source, target if first is None else (first, *target))
             if look is not None:
                 check_choice(config, look.choice)
+                if look.words is not None:
+                    if look.choice.soft is None:
+                        raise ValueError("Words are linked by a soft alignment, and none is chosen.")
+                    check_runs(look.words, (len(job.source), len(target)))
             for head in heads:
                 check_head(config, head)
         except ValueError as error:
@@ -171,7 +183,7 @@ class ModelRunner:
         if item is not None:
             self._drivers[sequence.job.model].stop(item)
 
-    def attend(self, jobs: list[Job]) -> Iterator[list[JobResult] | None]:
+    def attend(self, jobs: list[Job]) -> Generator[list[JobResult] | None, None, None]:
         """Runs one pass of the model at each step, for plain looks of one model which want the same, or for one look. Yields
         the results after the last pass, None before: what waits can run between them."""
         backend, looks = self._models[jobs[0].model].backend, [job.look or Look() for job in jobs]
@@ -179,9 +191,10 @@ class ModelRunner:
         hidden = () if options.first_token is None else (options.first_token,)
         pairs = [(job.source, (*hidden, *job.target)) for job in jobs]
         worded = [look.words for look in looks if look.words is not None]
+        read = [words.read for words in worded if words.read is not None]
         readings: list[WordReading] = []
-        if len(worded) == len(jobs) and is_plain(jobs[0]) and sum(len(s) + len(t) for s, t in pairs) <= _SHORT_PASS:
-            found, readings = backend.linked_maps(pairs, choice, *both_sides(worded))
+        if len(read) == len(jobs) and is_plain(jobs[0]) and sum(len(s) + len(t) for s, t in pairs) <= _SHORT_PASS:
+            found, readings = backend.linked_maps(pairs, choice, *both_sides(read))
         elif is_plain(jobs[0]):
             found = backend.soft_maps(pairs, choice)
         else:
@@ -192,13 +205,13 @@ class ModelRunner:
         maps = [chosen_alignment(each, choice) for each in found]
         if hidden:
             maps = [each.without_first_token(looks[0].vectors_of) for each in maps]
-        if worded and not readings:
+        if read and not readings:
             yield None
-            readings = backend.read_words(*both_sides(worded))
-        evidence = iter(pairs_evidence(worded, readings))
+            readings = backend.read_words(*both_sides(read))
+        links = yield from _links(looks, maps, iter(pairs_evidence(read, readings)))
         yield [
-            JobResult(job.id, looked=each, evidence=next(evidence) if look.words is not None else None)
-            for job, look, each in zip(jobs, looks, maps, strict=True)
+            JobResult(job.id, looked=each if look.maps else None, links=found)
+            for job, look, each, found in zip(jobs, looks, maps, links, strict=True)
         ]
 
     @property
@@ -225,6 +238,18 @@ class ModelRunner:
                 details["reason"] = loaded.reason
         engine = ", ".join(sorted({loaded.engine for loaded in self._models.values()}))
         return WorkerReady(device.name, device.dtype, engine, details, device.gpus)
+
+
+def _links(
+    looks: Items[Look], maps: Items[AttentionMaps], evidence: Iterator[WordEvidence]
+) -> Generator[None, None, list[tuple[WordLink, ...]]]:
+    """Returns the links of each look, none for one without words, and yields where other work may run."""
+    pairs = []
+    for look, each in zip(looks, maps, strict=True):
+        if look.words is not None and each.soft is not None:
+            pairs.append((look.words, next(evidence) if look.words.read else None, each.soft))
+    found = iter((yield from word_links(pairs)))
+    return [() if look.words is None else next(found) for look in looks]
 
 
 def both_sides(

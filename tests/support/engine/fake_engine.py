@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from model.analysis.attention_alignment import AlignmentLayer
-from model.analysis.pair_alignment import WordedSentence, WordEvidence
-from model.analysis.types import AttentionMaps
+from model.analysis.attention_alignment import AlignmentLayer, alignment_map
+from model.analysis.pair_alignment import PairWords, WordedSentence, WordEvidence, word_links
+from model.analysis.types import AttentionMaps, HeadMask
 from model.search.options import DecodingOptions, Hypothesis
 from model.symbols import FORMAL, INFORMAL
 from model.tokenizer import Decoding, Encoding
@@ -69,6 +69,9 @@ class FakeTokenizer:
 
     def beginnings(self, words: Sequence[str]) -> tuple[int, ...]:
         return tuple(FIRST + ord(word[0]) for word in words)
+
+    def as_source(self, ids: Sequence[int], target_language: str) -> tuple[tuple[int, ...], int]:
+        return (TAGS[target_language], *ids, EOS), 1
 
     def encode_target(self, text: str) -> tuple[int, ...]:
         return tuple(FIRST + ord(character) for character in text)
@@ -134,7 +137,7 @@ class FakeEngine:
     def submit(self, job: Job, on_progress: Callable[[tuple[int, ...]], None] | None = None) -> asyncio.Future:
         if job.look is not None:
             self.attended.append((job.source, job.target, job.options.masked_heads))
-            return self._future(self._attend(job.source, job.target, job.look.words))
+            return self._future(self._attend(job.source, job.target, job.look.words, job.options.masked_heads))
         self.submitted.append((job.model, job.source, job.options, job.priority, job.client))
         self.weights.append(job.weight)
         return self._future(self._translate(job.source, job.options, on_progress))
@@ -189,7 +192,8 @@ class FakeEngine:
         self,
         source: tuple[int, ...],
         target: tuple[int, ...],
-        words: tuple[WordedSentence, WordedSentence] | None,
+        words: PairWords | None,
+        masked: HeadMask,
     ) -> JobResult:
         """Two layers of two heads. Each map's rows are uniform; cross-attention of the last layer looks at the mirrored
         place."""
@@ -205,19 +209,36 @@ class FakeEngine:
         maps["decoder"] = np.tril(maps["decoder"])
         maps["decoder"] /= maps["decoder"].sum(axis=-1, keepdims=True)
         maps["decoder"] = maps["decoder"][:, : self.decoder_heads]
+        products = np.ones((2, columns, 2, 2), dtype=np.float32)
+        for layer, head in [(layer, head) for kind, layer, head in masked if kind == "cross"]:
+            products[layer, :, head] = products[layer, :, :, head] = 0.0
         likeliest = np.array([[token] for token in (*target, FIRST)])
-        return JobResult(
-            0,
-            looked=AttentionMaps(
-                **maps,
-                token_scores=np.full(rows, -0.1),
-                candidate_ids=likeliest,
-                candidate_scores=np.full((rows, 1), -0.1),
-                value_products=np.ones((2, columns, 2, 2), dtype=np.float32),
-                forget_gates=np.full((2, rows), 0.25, dtype=np.float32) if self.decoder_heads == 0 else None,
-            ),
-            evidence=words and mirrored(*words),
+        looked = AttentionMaps(
+            **maps,
+            token_scores=np.full(rows, -0.1),
+            candidate_ids=likeliest,
+            candidate_scores=np.full((rows, 1), -0.1),
+            value_products=products,
+            forget_gates=np.full((2, rows), 0.25, dtype=np.float32) if self.decoder_heads == 0 else None,
         )
+        return JobResult(0, looked=looked, links=linked(words, looked))
+
+
+def linked(words: PairWords | None, maps: AttentionMaps) -> tuple[tuple[int, int, float], ...]:
+    """The links of the mirrored words, by attention where they are not compared."""
+    if words is None:
+        return ()
+    evidence = mirrored(*words.read) if words.read is not None else None
+    return returned(word_links([(words, evidence, alignment_map(maps, FIRST_LAYER))]))[0]
+
+
+def returned(steps):
+    """The value that a generator returns."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value
 
 
 def mirrored(first: WordedSentence, second: WordedSentence) -> WordEvidence:

@@ -15,7 +15,7 @@ from model.symbols import PLACEHOLDERS
 from model.tokenizer import Decoding, Encoding
 from server.engine.ipc.messages import JobResult, Timings
 from server.text.reading import NAMES, NUMBERS
-from tests.support.engine.fake_engine import EOS, FakeEngine, FakeTokenizer
+from tests.support.engine.fake_engine import EOS, FakeEngine, FakeTokenizer, linked
 
 _PIECE = re.compile(rf"{'|'.join(PLACEHOLDERS)}|\w+|[^\w\s]")
 FAULTS = ("none", "none", "drop", "double", "double at the end", "change")
@@ -143,7 +143,7 @@ class FaultyEngine(FakeEngine):
         hypothesis = Hypothesis(tokens, (-0.1,) * (len(tokens) + 1), -0.1, "stop")
         return JobResult(0, (hypothesis,) * options.hypotheses, Timings(0, 0, 0, 0), len(tokens) + 1)
 
-    async def _attend(self, source, target, words) -> JobResult:
+    async def _attend(self, source, target, words, masked) -> JobResult:
         """Attends from every token to the next word of the source with this translation, or else to the first."""
         cross = np.zeros((1, 1, len(target) + 1, len(source)), dtype=np.float32)
         translations = [self._tokenizer.translated(id) if id != EOS else EOS for id in source]
@@ -163,4 +163,4 @@ class FaultyEngine(FakeEngine):
             candidate_scores=np.zeros((1, 1), dtype=np.float32),
             value_products=np.ones((1, len(source), 1, 1), dtype=np.float32),
         )
-        return JobResult(next(count()), looked=maps)
+        return JobResult(next(count()), looked=maps, links=linked(words, maps))

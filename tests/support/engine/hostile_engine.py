@@ -16,7 +16,7 @@ from model.symbols import SYMBOLS as SYMBOLS_OF_MODELS
 from model.tokenizer import Decoding, Encoding
 from server.engine.ipc.messages import JobResult, Timings
 from server.text.reading import NAMES
-from tests.support.engine.fake_engine import FakeEngine, FakeTokenizer
+from tests.support.engine.fake_engine import FakeEngine, FakeTokenizer, linked
 from tests.support.texts.tagged_texts import WORDS
 
 SPACE = "\u2581"
@@ -77,6 +77,9 @@ class HostileTokenizer(FakeTokenizer):
 
     def beginnings(self, words: Sequence[str]) -> tuple[int, ...]:
         return tuple([self.encode_ids(word)[0] for word in words])
+
+    def as_source(self, ids: Sequence[int], target_language: str) -> tuple[tuple[int, ...], int]:
+        return (*ids, EOS), 0
 
     def encode_target(self, text: str) -> tuple[int, ...]:
         return self.encode(text).ids[:-1]
@@ -183,7 +186,7 @@ class HostileEngine(FakeEngine):
             hypotheses.append(Hypothesis(tuple(tokens), scores, sum(scores), "stop"))
         return JobResult(0, tuple(hypotheses), Timings(0, 0, 0, 0), len(hypotheses[0].tokens) + 1)
 
-    async def _attend(self, source, target, words) -> JobResult:
+    async def _attend(self, source, target, words, masked) -> JobResult:
         chance = random.Random(f"{self._seed} {source} {target}")
         cross = np.zeros((1, 1, len(target) + 1, len(source)), dtype=np.float32)
         for row in range(len(target) + 1):
@@ -198,4 +201,4 @@ class HostileEngine(FakeEngine):
             candidate_scores=np.zeros((1, 1), dtype=np.float32),
             value_products=np.ones((1, len(source), 1, 1), dtype=np.float32),
         )
-        return JobResult(next(count()), looked=maps)
+        return JobResult(next(count()), looked=maps, links=linked(words, maps))

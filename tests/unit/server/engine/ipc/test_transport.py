@@ -7,7 +7,6 @@ import dataclasses
 import numpy as np
 import pytest
 
-from model.analysis.pair_alignment import WordEvidence
 from model.analysis.types import ALIGNMENT, AttentionMaps, HeadVectors
 from model.search.options import DecodingOptions, Hypothesis, TraceStep
 from server.engine.ipc.messages import (
@@ -67,10 +66,9 @@ def test_arrays_keep_type_shape_and_values() -> None:
         value_products=rng.random((2, 5, 4, 4), dtype=np.float32),
         vectors=HeadVectors(*(rng.random((rows, 6), dtype=np.float32) for rows in (3, 5, 5))),
     )
-    evidence = WordEvidence(*(rng.random((2, 3), dtype=np.float32) for _ in range(3)))
-    [received] = Unpacker().feed(pack([JobResult(7, looked=maps, evidence=evidence)]))
+    [received] = Unpacker().feed(pack([JobResult(7, looked=maps)]))
     assert received.id == 7
-    for sent, got in ((maps, received.maps), (maps.vectors, received.maps.vectors), (evidence, received.evidence)):
+    for sent, got in ((maps, received.maps), (maps.vectors, received.maps.vectors)):
         for field in dataclasses.fields(sent):
             expected, found = getattr(sent, field.name), getattr(got, field.name)
             if isinstance(expected, np.ndarray):
