@@ -23,11 +23,6 @@ local size, bytes, life, prefix = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local held = tonumber(redis.call('GET', KEYS[2]) or 0)
-for i = 5, #ARGV, 2 do
-  local length = #ARGV[i + 1]
-  redis.call('SET', prefix .. ARGV[i], ARGV[i + 1], 'PX', life)
-  held = held + length * redis.call('ZADD', KEYS[1], now, ARGV[i] .. ' ' .. length)
-end
 local function forget(entry)
   local id, length = string.match(entry, '(%S+) (%d+)')
   redis.call('ZREM', KEYS[1], entry)
@@ -35,6 +30,13 @@ local function forget(entry)
   held = held - length
 end
 for _, entry in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now - life, 'LIMIT', 0, 1000)) do forget(entry) end
+for i = 5, #ARGV, 2 do
+  local key, length = prefix .. ARGV[i], #ARGV[i + 1]
+  local before = ARGV[i] .. ' ' .. redis.call('STRLEN', key)
+  if redis.call('ZSCORE', KEYS[1], before) then forget(before) end
+  redis.call('SET', key, ARGV[i + 1], 'PX', life)
+  held = held + length * redis.call('ZADD', KEYS[1], now, ARGV[i] .. ' ' .. length)
+end
 while redis.call('ZCARD', KEYS[1]) > size or held > bytes do
   local oldest = redis.call('ZRANGE', KEYS[1], 0, 0)[1]
   if not oldest then held = 0 break end
@@ -43,7 +45,7 @@ end
 redis.call('SET', KEYS[2], held, 'PX', life)
 redis.call('PEXPIRE', KEYS[1], life)
 """
-"""Adds records and removes those beyond the bounds. The clock is that of Redis, so that those of the servers need not
+"""Adds records, in place of those with the same id, and removes those beyond the bounds. The clock is that of Redis, so that those of the servers need not
 agree. KEYS: the index, a sorted set of "id bytes" scored by the time of writing in milliseconds, and the total bytes.
 ARGV: most records, most bytes, life in milliseconds, prefix of the keys, then id and value of each record."""
 

@@ -39,6 +39,18 @@ async def test_records_of_a_table_are_written_read_and_deleted(any_store):
         assert await store.version("t") != first != ""
 
 
+async def test_a_renewed_record_outlives_the_one_before_it(any_store):
+    """Also where the next record removes the oldest, and where the one before has expired and was not removed yet."""
+    async with any_store() as store:
+        await store.add("history", [("a", b"1"), ("b", b"1")], Bounds(2, MANY, 0.2))
+        await store.add("history", [("a", b"22")], Bounds(2, MANY, 0.2))
+        await store.add("history", [("c", b"1")], Bounds(2, MANY, 0.2))
+        assert [await store.find("history", id) for id in "abc"] == [b"22", None, b"1"]
+        await asyncio.sleep(0.25)
+        await store.add("history", [("a", b"333")], Bounds(2, MANY, 60))
+        assert await store.find("history", "a") == b"333"
+
+
 async def test_a_write_over_an_older_version_changes_nothing(any_store):
     async with any_store() as store:
         assert await store.write({"t": {"a": b"1"}}, {"t": ""})
