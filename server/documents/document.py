@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,7 +11,8 @@ from typing import TYPE_CHECKING
 import orjson
 
 from server.text.languages import script_of
-from server.text.syntax.markup import markup_tokens
+from server.text.syntax.html import parse
+from server.text.tagged import Tagged
 
 if TYPE_CHECKING:  # its module imports numpy, which the process that reads documents does not need
     from server.translation.types import Format
@@ -27,7 +27,8 @@ SAMPLE_CHARACTERS = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """The texts of a file in order. `write` takes a translation of each text and returns the new file."""
+    """The texts of a file in order, as the translator reads them. `write` takes a translation of each and returns the new
+    file."""
 
     texts: tuple[str, ...]
     format: Format
@@ -36,6 +37,11 @@ class Document:
     @property
     def characters(self) -> int:
         return sum(map(len, self.texts))
+
+
+def tagged_document(texts: Sequence[Tagged], write: Callable[[Sequence[Tagged]], bytes]) -> Document:
+    """Returns a document whose texts are `Tagged`: between its two ends, which are in processes of their own, they are HTML."""
+    return Document(tuple([text.write() for text in texts]), "html", lambda made: write(list(map(parse, made))))
 
 
 class Workspace:
@@ -87,10 +93,7 @@ def sample(document: Document) -> str:
     words = ""
     for whole in document.texts:
         text = whole[: 2 * SAMPLE_CHARACTERS]
-        tokens = (
-            [text] if document.format == "text" else [token for token in markup_tokens(text) if isinstance(token, str)]
-        )
-        words += " ".join(map(html.unescape, tokens)) + "\n"
+        words += (text if document.format == "text" else parse(text).text) + "\n"
         if len(words) > SAMPLE_CHARACTERS:
             break
     return words

@@ -243,13 +243,14 @@ def _outermost(elements: Sequence[_Element]) -> Iterator[tuple[_Element, list[_E
 
 
 def _projected(element: _Element, code: Code, projection: SpanProjection) -> Span:
-    """Returns the span of an element in the translation. A raised part of a word that is not there, 1<sup>st</sup>, becomes
-    empty."""
+    """Returns the span of an element in the translation. A raised part or a number of a word that is not there,
+    1<sup>st</sup>, becomes empty."""
     if found := projection.within_word(element.span):
         return found
     span, start = projection.project(element.span), element.span[0]
     around = projection.source[max(0, start - 1) : min(start + 1, element.span[1])]
-    if code.kind in RAISED and len(around) == 2 and around.isalnum():
+    is_part = code.kind in RAISED or projection.source[slice(*element.span)].isdecimal()
+    if is_part and len(around) == 2 and around.isalnum():
         return span[1], span[1]
     return span
 

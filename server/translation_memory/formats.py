@@ -13,7 +13,7 @@ from pathlib import Path
 from model.adaptation.pairs import Pair
 from server.documents.formats.gettext import is_translated, parse
 from server.documents.formats.plain import LINES, decode
-from server.documents.formats.xliff import marks_of
+from server.documents.formats.xml.xliff import marks_of
 from server.errors import InvalidRequest
 from server.text.languages import NAMES, language_name, primary_subtag, resolve_language_code
 from server.translation_memory.segments import elements, text_of

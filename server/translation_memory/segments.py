@@ -8,7 +8,7 @@ from pathlib import Path
 
 from lxml import etree
 
-from server.documents.formats.xml_inline import SAFE, Element, check_document_type
+from server.documents.formats.xml.parsing import SAFE, Element, check_document_type
 from server.errors import InvalidRequest
 from server.text.syntax import plain
 

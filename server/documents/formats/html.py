@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from server.documents.document import Document, has_words, join_pieces
 from server.documents.formats.plain import HEAD_BYTES, decode
-from server.documents.formats.xml_inline import plain
+from server.documents.formats.xml.parsing import INVALID_CHARACTERS
 from server.errors import InvalidRequest
-from server.text.syntax.html import written_passages
+from server.text.syntax.html import parse, written_passages
 from server.text.syntax.markup import NO_TRANSLATE, Tag, markup_tokens
 from server.text.tagged import escaped
 
@@ -49,7 +49,7 @@ class Attribute:
         """Returns a translation as the value of this attribute; one that changes nothing is the value as it was."""
         if translated == self.text:
             return self.raw
-        value = html.escape(plain(translated), quote=False)
+        value = html.escape(INVALID_CHARACTERS.sub("", parse(translated).text), quote=False)
         return value.replace(self.quote, html.escape(self.quote))
 
 

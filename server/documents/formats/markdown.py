@@ -2,7 +2,7 @@
 link targets, front matter, comments) is copied.
 
 markdown-it finds the blocks. Their markup is represented by numbered HTML tags, as in
-`server.documents.formats.xml_inline`, which stand for the markup as it is written.
+`server.documents.formats.numbered`, which stand for the markup as it is written.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from markdown_it import MarkdownIt
 from markdown_it.common.utils import normalizeReference
 
 from server.documents.document import Document, has_words
+from server.documents.formats.numbered import NUMBERED_TAG, NumberedText, pieces
 from server.documents.formats.plain import decode
-from server.documents.formats.xml_inline import NUMBERED_TAG, Inline, plain
 from server.text.offsets import edited
-from server.text.syntax.markup import markup_tokens
+from server.text.syntax.html import parse
 
 FRONT_MATTER = re.compile(r"---\n.*?\n(?:---|\.\.\.)(?:\n|\Z)|\+\+\+\n.*?\n\+\+\+(?:\n|\Z)", re.DOTALL)
 MODULE = re.compile(
@@ -45,7 +45,7 @@ class Block:
     start: int
     end: int
     html: str
-    inline: Inline | None = None
+    inline: NumberedText | None = None
     escaped: Mapping[str, str] = field(default_factory=dict)
     indent: str = "\n"
     width: int = 0
@@ -57,7 +57,7 @@ def read(data: bytes, target: str) -> Document:
     text, encode = decode(data)
     line_end = next((end for end in ("\r\n", "\n", "\r") if end in text), "\n")
     text = text.replace("\r\n", "\n").replace("\r", "\n")
-    blocks = [block for block in find_blocks(text) if has_words(plain(block.html))]
+    blocks = [block for block in find_blocks(text) if has_words(parse(block.html).text)]
 
     def write(translations: Sequence[str]) -> bytes:
         edits = [
@@ -161,11 +161,11 @@ TOKEN = re.compile(
 )
 
 
-def to_inline(source: str, references: Mapping[str, Any]) -> tuple[Inline, dict[str, str]]:
+def to_inline(source: str, references: Mapping[str, Any]) -> tuple[NumberedText, dict[str, str]]:
     """Returns the text of a block as HTML, and how its escaped characters are written."""
     tokens = list(TOKEN.finditer(source))
     pairs = paired(tokens, source, references)
-    inline, position = Inline(), 0
+    inline, position = NumberedText(), 0
     escaped: dict[str, str] = {}
     numbers: dict[int, int] = {}
     for i, token in enumerate(tokens):
@@ -179,12 +179,12 @@ def to_inline(source: str, references: Mapping[str, Any]) -> tuple[Inline, dict[
         elif kind == "wrap":
             inline.text(" ")
         elif kind == "gap":
-            inline.gap([token[0]])
+            inline.gap(token[0])
         elif kind == "tag" and not NUMBERED_TAG.fullmatch(token[0]):
-            inline.raw(token[0])
+            inline.markup(token[0])
         elif kind in ("atom", "tag"):
             code = token[0].strip("`") if token["ticks"] else ""
-            inline.atom([token[0]], "" if "`" in code else code)
+            inline.atom(token[0], "" if "`" in code else code)
         elif i in pairs:
             other, _ = pairs[i]
             if other > i:
@@ -239,15 +239,15 @@ def paired(tokens: Sequence[re.Match[str]], source: str, references: Mapping[str
     return pairs
 
 
-def to_markdown(translated: str, inline: Inline, escaped: Mapping[str, str]) -> str:
+def to_markdown(translated: str, inline: NumberedText, escaped: Mapping[str, str]) -> str:
     """Returns the Markdown of a translated block."""
     parts: list[str] = []
-    for token in markup_tokens(re.sub(r"(<code k\d+>)[^<]*</code k\d+>", r"\1", translated)):
-        if isinstance(token, str):
-            parts.append("".join(escaped.get(character, character) for character in html.unescape(token)))
-        elif tag := NUMBERED_TAG.fullmatch(token.raw):
-            raw = inline.elements[int(tag[2])]
-            parts.append(raw[0][bool(tag[1])] if token.name == "span" else raw[0])
+    for piece in pieces(parse(translated)):
+        if isinstance(piece, str):
+            parts.append("".join(escaped.get(character, character) for character in piece))
+        elif piece.number is None:
+            parts.append(piece.raw)
         else:
-            parts.append(token.raw)
+            raw = inline.originals[piece.number]
+            parts.append(raw[piece.closes] if isinstance(raw, tuple) else raw)
     return "".join(parts)

@@ -55,7 +55,7 @@ def test_a_part_is_counted_once(monkeypatch):
 
 
 def test_many_elements_are_rejected_before_they_are_parsed(monkeypatch):
-    monkeypatch.setattr("server.documents.formats.office.parse_xml", lambda data: pytest.fail("parsed"))
+    monkeypatch.setattr("server.documents.formats.xml.office.parse_xml", lambda data: pytest.fail("parsed"))
     noise = random.Random(1).randbytes(10_000)
     data = make.package("word/document.xml", {"word/document.xml": "<a/>" * 500_000, "image": noise})
     with pytest.raises(PayloadTooLarge, match="paragraphs"):

@@ -1,50 +1,30 @@
-"""Reads the paragraphs of Word files (.docx). Fields other than links, choices and deleted text are not changed."""
+"""The paragraphs of Word files (.docx). Fields other than links, choices and deleted text are not changed."""
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable, Iterator, Sequence
 
 from lxml import etree
 
-from server.documents.formats.office import RunParagraph, RunTags
-from server.documents.formats.ooxml.content_controls import is_choice
-from server.documents.formats.xml_inline import Element
+from server.documents.formats.xml.paragraph import Kind, Original, Paragraph, Vocabulary
+from server.documents.formats.xml.parsing import Element
 
 FIELD_DEPTH = 5
 """Largest number of fields around one whose words are translated."""
 RANGES = ("bookmark", "commentRange", "perm")
 """Elements with "Start" and "End" in their names and the same id, around words."""
+CHOICES = frozenset(("checkbox", "comboBox", "date", "dropDownList", "picture", "docPartObj", "docPartList"))
+"""Kinds of content controls whose content is not written by hand."""
 
 
-def word_tags(w: str) -> RunTags:
-    """Returns the tags of Word in this namespace."""
-
-    def named(names: str) -> frozenset[str]:
-        return frozenset(w + name for name in names.split())
-
-    return RunTags(
-        run=w + "r",
-        properties=w + "rPr",
-        text=w + "t",
-        first=w + "pPr",
-        gaps=named("tab br cr ptab"),
-        containers=named("hyperlink ins smartTag moveTo customXml dir bdo"),
-        ignored=named("proofErr"),
-        settings=named("sdtPr sdtEndPr smartTagPr customXmlPr"),
-        invisible=named("lang noProof proofErr"),
-        spaces=True,
-    )
-
-
-class WordParagraph(RunParagraph):
+class WordParagraph(Paragraph):
     """A paragraph with content controls, with pairs of elements around words (bookmarks, comments), and with fields,
     which are several runs from the first to the last mark."""
 
-    def __init__(self, element: Element, tags: RunTags) -> None:
-        self._w = tags.run[:-1]
+    def __init__(self, element: Element, vocabulary: Vocabulary) -> None:
+        self._w = vocabulary.run[:-1]
         self._fields_around = 0
-        super().__init__(element, tags)
+        super().__init__(element, vocabulary)
 
     def add_children(self, parent: Iterable[Element], top: bool) -> None:
         """Adds the children of the paragraph or of a container. Pairs that overlap each other become single marks."""
@@ -53,7 +33,7 @@ class WordParagraph(RunParagraph):
         numbers: dict[int, int] = {}
         for i, group in enumerate(groups):
             if i in ends:
-                numbers[ends[i]] = self.inline.open_range(group, groups[ends[i]])
+                numbers[ends[i]] = self.inline.open(Original(tuple(group), None, tuple(groups[ends[i]])))
             elif i in numbers:
                 self.inline.close(numbers[i])
             elif len(group) > 1 or self._marks(group[0]):
@@ -62,24 +42,17 @@ class WordParagraph(RunParagraph):
                 self.add(group[0], top)
 
     def add_words(self, text: str) -> None:
+        """Adds text, whose line ends are spaces."""
         self.inline.text(text)
 
-    def content(self, element: Element) -> Element | None:
-        """Returns also the content of a link's field, and of a content control that people write in."""
+    def kind(self, element: Element) -> Kind:
+        """Returns what an element is: of controls, only those that people write in have words, of fields only links."""
         if element.tag == self._w + "fldSimple":
-            return element if is_link(element.get(self._w + "instr", "")) else None
-        if element.tag != self._w + "sdt":
-            return super().content(element)
-        return None if is_choice(element.iterfind(f"{self._w}sdtPr/*")) else element.find(self._w + "sdtContent")
-
-    def shell(self, element: Element) -> tuple[Element, Element]:
-        made, inner = super().shell(element)
-        for child in element:
-            if child.tag == self._w + "sdtContent":
-                inner = etree.SubElement(made, child.tag, child.attrib)
-            elif child.tag in self.tags.settings:
-                made.append(copy.deepcopy(child))
-        return made, inner
+            return "container" if is_link(element.get(self._w + "instr", "")) else "atom"
+        if element.tag == self._w + "sdt":
+            content = element.find(self._w + "sdtContent")
+            return "atom" if content is None or is_choice(element.iterfind(f"{self._w}sdtPr/*")) else "container"
+        return super().kind(element)
 
     def _marks(self, element: Element) -> list[str]:
         """Returns the marks of fields in a run: "begin", "separate", "end"."""
@@ -129,17 +102,22 @@ class WordParagraph(RunParagraph):
         instruction = "".join(text for run in field[:middle] for text in run.itertext(self._w + "instrText"))
         ends = depth <= 0
         if not middle or self._fields_around > FIELD_DEPTH or (ends and not is_link(instruction)):
-            self.inline.atom(field)
+            self.inline.atom(Original(tuple(field)))
             return
         self._fields_around += 1
         if ends and self._marks(field[-1]) == ["end"]:
-            number = self.inline.open_range(field[:middle], field[-1:])
+            number = self.inline.open(Original(tuple(field[:middle]), None, tuple(field[-1:])))
             self.add_children(field[middle:-1], top=False)
             self.inline.close(number)
         else:
-            self.inline.atom(field[:middle])
+            self.inline.atom(Original(tuple(field[:middle])))
             self.add_children(field[middle:], top)
         self._fields_around -= 1
+
+
+def is_choice(properties: Iterable[Element]) -> bool:
+    """Returns whether the content of a control with these properties is chosen and not written."""
+    return not CHOICES.isdisjoint(etree.QName(kind).localname for kind in properties if isinstance(kind.tag, str))
 
 
 def is_link(instruction: str) -> bool:

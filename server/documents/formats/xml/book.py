@@ -8,16 +8,15 @@ from collections.abc import Sequence
 from itertools import islice
 from urllib.parse import unquote
 
-from server.documents.document import Document, has_words
+from server.documents.document import Document, has_words, tagged_document
 from server.documents.formats import html
-from server.documents.formats.xml_inline import Element, parse_xml, plain, write_xml
+from server.documents.formats.xml.parsing import INVALID_CHARACTERS, Element, parse_xml, write_xml
+from server.documents.formats.xml.vocabularies import BOOK, DC
 from server.documents.zip_archive import Archive
 from server.errors import InvalidRequest
-from server.text.tagged import escaped
+from server.text.tagged import Tagged
 
 OPF = "{http://www.idpf.org/2007/opf}"
-DC = "{http://purl.org/dc/elements/1.1/}"
-NCX = "{http://www.daisy.org/z3986/2005/ncx/}"
 CONTAINER = "META-INF/container.xml"
 PAGES = "application/xhtml+xml"
 CONTENTS = "application/x-dtbncx+xml"
@@ -29,14 +28,14 @@ def read(data: bytes, target: str) -> Document:
     archive = Archive(data)
     package = package_name(archive)
     root = parse_xml(archive.part(package), doctype=True)
-    parts = {package: labels(root, DC + "title", target)}
+    parts = {package: labels(root, target)}
     for item in root.iter(OPF + "item"):
         name = posixpath.normpath(posixpath.join(posixpath.dirname(package), unquote(item.get("href", ""))))
         if name in archive.names and name not in parts:
             if item.get("media-type") == PAGES:
                 parts[name] = html.read(archive.part(name), target)
             elif item.get("media-type") == CONTENTS:
-                parts[name] = labels(parse_xml(archive.part(name), doctype=True), NCX + "text", target)
+                parts[name] = labels(parse_xml(archive.part(name), doctype=True), target)
 
     def write(translations: Sequence[str]) -> bytes:
         made: dict[str, bytes] = {}
@@ -57,15 +56,15 @@ def package_name(archive: Archive) -> str:
     raise InvalidRequest("The file is damaged: it does not say where the book is.")
 
 
-def labels(root: Element, tag: str, target: str) -> Document:
-    """Reads the elements with this tag, which contain plain text, and sets the language of the book if it is there."""
-    elements = [element for element in root.iter(tag) if has_words(element.text or "")]
+def labels(root: Element, target: str) -> Document:
+    """Reads the elements with plain text, and sets the language of the book if it is there."""
+    elements = [element for element in root.iter(*BOOK) if has_words(element.text or "")]
 
-    def write(translations: Sequence[str]) -> bytes:
+    def write(translations: Sequence[Tagged]) -> bytes:
         for element, translated in zip(elements, translations, strict=True):
-            element.text = plain(translated)
+            element.text = INVALID_CHARACTERS.sub("", translated.text)
         for language in islice(root.iter(DC + "language"), 1):
             language.text = target
         return write_xml(root)
 
-    return Document(tuple(escaped(SPACES.sub(" ", element.text).strip()) for element in elements), "html", write)
+    return tagged_document([Tagged(SPACES.sub(" ", each.text).strip(), (), "html") for each in elements], write)

@@ -8,23 +8,14 @@ from collections.abc import Iterator, Sequence
 
 from lxml import etree
 
-from server.documents.document import Document, has_words
-from server.documents.formats.xml_inline import (
-    Element,
-    Inline,
-    Kind,
-    add_mixed,
-    append_text,
-    parse_xml,
-    plain,
-    rebuild,
-    write_xml,
-)
+from server.documents.document import Document, has_words, tagged_document
+from server.documents.formats.xml.paragraph import Paragraph
+from server.documents.formats.xml.parsing import Element, clear, parse_xml, write_xml
+from server.documents.formats.xml.vocabularies import XLIFF, vocabulary
 from server.errors import InvalidRequest
+from server.text.tagged import Tagged
 
 NAMESPACE = re.compile(r"(\{urn:oasis:names:tc:xliff:document:([12])\.\d\}|)xliff")
-CONTAINERS = frozenset(("g", "pc", "mrk"))
-"""Inline elements around words."""
 UNTRANSLATED = frozenset(("new", "needs-translation", "initial"))
 """States of a target that is to be replaced. One without a state is also, where it is the source."""
 
@@ -36,23 +27,23 @@ def read(data: bytes, target: str) -> Document:
     if named is None or not (named[2] or root.get("version")):
         raise InvalidRequest("The file is not XLIFF 1.x or 2.x.")
     namespace, second = named[1], (named[2] or root.get("version", "1")[:1]) == "2"
-    units: list[tuple[Element, Element, Inline]] = []
+    inline = vocabulary(namespace, XLIFF)
+    units: list[tuple[Element, Element, Paragraph]] = []
     for source in sources(root, namespace):
         segments = source_segments(source, namespace)
         done = translated_segments(source, namespace)
         for place in [segment for segment in segments if segment.get("mid") not in done] if segments else [source]:
-            inline = Inline()
-            add_mixed(inline, copy.deepcopy(place), kind_of)
-            if has_words(plain(inline.html)):
-                units.append((source, place, inline))
+            paragraph = Paragraph(copy.deepcopy(place), inline)
+            if has_words(paragraph.tagged.text):
+                units.append((source, place, paragraph))
 
-    def write(translations: Sequence[str]) -> bytes:
+    def write(translations: Sequence[Tagged]) -> bytes:
         places: dict[Element, Element] = {}
-        for (source, place, inline), translated in zip(units, translations, strict=True):
+        for (source, place, paragraph), translated in zip(units, translations, strict=True):
             if place not in places:
                 places |= new_target(source, namespace, second)
-            clear(places[place])
-            rebuild(places[place], translated, inline, append_text)
+            paragraph.element = places[place]
+            paragraph.fill(translated)
         if second:
             root.set("trgLang", target)
         else:
@@ -60,7 +51,7 @@ def read(data: bytes, target: str) -> Document:
                 file.set("target-language", target)
         return write_xml(root)
 
-    return Document(tuple(inline.html for *_, inline in units), "html", write)
+    return tagged_document([paragraph.tagged for *_, paragraph in units], write)
 
 
 def marks_of(parent: Element | None) -> list[Element]:
@@ -107,13 +98,6 @@ def sources(root: Element, namespace: str) -> Iterator[Element]:
             yield source
 
 
-def kind_of(element: Element) -> Kind:
-    """Returns what an element within a source is: a container of words, or a code, which is moved like a word."""
-    if not isinstance(element.tag, str) or element.get("translate") == "no" or element.get("mtype") == "protected":
-        return "atom"
-    return "container" if etree.QName(element).localname in CONTAINERS else "atom"
-
-
 def new_target(source: Element, namespace: str, second: bool) -> dict[Element, Element]:
     """Puts a new target in the place of the old one or after the source, in XLIFF 2 (`second`) or 1. Returns the elements in
     it that take the translation of the source and of its segments."""
@@ -140,13 +124,6 @@ def new_target(source: Element, namespace: str, second: bool) -> dict[Element, E
             clear(place)
             fill(place, old)
     return places
-
-
-def clear(element: Element) -> None:
-    """Removes the content of an element."""
-    element.text = None
-    for child in list(element):
-        element.remove(child)
 
 
 def fill(element: Element, other: Element) -> None:

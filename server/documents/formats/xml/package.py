@@ -1,28 +1,25 @@
 """Finds the parts of a Microsoft Office file by the relationships of its package (ECMA-376 part 2), whatever their
-names."""
+names, and the data that content controls of Word show in place of their content."""
 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import unquote
 
 from lxml import etree
 
-from server.documents.formats.xml_inline import parse_xml
+from server.documents.formats.xml.parsing import Element, parse_xml
+from server.documents.formats.xml.word import is_choice
 from server.documents.zip_archive import Archive
 from server.errors import InvalidRequest
 
 FOLLOWED = frozenset(("worksheet", "chartsheet", "dialogsheet"))
 """Kinds of parts that have relationships to parts with texts."""
-
-
-def prefixes(vocabulary: str, name: str) -> tuple[str, str]:
-    """Returns the namespaces of a vocabulary, in the transitional and in the strict form, as lxml writes them in tags."""
-    return (
-        f"{{http://schemas.openxmlformats.org/{vocabulary}/2006/{name}}}",
-        f"{{http://purl.oclc.org/ooxml/{vocabulary}/{name}}}",
-    )
+PATH = re.compile(r"(?:/(?:[\w.-]+:)?[\w.-]+(?:\[\d{1,9}\])?){1,100}")
+"""A path from the root to one element. Other expressions could take long."""
+PREFIX = re.compile(r"xmlns:([\w.-]+)=['\"]([^'\"]*)['\"]")
 
 
 def parts_by_kind(archive: Archive, main: str, kinds: frozenset[str]) -> dict[str, str]:
@@ -64,3 +61,36 @@ def related(archive: Archive, names: Mapping[str, str], source: str) -> Iterator
 def compared(name: str) -> str:
     """Returns a part's name as it is compared: without a slash before it, and whatever its letters' case."""
     return name.replace("\\", "/").lstrip("/").lower()
+
+
+def stores_by_id(archive: Archive, parts: Mapping[str, str]) -> dict[str, str]:
+    """Returns the parts with data, of those in `parts` with their kinds, by the ids that their properties say."""
+    names = {compared(name): name for name in archive.names}
+    return {
+        value.lower(): part
+        for part in (part for part, kind in parts.items() if kind == "customXml")
+        for properties, kind in related(archive, names, part)
+        if kind == "customXmlProps"
+        for name, value in parse_xml(archive.part(properties)).items()
+        if name.endswith("}itemID")
+    }
+
+
+def bound_values(roots: Iterable[Element], stores: Mapping[str, Element]) -> Iterator[Element]:
+    """Yields the elements of data, by id, that controls in these parts show, once each."""
+    seen: set[Element] = set()
+    for binding in (binding for root in roots for binding in root.iter("{*}dataBinding")):
+        w = binding.tag.removesuffix("dataBinding")
+        store, path = stores.get(binding.get(w + "storeItemID", "").lower()), binding.get(w + "xpath", "")
+        if store is None or not PATH.fullmatch(path) or is_choice(binding.getparent()):
+            continue
+        try:
+            values = store.getroottree().xpath(
+                path, namespaces=dict(PREFIX.findall(binding.get(w + "prefixMappings", "")))
+            )
+        except etree.XPathError:  # a prefix that is not defined
+            continue
+        for value in values[:1]:
+            if value not in seen and not len(value):
+                seen.add(value)
+                yield value

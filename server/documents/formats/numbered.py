@@ -1,0 +1,85 @@
+"""Texts whose codes stand for something else, by their numbers: elements of XML, marks of Markdown. In HTML, `<span k3>` is
+around words, `<img k3>` is moved like a word, and `<br k3>` is between sentences."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from server.text.syntax.markup import markup_tokens
+from server.text.tagged import Tagged
+
+NUMBERED_TAG = re.compile(r"</?(?:span|img|br|code) k([0-9]+)>")
+NAMED = re.compile(r"(<code k\d+>)[^<]*</code k\d+>")
+
+
+class NumberedText:
+    """Collects a text and its codes as `html`; `originals[k]` is what the code with the number k stands for."""
+
+    def __init__(self) -> None:
+        self.originals: list[Any] = []
+        self._parts: list[str] = []
+
+    @property
+    def html(self) -> str:
+        return "".join(self._parts)
+
+    def text(self, text: str) -> None:
+        """Adds text."""
+        self._parts.append(html.escape(text, quote=False))
+
+    def markup(self, markup: str) -> None:
+        """Adds markup that is HTML."""
+        self._parts.append(markup)
+
+    def open(self, original: Any) -> int:
+        """Opens a pair around words and returns its number."""
+        number = self._number(original)
+        self._parts.append(f"<span k{number}>")
+        return number
+
+    def close(self, number: int) -> None:
+        """Closes a pair."""
+        self._parts.append(f"</span k{number}>")
+
+    def atom(self, original: Any, name: str = "") -> None:
+        """Adds a code that is moved like a word: an image, the mark of a note, or a `name` of the sentence."""
+        tag = f"k{self._number(original)}>"
+        self._parts.append(f"<code {tag}{html.escape(name, quote=False)}</code {tag}" if name else f"<img {tag}")
+
+    def gap(self, original: Any) -> None:
+        """Adds a code between sentences, which is not moved: a line break, a tabulator."""
+        self._parts.append(f"<br k{self._number(original)}>")
+
+    def _number(self, original: Any) -> int:
+        self.originals.append(original)
+        return len(self.originals) - 1
+
+
+class Mark(NamedTuple):
+    """A code as it is written in HTML, and its number, or None if it has none; it `opens` or `closes` a pair, or stands alone."""
+
+    raw: str
+    number: int | None
+    opens: bool
+    closes: bool
+
+
+def pieces(tagged: Tagged) -> Iterator[str | Mark]:
+    """Yields the texts and the codes of a text in order."""
+    done = 0
+    for code in tagged.codes:
+        if done < code.start:
+            yield tagged.text[done : code.start]
+        done = code.end
+        for token in markup_tokens(NAMED.sub(r"\1", code.data or "")):
+            if isinstance(token, str):
+                yield html.unescape(token)
+                continue
+            match = NUMBERED_TAG.fullmatch(token.raw)
+            number = int(match[1]) if match else None
+            yield Mark(token.raw, number, token.name == "span" and not token.closing, token.closing)
+    if done < len(tagged.text):
+        yield tagged.text[done:]

@@ -1,1 +1,0 @@
-"""The formats of Microsoft Office (Office Open XML)."""

@@ -1,0 +1,197 @@
+"""Reads Word files (.docx), presentations (.pptx), workbooks (.xlsx) and OpenDocument files (.odt, .odp, .ods): the text of
+documents, headers, notes, slides, diagrams, charts, comments and cells, properties of the document, and alternative texts.
+
+The names of sheets and the headers of tables are not changed, because formulas refer to them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
+from typing import NamedTuple, Protocol
+
+from server.documents.document import Document, has_words, tagged_document
+from server.documents.formats.numbered import NumberedText, pieces
+from server.documents.formats.xml.package import bound_values, parts_by_kind, stores_by_id
+from server.documents.formats.xml.paragraph import Paragraph
+from server.documents.formats.xml.parsing import INVALID_CHARACTERS, Element, parse_xml, write_xml
+from server.documents.formats.xml.vocabularies import (
+    CELL,
+    DRAWING,
+    LABELS,
+    NUMBERS,
+    OPEN_DOCUMENT,
+    PLAIN,
+    WORD,
+    prefixes,
+    vocabulary,
+)
+from server.documents.formats.xml.word import WordParagraph
+from server.documents.zip_archive import Archive
+from server.text.syntax.html import parse
+from server.text.tagged import Tagged
+
+KINDS = frozenset(
+    "header footer footnotes endnotes comments slide notesSlide chart chartEx chartUserShapes diagramData diagramDrawing "
+    "drawing sharedStrings threadedComment".split()
+)
+"""Kinds of parts with text."""
+SHEET_WITH_TEXT = re.compile(rb"inlineStr|dataValidation |headerFooter")
+MARGIN_CODE = re.compile(r'&(?:"[^"]*"|K[0-9A-F]{6}|K\d\d[+\-]\d{3}|\d+|.)', re.DOTALL)
+"""A code of a header or footer (ECMA-376 part 1, 18.3.1.46)."""
+TEXT = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}"
+OPEN_DOCUMENT_PARTS = ("content.xml", "styles.xml", "meta.xml")
+
+
+class SheetMargin:
+    """A header or footer of printed sheets: `&L`, `&C` and `&R` separate texts, other codes are moved like words."""
+
+    def __init__(self, element: Element) -> None:
+        self.element, self.inline = element, NumberedText()
+        position, text = 0, element.text or ""
+        for code in MARGIN_CODE.finditer(text):
+            self.inline.text(text[position : code.start()])
+            position = code.end()
+            if code[0] == "&&":
+                self.inline.text("&")
+            else:
+                (self.inline.gap if code[0][1] in "LCR" else self.inline.atom)(code[0])
+        self.inline.text(text[position:])
+        self.tagged = parse(self.inline.html)
+
+    def fill(self, translated: Tagged) -> None:
+        """Writes the translation with its codes."""
+        self.element.text = "".join(
+            piece.replace("&", "&&") if isinstance(piece, str) else self.inline.originals[piece.number or 0]
+            for piece in pieces(translated)
+        )
+
+
+class Text(Protocol):
+    """A text of a part. `fill` replaces it by a translation."""
+
+    @property
+    def tagged(self) -> Tagged: ...
+
+    def fill(self, translated: Tagged) -> None: ...
+
+
+class Label(NamedTuple):
+    """A plain text in an attribute of an element, or in the element itself (None)."""
+
+    element: Element
+    name: str | None = None
+
+    @property
+    def tagged(self) -> Tagged:
+        text = self.element.text if self.name is None else self.element.get(self.name)
+        return Tagged(text or "", (), "html")
+
+    def fill(self, translated: Tagged) -> None:
+        """Replaces the text."""
+        text = INVALID_CHARACTERS.sub("", translated.text)
+        if self.name is None:
+            self.element.text = text
+        else:
+            self.element.set(self.name, text)
+
+
+PARAGRAPHS: dict[str, Callable[[Element], Text]] = {
+    **{
+        w + "p": partial(WordParagraph, vocabulary=vocabulary(w, WORD, True))
+        for w in prefixes("wordprocessingml", "main")
+    },
+    **{a + "p": partial(Paragraph, vocabulary=vocabulary(a, DRAWING)) for a in prefixes("drawingml", "main")},
+    **{
+        s + name: partial(Paragraph, vocabulary=vocabulary(s, CELL, True))
+        for s in prefixes("spreadsheetml", "main")
+        for name in ("si", "is", "text")
+    },
+    **{
+        s + page + place: SheetMargin
+        for s in prefixes("spreadsheetml", "main")
+        for page in ("odd", "even", "first")
+        for place in ("Header", "Footer")
+    },
+    **{TEXT + name: partial(Paragraph, vocabulary=vocabulary(TEXT, OPEN_DOCUMENT)) for name in ("p", "h")},
+}
+"""What reads a text, by the tag of its element."""
+
+
+def read_word(data: bytes, target: str) -> Document:
+    """Reads a .docx file. Raises InvalidRequest or PayloadTooLarge."""
+    archive = Archive(data)
+    parts = parts_by_kind(archive, "document", KINDS | {"customXml"})
+    with_text = [part for part, kind in parts.items() if kind != "customXml"]
+    return read_parts(archive, with_text, stores=stores_by_id(archive, parts))
+
+
+def read_slides(data: bytes, target: str) -> Document:
+    """Reads a .pptx file. Raises InvalidRequest or PayloadTooLarge."""
+    archive = Archive(data)
+    return read_parts(archive, parts_by_kind(archive, "presentation", KINDS))
+
+
+def read_workbook(data: bytes, target: str) -> Document:
+    """Reads a .xlsx file. Raises InvalidRequest or PayloadTooLarge."""
+    archive = Archive(data)
+    parts = parts_by_kind(archive, "workbook", KINDS | {"table"})
+    headers = frozenset(
+        column.get("name", "")
+        for part, kind in parts.items()
+        if kind == "table"
+        for column in parse_xml(archive.part(part)).iter("{*}tableColumn")
+    )
+    with_text = [
+        part
+        for part, kind in parts.items()
+        if kind != "table" and (kind != "worksheet" or SHEET_WITH_TEXT.search(archive.part(part)))
+    ]
+    return read_parts(archive, with_text, headers)
+
+
+def read_open_document(data: bytes, target: str) -> Document:
+    """Reads an OpenDocument file. Raises InvalidRequest or PayloadTooLarge."""
+    archive = Archive(data)
+    archive.require("content.xml")
+    return read_parts(archive, [name for name in OPEN_DOCUMENT_PARTS if name in archive.names])
+
+
+def read_parts(
+    archive: Archive,
+    parts: Iterable[str],
+    kept: frozenset[str] = frozenset(),
+    stores: Mapping[str, str] = MappingProxyType({}),
+) -> Document:
+    """Reads the paragraphs and the labels of these parts. Texts in `kept` are not translated. `stores` are the parts with the
+    values of content controls, by their ids."""
+    roots = {name: parse_xml(archive.part(name)) for name in parts}
+    data = {id: parse_xml(archive.part(name)) for id, name in stores.items()}
+    found = [PARAGRAPHS[element.tag](element) for root in roots.values() for element in root.iter(*PARAGRAPHS)]
+    labels = [*find_labels(roots.values()), *map(Label, bound_values(roots.values(), data))]
+    texts: list[Text] = [
+        text for text in (*found, *labels) if has_words(text.tagged.text) and text.tagged.text not in kept
+    ]
+
+    def write(translations: Sequence[Tagged]) -> bytes:
+        # Backwards, because a text box or a note within a paragraph contains paragraphs, which must be filled before it is
+        # moved.
+        for text, translated in reversed(list(zip(texts, translations, strict=True))):
+            text.fill(translated)
+        changed = {text.element.getroottree().getroot() for text in texts if isinstance(text, Label)}
+        written = roots | {name: data[id] for id, name in stores.items() if data[id] in changed}
+        return archive.replaced({name: write_xml(root) for name, root in written.items()})
+
+    return tagged_document([text.tagged for text in texts], write)
+
+
+def find_labels(roots: Iterable[Element]) -> Iterator[Label]:
+    """Yields the plain texts outside paragraphs."""
+    for root in roots:
+        for tag, names in LABELS.items():
+            yield from (Label(element, name) for element in root.iter(tag) for name in names)
+        yield from (
+            Label(element) for element in root.iter(*PLAIN) if next(element.iterancestors(*NUMBERS), None) is None
+        )

@@ -1,0 +1,263 @@
+"""A paragraph of XML as a `Tagged`, and its content from a translation.
+
+In formats with runs, those with the most frequent formatting of their paragraph are plain text, others are pairs around
+words. What is neither text nor around words is a code, which is moved like a word.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from lxml import etree
+
+from server.documents.formats.numbered import NumberedText, pieces
+from server.documents.formats.xml.parsing import INVALID_CHARACTERS, Element, clear
+from server.text.numbers import is_formula
+from server.text.syntax.html import parse
+from server.text.tagged import Tagged
+
+Kind = Literal["run", "text", "container", "content", "setting", "gap", "space", "first", "end", "dropped", "atom"]
+SPACE = "{http://www.w3.org/XML/1998/namespace}space"
+NOTE = re.compile(r"(?<![^\W\d_])([^\W\d_]+)<span k([0-9]+)>([0-9+\-−]{1,4})</span k\2>(?![^\W\d_])")
+"""A word with a formatted number at its end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vocabulary:
+    """What the elements in a paragraph are, by their tags; others are atoms.
+
+    A "run" has `properties` and "text"; without runs the text is between the elements (mixed content). Words are in a
+    "container", or in its "content" beside a "setting". A "gap" is between sentences, a "space" is a space. The "first"
+    one stays at the beginning of the paragraph, an "end" at its end. `invisible` are attributes and elements of
+    properties that do not change the appearance. With `spaces` a text must say that the spaces at its edges count.
+    """
+
+    kinds: dict[str, Kind]
+    run: str = ""
+    properties: str = ""
+    text: str = ""
+    invisible: frozenset[str] = frozenset()
+    spaces: bool = False
+
+    def kind(self, element: Element) -> Kind:
+        """Returns what an element is. A container that says so is not translated."""
+        kind = self.kinds.get(element.tag, "atom")
+        if kind == "container" and (element.get("translate") == "no" or element.get("mtype") == "protected"):
+            return "atom"
+        return kind
+
+
+class Original(NamedTuple):
+    """Elements that a code stands for. Of a pair, `inner` takes the words, or None if these are beside the elements, and
+    the elements `ends` are after the words. Those of a single code are put into a run, `inner`, if there is one."""
+
+    elements: tuple[Element, ...] = ()
+    inner: Element | None = None
+    ends: tuple[Element, ...] = ()
+
+
+class Paragraph:
+    """The content of an element; `tagged` is its text."""
+
+    def __init__(self, element: Element, vocabulary: Vocabulary) -> None:
+        self.element, self.vocabulary = element, vocabulary
+        self.inline = NumberedText()
+        self._ends: list[Element] = []
+        self._base = self._most_frequent()
+        self.add_children(element, top=True)
+        self.tagged = parse(NOTE.sub(self._note, self.inline.html))
+
+    def fill(self, translated: Tagged) -> None:
+        """Replaces the content."""
+        vocabulary, element = self.vocabulary, self.element
+        if not vocabulary.run:
+            clear(element)
+            self._rebuild(element, translated)
+            return
+        without_runs = element.find(vocabulary.text) is not None
+        for child in list(element):
+            if vocabulary.kind(child) != "first":
+                element.remove(child)
+        if without_runs:
+            element = etree.SubElement(element, vocabulary.text)
+            element.set(SPACE, "preserve")
+        self._rebuild(element, translated)
+        self.element.extend(self._ends)
+
+    def add_children(self, parent: Element, top: bool) -> None:
+        """Adds the children of the paragraph, or (not `top`) of a container."""
+        if not self.vocabulary.run:
+            self.inline.text(parent.text or "")
+        for child in parent:
+            self.add(child, top)
+            if not self.vocabulary.run:
+                self.inline.text(child.tail or "")
+
+    def add(self, child: Element, top: bool) -> None:
+        """Adds a child of the paragraph, or (not `top`) of a container."""
+        kind = self.kind(child)
+        if kind == "run":
+            self._add_run(child, top)
+        elif kind == "container":
+            number = self.inline.open(self._shell(child))
+            self.add_children(self.content(child), top=False)
+            self.inline.close(number)
+        elif kind == "end":
+            self._ends.append(child)
+        elif kind == "text":  # a cell without runs
+            self.add_words(child.text or "")
+        elif kind == "space":
+            self.inline.text(" ")
+        elif kind in ("gap", "atom"):
+            self._add_code(child, kind == "gap" and top)
+
+    def kind(self, element: Element) -> Kind:
+        """Returns what an element is."""
+        return self.vocabulary.kind(element)
+
+    def add_words(self, text: str) -> None:
+        """Adds text, in which line ends are between sentences."""
+        for number, line in enumerate(text.split("\n")):
+            if number:
+                self.inline.gap(Original())
+            self.inline.text(line)
+
+    def content(self, container: Element) -> Element:
+        """Returns the element that contains the words of a container."""
+        return next((child for child in container if self.kind(child) == "content"), container)
+
+    def _shell(self, container: Element) -> Original:
+        """Returns a copy of a container without its words."""
+        made = inner = etree.Element(container.tag, container.attrib, container.nsmap)
+        for child in container:
+            if (kind := self.kind(child)) == "content":
+                inner = etree.SubElement(made, child.tag, child.attrib)
+            elif kind == "setting":
+                made.append(copy.deepcopy(child))
+        return Original((made,), inner)
+
+    def _add_code(self, element: Element, splits: bool, run: Element | None = None) -> None:
+        (self.inline.gap if splits else self.inline.atom)(Original((element,), run))
+
+    def _add_run(self, run: Element, top: bool) -> None:
+        properties = run.find(self.vocabulary.properties)
+        plain = self._appearance(properties) == self._appearance(self._base)
+        for child in run:
+            kind = self.vocabulary.kind(child)
+            if kind == "text" and plain:
+                self.add_words(child.text or "")
+            elif kind == "text":
+                made = self._new_run(properties)
+                number = self.inline.open(Original((made,), made))
+                self.add_words(child.text or "")
+                self.inline.close(number)
+            elif child is not properties:
+                self._add_code(child, kind == "gap" and top, self._new_run(properties))
+
+    def _new_run(self, properties: Element | None) -> Element:
+        run = etree.Element(self.vocabulary.run)
+        if properties is not None:
+            run.append(copy.deepcopy(properties))
+        return run
+
+    def _runs(self, parent: Element) -> Iterator[Element]:
+        """Yields the runs of a paragraph without those of text boxes within it."""
+        for child in parent:
+            if (kind := self.kind(child)) == "run":
+                yield child
+            elif kind == "container":
+                yield from self._runs(self.content(child))
+
+    def _most_frequent(self) -> Element | None:
+        """Returns the properties of the appearance with the largest number of characters in the runs."""
+        sizes: Counter[bytes] = Counter()
+        examples: dict[bytes, Element | None] = {}
+        for run in self._runs(self.element):
+            properties = run.find(self.vocabulary.properties)
+            seen = self._appearance(properties)
+            examples.setdefault(seen, properties)
+            sizes[seen] += sum(len(piece.text or "") for piece in run.iterchildren(self.vocabulary.text))
+        return examples[sizes.most_common(1)[0][0]] if sizes else None
+
+    def _appearance(self, properties: Element | None) -> bytes:
+        """Returns the visible properties of a run in a form that can be compared."""
+        if properties is None:
+            return b""
+        invisible = self.vocabulary.invisible
+        attributes = sorted((name, value) for name, value in properties.items() if name not in invisible)
+        children = b"".join(
+            etree.tostring(child, with_tail=False) for child in properties if child.tag not in invisible
+        )
+        return repr(attributes).encode() + children if attributes or children else b""
+
+    def _note(self, match: re.Match[str]) -> str:
+        """Returns a word with the number of a note, which is moved like a word. The 2 of CO2 belongs to its word."""
+        original = self.inline.originals[int(match[2])]
+        if (
+            is_formula(match[1]) or original.inner is not original.elements[0]
+        ):  # no formatting, but a bookmark or a control
+            return match[0]
+        self._put(original.inner, match[3])
+        self.inline.originals[int(match[2])] = Original(original.elements)
+        return f"{match[1]}<img k{match[2]}>"
+
+    def _rebuild(self, parent: Element, translated: Tagged) -> None:
+        """Fills an empty element."""
+        stack = [parent]
+        waiting: list[
+            str
+        ] = []  # text that is added at once, because adding takes time by the length of the text before
+        for piece in pieces(translated):
+            if isinstance(piece, str):
+                waiting.append(INVALID_CHARACTERS.sub("", piece))
+                continue
+            if piece.number is None:
+                continue
+            original: Original = self.inline.originals[piece.number]
+            if not original.elements:
+                waiting.append("\n")
+                continue
+            self._put(stack[-1], "".join(waiting))
+            waiting.clear()
+            if piece.closes:
+                if len(stack) > 1:
+                    stack.pop()
+                    stack[-1].extend(original.ends)
+                continue
+            for element in original.elements:
+                element.tail = None  # the text after the element is part of the translation
+            if piece.opens:
+                stack[-1].extend(original.elements)
+                stack.append(stack[-1] if original.inner is None else original.inner)
+            elif original.inner is not None:
+                original.inner.extend(original.elements)
+                stack[-1].append(original.inner)
+            else:
+                stack[-1].extend(original.elements)
+        self._put(stack[-1], "".join(waiting))
+
+    def _put(self, parent: Element, text: str) -> None:
+        """Adds text at the end of an element: in mixed content, or in a text, or in a run, a new one if it is none."""
+        vocabulary = self.vocabulary
+        if not text:
+            return
+        if vocabulary.run and parent.tag != vocabulary.text:
+            if parent.tag != vocabulary.run:
+                run = self._new_run(self._base)
+                parent.append(run)
+                parent = run
+            if not len(parent) or parent[-1].tag != vocabulary.text:
+                etree.SubElement(parent, vocabulary.text)
+            parent = parent[-1]
+            if vocabulary.spaces:
+                parent.set(SPACE, "preserve")
+        last = next(parent.iterchildren(reversed=True), None)  # len(parent) would count all children
+        if last is None:
+            parent.text = (parent.text or "") + text
+        else:
+            last.tail = (last.tail or "") + text

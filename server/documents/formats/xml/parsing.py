@@ -1,0 +1,60 @@
+"""Parses XML of untrusted origin, and writes it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from lxml import etree
+
+from server.errors import InvalidRequest
+
+Element = Any
+"""An element of lxml, which has no type annotations."""
+SAFE: dict[str, Any] = {"resolve_entities": False, "no_network": True, "load_dtd": False, "huge_tree": False}
+"""Options of lxml for XML of untrusted origin."""
+INVALID_CHARACTERS = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that XML does not allow."""
+
+
+def parse_xml(data: bytes, doctype: bool = False) -> Element:
+    """Returns the root element of an XML file. Entities are not expanded, nothing is fetched, and lxml limits the
+    depth.
+
+    Raises InvalidRequest, also for a document type declaration unless `doctype`: office formats have none.
+    """
+    parser = etree.XMLParser(**SAFE)
+    try:
+        root = etree.fromstring(data, parser)
+    except (etree.XMLSyntaxError, ValueError) as error:
+        raise InvalidRequest("The file is damaged: a part of it is not well-formed XML.") from error
+    if parser.error_log.filter_from_errors():  # lxml does not raise an error that is followed by a warning
+        raise InvalidRequest("The file is damaged: a part of it is not well-formed XML.")
+    check_document_type(root, doctype)
+    return root
+
+
+def check_document_type(element: Element, allowed: bool) -> None:
+    """Raises InvalidRequest if the file of an element has a document type that is not `allowed`, or that defines
+    entities."""
+    document = element.getroottree().docinfo
+    if document.doctype and not allowed:
+        raise InvalidRequest("A part of the file has a document type (DOCTYPE), which is not read here; remove it.")
+    subset = document.internalDTD
+    if subset is not None and (subset.entities() or subset.elements()):
+        raise InvalidRequest("A part of the file defines entities or elements of its own; remove its document type.")
+
+
+def write_xml(root: Element) -> bytes:
+    """Returns an XML file as bytes in UTF-8."""
+    tree = root.getroottree()
+    standalone = None if tree.docinfo.doctype else True  # a document type may define the entities of the file
+    data: bytes = etree.tostring(tree, xml_declaration=True, encoding="UTF-8", standalone=standalone)
+    return data
+
+
+def clear(element: Element) -> None:
+    """Removes the content of an element."""
+    element.text = None
+    for child in list(element):
+        element.remove(child)

@@ -1,0 +1,90 @@
+"""What the elements of the XML vocabularies are: one line a kind (`server.documents.formats.xml.paragraph.Vocabulary`)."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from server.documents.formats.xml.paragraph import Kind, Vocabulary
+
+
+def prefixes(vocabulary: str, name: str) -> tuple[str, str]:
+    """Returns the namespaces of a vocabulary, in the transitional and in the strict form, as lxml writes them in tags."""
+    return (
+        f"{{http://schemas.openxmlformats.org/{vocabulary}/2006/{name}}}",
+        f"{{http://purl.oclc.org/ooxml/{vocabulary}/{name}}}",
+    )
+
+
+def vocabulary(namespace: str, table: str, spaces: bool = False) -> Vocabulary:
+    """Returns the vocabulary that a table says, for elements of this namespace as lxml writes it."""
+    kinds: dict[str, Kind] = {}
+    names: dict[str, list[str]] = {}
+    for line in table.strip().splitlines():
+        kind, *elements = line.split()
+        names[kind] = elements
+        if kind not in ("properties", "invisible"):
+            kinds |= {namespace + name: cast("Kind", kind) for name in elements}
+    roles = {role: namespace + names[role][0] for role in ("run", "properties", "text") if role in names}
+    invisible = frozenset(prefix + name for name in names.get("invisible", ()) for prefix in ("", namespace))
+    return Vocabulary(kinds=kinds, invisible=invisible, spaces=spaces, **roles)
+
+
+WORD = """
+run r
+properties rPr
+text t
+first pPr
+gap tab br cr ptab
+container hyperlink ins smartTag moveTo customXml dir bdo
+content sdtContent
+setting sdtPr sdtEndPr smartTagPr customXmlPr
+dropped proofErr
+invisible lang noProof proofErr
+"""
+DRAWING = """
+run r
+properties rPr
+text t
+first pPr
+end endParaRPr
+gap br
+invisible lang altLang dirty err noProof smtClean bmk
+"""
+CELL = """
+run r
+properties rPr
+text t
+end rPh phoneticPr
+"""
+OPEN_DOCUMENT = """
+container span a meta ruby-base
+gap tab line-break
+space s
+dropped soft-page-break
+"""
+XLIFF = """
+container g pc mrk
+"""
+DC = "{http://purl.org/dc/elements/1.1/}"
+SVG = "{urn:oasis:names:tc:opendocument:xmlns:svg-compatible:1.0}"
+CHARTS = prefixes("drawingml", "chart")
+CHARTS_2016 = "{http://schemas.microsoft.com/office/drawing/2014/chartex}"
+NUMBERS = frozenset(c + name for c in CHARTS for name in ("numCache", "numLit"))
+"""Elements of charts whose values are numbers."""
+LABELS = {
+    "{*}docPr": ("descr", "title"),
+    "{*}cNvPr": ("descr", "title"),
+    "{*}dataValidation": ("promptTitle", "prompt", "errorTitle", "error"),
+}
+"""Attributes that people read, by element: alternative texts of pictures; what a cell asks for, and says of a wrong value."""
+PLAIN = (
+    *(DC + name for name in ("title", "subject", "description")),
+    *(SVG + name for name in ("title", "desc")),
+    *(c + "v" for c in (*CHARTS, CHARTS_2016)),
+    CHARTS_2016 + "pt",
+    *(p + "text" for p in prefixes("presentationml", "main")),
+    "{http://schemas.microsoft.com/office/spreadsheetml/2018/threadedcomments}text",
+)
+"""Elements with plain text: properties of the document, alternative texts, series and categories of charts, comments."""
+BOOK = (DC + "title", "{http://www.daisy.org/z3986/2005/ncx/}text")
+"""Elements with plain text of a book's package and of its table of contents."""
