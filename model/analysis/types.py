@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from model.analysis.tensors import Followed
 from model.config import ModelConfig
 
 Kind = Literal["encoder", "decoder", "cross"]
@@ -39,7 +40,8 @@ class MapChoice:
     all). `soft` is the layer of cross-attention whose contributions are wanted, divided by their sum over the source, with
     `shift` in the row after that of the token, and with `reading` the weights of this layer and of the last, averaged over
     the heads (`attention_alignment`). `products` asks for the value products
-    of the layers of `cross`, `scores` for scores and candidates."""
+    of the layers of `cross`, `scores` for scores and candidates. `followed` is a position whose tensors are wanted
+    (`model.analysis.tensors`), with `scores`."""
 
     encoder: Layers = None
     decoder: Layers = None
@@ -50,6 +52,7 @@ class MapChoice:
     reading: bool = False
     products: bool = True
     scores: bool = True
+    followed: Followed | None = None
 
     @property
     def value_layers(self) -> Layers:
@@ -111,6 +114,9 @@ class AttentionMaps:
     Scores are those among the tokens that the target may have: those of its shortlist, and its own. `outside` are the
     positions of its tokens that are not on the list.
 
+    `normalizers` (T,) are the logarithms of the sums of the exponentials of the logits: a logit is the sum of its token's
+    score and this. `tensors` are those of the position that the choice follows.
+
     Maps that are not in the `choice` are zeros, which are not sent to another process. `soft` and `reading` are set where
     they were asked for.
     """
@@ -127,6 +133,8 @@ class AttentionMaps:
     outside: tuple[int, ...] = ()
     soft: NDArray[np.float32] | None = None  # (T, S)
     reading: NDArray[np.float32] | None = None  # (T, S)
+    normalizers: NDArray[np.float32] | None = None  # (T,)
+    tensors: Mapping[str, NDArray[np.float32]] | None = None
     choice: MapChoice = EVERYTHING
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -167,6 +175,8 @@ class AttentionMaps:
             outside=tuple(place - 1 for place in self.outside if place),
             soft=None if self.soft is None else self.soft[1:],
             reading=None if self.reading is None else self.reading[1:],
+            normalizers=None if self.normalizers is None else self.normalizers[1:],
+            tensors=self.tensors,
             choice=self.choice,
         )
 
@@ -208,6 +218,8 @@ def check_choice(config: ModelConfig, choice: MapChoice) -> None:
     )
     if any(not 0 <= number < count for numbers, count in counts for number in numbers or ()):
         raise ValueError("The model does not have all chosen layers and heads.")
+    if choice.followed is not None and not choice.scores:
+        raise ValueError("The tensors of a position are those of a pass with scores.")
 
 
 def check_head(config: ModelConfig, head: Head) -> None:

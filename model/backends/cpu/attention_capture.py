@@ -8,19 +8,24 @@ from ctypes import c_int32, c_uint64, c_void_p
 
 import numpy as np
 
+from model.analysis.tensors import TENSORS, Followed, names, width
 from model.analysis.types import EVERYTHING, Head, HeadVectors, MapChoice, check_head
 from model.backends.cpu.bindings import Float32, address
 from model.config import ModelConfig
 
 _KINDS = {"encoder": 0, "decoder": 1, "cross": 2}
 _NO_HEAD = -1
+_NOT_FOLLOWED = Followed("encoder", 0, 0)
 
 
 class _Struct(ctypes.Structure):
     _fields_ = (
         *((name, c_int32) for name in ("source", "queries", "kind", "layer", "head", "depth", "scored")),
+        *((name, c_int32) for name in ("followed", "followed_layer", "followed_row")),
         *((name, c_uint64) for name in ("encoder_layers", "decoder_layers", "cross_layers", "value_layers")),
         *((name, c_void_p) for name in ("encoder", "decoder", "cross", "query", "key", "value", "values", "gates")),
+        ("normalizers", c_void_p),
+        ("tensors", c_void_p * len(TENSORS)),
     )
 
 
@@ -29,7 +34,8 @@ class AttentionCapture:
 
     `encoder` (L, H, S, S), `decoder` (L, H, T, T), `cross` (L, H, T, S); the values `cross_values` (L, H, S, D) of
     cross-attention, which only a forced decode writes; `vectors` of the head `vectors_of`, else None;
-    `forget_gates` (L, T) of a decoder with a recurrence, else None.
+    `forget_gates` (L, T) of a decoder with a recurrence, else None; `normalizers` (T,), the logarithm of the sum of the
+    exponentials of the logits; `tensors` of the position that the choice follows (`model.analysis.tensors`).
     Layers that are not chosen stay zeros, whose memory is not touched. Raises ValueError for an unknown head.
     """
 
@@ -46,6 +52,10 @@ class AttentionCapture:
         self.cross = _zeros(config.decoder_layers, config.heads, queries, source)
         self.cross_values = _zeros(config.decoder_layers, config.heads, source, config.head_dim)
         self.forget_gates = None if config.recurrence == "none" else _zeros(config.decoder_layers, queries)
+        self.normalizers = _zeros(queries)
+        followed = choice.followed
+        wanted = [] if followed is None else names(config, followed)
+        self.tensors = {name: _zeros(width(config, name)) for name in wanted}
         self.vectors: HeadVectors | None = None
         kind, layer, head = _NO_HEAD, 0, 0
         if vectors_of is not None:
@@ -60,8 +70,13 @@ class AttentionCapture:
         masks = map(
             _mask, (choice.encoder, choice.decoder, choice.cross_layers(config.decoder_layers), choice.value_layers)
         )
-        written = map(address, (*arrays, *vectors, self.cross_values, self.forget_gates))
-        self._struct = _Struct(source, queries, kind, layer, head, depth, int(choice.scores), *masks, *written)
+        written = map(address, (*arrays, *vectors, self.cross_values, self.forget_gates, self.normalizers))
+        side, *place = followed or _NOT_FOLLOWED
+        place = [_KINDS[side] if followed else _NO_HEAD, *place]
+        tensors = (c_void_p * len(TENSORS))(*(address(self.tensors.get(name)) for name in TENSORS))
+        self._struct = _Struct(
+            source, queries, kind, layer, head, depth, int(choice.scores), *place, *masks, *written, tensors
+        )
 
     @property
     def address(self) -> int:

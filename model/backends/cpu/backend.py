@@ -13,6 +13,7 @@ import numpy as np
 
 from model.analysis.contributions import value_products
 from model.analysis.pair_alignment import WordedSentence, WordReading, check_words
+from model.analysis.tensors import check_followed
 from model.analysis.types import (
     CANDIDATES,
     EVERYTHING,
@@ -288,6 +289,7 @@ class CpuBackend:
         config = self.config
         check_pair(config, source, target)
         check_choice(config, choice)
+        check_followed(config, choice.followed, source, target)
         inputs, written = [config.decoder_start_id, *target], [*target, config.eos_id]
         capture = AttentionCapture(config, len(source), len(inputs), vectors_of, choice)
         columns = min(CANDIDATES, config.vocab_size)
@@ -318,6 +320,8 @@ class CpuBackend:
             capture.vectors,
             capture.forget_gates,
             outside,
+            normalizers=capture.normalizers if choice.scores else None,
+            tensors=capture.tensors if choice.followed else None,
             choice=choice,
         )
 

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import cast
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from model.analysis.contributions import value_products
 from model.analysis.module_outputs import Passed, recorded
+from model.analysis.tensors import Followed, check_followed, names
 from model.analysis.types import CANDIDATES, AttentionMaps, Head, HeadVectors, check_head, check_pair
 from model.attention import MultiHeadAttention, attention_weights
 from model.backends.torch.inputs import head_gates, pad_ids, to_array
-from model.layers import DecoderLayer, EncoderLayer
+from model.layers import DecoderLayer, EncoderLayer, Sublayer
 from model.transformer import Transformer
 
 
@@ -27,9 +28,10 @@ def attention_maps(
     target: Sequence[int],
     masked_heads: Sequence[Head] = (),
     vectors_of: Head | None = None,
+    followed: Followed | None = None,
 ) -> AttentionMaps:
     """Returns the attention of a pair: `source` ids as the encoder reads them, `target` ids without start and end of
-    sentence. `vectors_of` adds the queries, keys and values of one head.
+    sentence. `vectors_of` adds the queries, keys and values of one head, `followed` the tensors of a position.
 
     A causal decoder computes in parallel exactly the weights that it had when it decoded token by token (section
     3.2.3), so these are the weights that produced the target. Raises ValueError for lengths the model cannot read, ids
@@ -37,6 +39,7 @@ def attention_maps(
     """
     config = transformer.config
     check_pair(config, source, target)
+    check_followed(config, followed, source, target)
     if vectors_of is not None:
         check_head(config, vectors_of)
     parameter = next(transformer.parameters())
@@ -51,7 +54,7 @@ def attention_maps(
     forget = [layer.recurrence.forget for layer in decoder if layer.recurrence is not None]
     cross = [layer.cross_attention for layer in decoder]
     projections = [part for each in (*encoder, *own, *cross) for part in (each.query, each.key, each.value)]
-    with recorded([*projections, *forget]) as passed:
+    with recorded(transformer.modules() if followed else [*projections, *forget]) as passed:
         logits = transformer(ids, mask, inputs, gates)
     length = inputs.shape[1]
     causal = torch.full((length, length), -math.inf, device=parameter.device).triu(1)  # (T, T)
@@ -74,7 +77,64 @@ def attention_maps(
         ),
         vectors=None if vectors_of is None else _head_vectors(transformer, vectors_of, passed),
         forget_gates=to_array(torch.stack(forget_gates)) if forget_gates else None,
+        normalizers=to_array(logits[0].float().logsumexp(dim=-1)),
+        tensors=None if followed is None else _tensors(transformer, followed, (ids, inputs), passed),
     )
+
+
+def _tensors(
+    transformer: Transformer, followed: Followed, read: tuple[Tensor, Tensor], passed: Passed
+) -> dict[str, NDArray[np.float32]]:
+    """Returns the tensors of a position (`model.analysis.tensors`). `read` are the tokens of encoder and decoder, (1, S) and
+    (1, T)."""
+    side, index, position = followed
+    config, encodes = transformer.config, side == "encoder"
+    layers = list(transformer.encoder if encodes else transformer.decoder)
+    sublayers = [_sublayers(cast("EncoderLayer | DecoderLayer", layer)) for layer in layers]
+    norms = [part.residual.norm for part in sublayers[index]]
+    if config.norm == "pre":
+        last = transformer.encoder_norm if encodes else transformer.decoder_norm
+        norms.append(sublayers[index + 1][0].residual.norm if index + 1 < len(layers) else last)
+    stream = passed[layers[index]][0]
+    found = {"stream": stream, "input": passed[norms.pop(0)][1] if config.norm == "pre" else stream}
+    for (name, inner, output, _), norm in zip(sublayers[index], norms, strict=True):
+        if inner is not None:
+            found[name + (".inner" if name == "feed_forward" else ".context")] = inner(passed)
+        found |= {f"{name}.output": passed[output][1], f"{name}.norm": passed[norm][1]}
+    tensors = {name: x[0, position] for name, x in found.items()}
+    if index == 0:
+        token = read[0 if encodes else 1][0, position]
+        tied = config.tied_embeddings or not encodes
+        table = transformer.embedding if tied else transformer.source_embedding
+        x = table(token) * (math.sqrt(config.d_model) if config.scale_embeddings else 1)
+        starts = config.zero_start_embedding and not encodes and position == 0
+        tensors["embedding"] = torch.zeros_like(x) if starts else x
+    return {name: to_array(tensors[name]) for name in names(config, followed)}
+
+
+class _Part(NamedTuple):
+    """A sublayer: its name, what its tensor within is (None for none), the module that returns its output, its residual."""
+
+    name: str
+    inner: Callable[[Passed], Tensor] | None
+    output: nn.Module
+    residual: Sublayer
+
+
+def _sublayers(layer: EncoderLayer | DecoderLayer) -> list[_Part]:
+    """Returns the sublayers of a layer in their order."""
+
+    def attention(name: str, output: nn.Module, residual: Sublayer) -> _Part:
+        return _Part(name, lambda passed: passed[output][0], output, residual)
+
+    network = layer.feed_forward
+    last = _Part("feed_forward", lambda passed: passed[network.inner][1], network.outer, layer.feed_forward_residual)
+    if isinstance(layer, EncoderLayer):
+        return [attention("self", layer.self_attention.output, layer.attention_residual), last]
+    cross = attention("cross", layer.cross_attention.output, layer.cross_residual)
+    if layer.recurrence is not None:
+        return [_Part("self", None, layer.recurrence, layer.self_residual), cross, last]
+    return [attention("self", layer.self_attention.output, layer.self_residual), cross, last]
 
 
 def _vectors(attention: MultiHeadAttention, passed: Passed) -> tuple[Tensor, Tensor, Tensor]:

@@ -94,7 +94,7 @@ class TorchBackend:
         choice: MapChoice = EVERYTHING,
     ) -> AttentionMaps:
         """Returns the attention weights of a pair (model/backends/torch/attention_maps.py)."""
-        return attention_maps(self.transformer, source, target, masked_heads, vectors_of)
+        return attention_maps(self.transformer, source, target, masked_heads, vectors_of, choice.followed)
 
     def soft_maps(self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]], choice: MapChoice) -> list[AttentionMaps]:
         """Returns the maps of several pairs, one after the other."""

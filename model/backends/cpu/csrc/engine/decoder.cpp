@@ -263,24 +263,28 @@ void Engine::attend_self(int row, int layer, int thread) {
     quantize_input(row, context, d);
 }
 
-void Engine::self_attention(PoolThread& thread, int index, int count, const Norm& norm) {
-    const DecoderLayer& layer = decoder_[index];
+void Engine::self_attention(PoolThread& thread, int count, const Norm& norm, const Place& at) {
+    const DecoderLayer& layer = decoder_[at.layer];
     apply(thread, *layer.self_qkv, sublayer_input(), count, wide_.as<float>());
     const bool several =
         count >= static_cast<int>(first_rows_.size());  // rows of one slot read each other's keys
-    if (several) thread.parallel_for(count, [&](int row) { write_self(row, index); });
+    if (several) thread.parallel_for(count, [&](int row) { write_self(row, at.layer); });
     thread.parallel_for(count, [&](int row) {
-        if (!several) write_self(row, index);
-        attend_self(row, index, thread.index);
+        if (!several) write_self(row, at.layer);
+        attend_self(row, at.layer, thread.index);
+        keep_input(row, at);
+        at.keep(row, AttentionCapture::SelfContext,
+                context_.as<float>() + row * padded_width(config_.d_model), config_.d_model);
     });
     apply(thread, *layer.self_output, rows(context_.as<float>(), config_.d_model), count,
           out_.as<float>());
-    thread.parallel_for(count, [&](int row) { add_norm(row, norm); });
+    thread.parallel_for(count,
+                        [&](int row) { add_norm(row, norm, at, AttentionCapture::SelfOutput); });
 }
 
 // The rows of one slot are in order: each continues from the state of the row before.
-void Engine::recurrence(PoolThread& thread, int index, int count, const Norm& norm) {
-    const int d = config_.d_model;
+void Engine::recurrence(PoolThread& thread, int count, const Norm& norm, const Place& at) {
+    const int d = config_.d_model, index = at.layer;
     apply(thread, *decoder_[index].recurrence, sublayer_input(), count, wide_.as<float>());
     thread.parallel_for(static_cast<int>(first_rows_.size()) - 1, [&](int slot) {
         for (int row = first_rows_[slot]; row < first_rows_[slot + 1]; ++row) {
@@ -291,7 +295,8 @@ void Engine::recurrence(PoolThread& thread, int index, int count, const Norm& no
             if (const AttentionCapture* capture = step_rows_[row].capture)
                 capture->forget_gates[index * capture->queries + step_rows_[row].position] =
                     mean_sigmoid(input + d, d);
-            add_norm(row, norm);
+            keep_input(row, at);
+            add_norm(row, norm, at, AttentionCapture::SelfOutput);
         }
     });
 }
@@ -317,24 +322,30 @@ void Engine::decode(PoolThread& thread, int count, const AttentionCapture* captu
     const int d = config_.d_model;
     thread.parallel_for(count, [&](int row) {
         const StepRow& current = step_rows_[row];
-        embed(row, *embedding_, decoder_positions_, current.token, current.position,
-              decoder_norms_);
+        embed(row, *embedding_, decoder_positions_, current.token, current.position, decoder_norms_,
+              {capture, AttentionCapture::Decoder, 0});
     });
     const int depth = capture ? capture->depth : config_.decoder_layers;
     for (int index = 0; index < depth; ++index) {
         const DecoderLayer& layer = decoder_[index];
         const Norm* norms = &decoder_norms_[3 * index + config_.pre_norm];
+        const Place at{capture, AttentionCapture::Decoder, index};
         if (config_.recurrent) {
-            recurrence(thread, index, count, norms[0]);
+            recurrence(thread, count, norms[0], at);
         } else {
-            self_attention(thread, index, count, norms[0]);
+            self_attention(thread, count, norms[0], at);
         }
         apply(thread, *layer.cross_query, sublayer_input(), count, wide_.as<float>());
-        thread.parallel_for(count, [&](int row) { attend_cross(row, index, thread.index); });
+        thread.parallel_for(count, [&](int row) {
+            attend_cross(row, index, thread.index);
+            at.keep(row, AttentionCapture::CrossContext,
+                    context_.as<float>() + row * padded_width(d), d);
+        });
         if (index + 1 == depth && capture && !capture->scored) return;
         apply(thread, *layer.cross_output, rows(context_.as<float>(), d), count, out_.as<float>());
-        thread.parallel_for(count, [&](int row) { add_norm(row, norms[1]); });
-        feed_forward(thread, layer.feed_forward, count, norms[2]);
+        thread.parallel_for(
+            count, [&](int row) { add_norm(row, norms[1], at, AttentionCapture::CrossOutput); });
+        feed_forward(thread, layer.feed_forward, count, norms[2], at);
     }
 }
 

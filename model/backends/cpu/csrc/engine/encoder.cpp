@@ -76,10 +76,11 @@ void Engine::encode(PoolThread& thread, const std::vector<Span>& spans, int tota
     thread.parallel_for(sentences, [&](int i) {
         for (int s = 0; s < spans[i].length; ++s)
             embed(spans[i].first + s, *source_embedding_, positions_, spans[i].tokens[s], s,
-                  encoder_norms_);
+                  encoder_norms_, {capture, AttentionCapture::Encoder, 0});
     });
     for (int layer = 0; layer < config_.encoder_layers; ++layer) {
         const Norm* norms = &encoder_norms_[2 * layer + config_.pre_norm];
+        const Place at{capture, AttentionCapture::Encoder, layer};
         apply(thread, *encoder_[layer].qkv, sublayer_input(), total, wide_.as<float>());
         thread.parallel_for(sentences * config_.heads, [&](int task) {
             const Span& span = spans[task / config_.heads];
@@ -97,12 +98,16 @@ void Engine::encode(PoolThread& thread, const std::vector<Span>& spans, int tota
                 copy_encoder_vectors(span, *capture);
         });
         thread.parallel_for(total, [&](int row) {
-            quantize_input(row, context_.as<float>() + row * padded_width(d), d);
+            const float* context = context_.as<float>() + row * padded_width(d);
+            quantize_input(row, context, d);
+            keep_input(row, at);
+            at.keep(row, AttentionCapture::SelfContext, context, d);
         });
         apply(thread, *encoder_[layer].output, rows(context_.as<float>(), d), total,
               out_.as<float>());
-        thread.parallel_for(total, [&](int row) { add_norm(row, norms[0]); });
-        feed_forward(thread, encoder_[layer].feed_forward, total, norms[1]);
+        thread.parallel_for(
+            total, [&](int row) { add_norm(row, norms[0], at, AttentionCapture::SelfOutput); });
+        feed_forward(thread, encoder_[layer].feed_forward, total, norms[1], at);
     }
 }
 

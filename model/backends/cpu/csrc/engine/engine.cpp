@@ -135,7 +135,7 @@ void Engine::quantize_input(int row, const float* values, int features) {
 }
 
 void Engine::embed(int row, const Linear& table, const float* positions, int token, int position,
-                   const std::vector<Norm>& norms) {
+                   const std::vector<Norm>& norms, const Place& at) {
     const int d = config_.d_model;
     float* x = x_.as<float>() + row * padded_width(d);
     if (token < 0) {
@@ -144,6 +144,7 @@ void Engine::embed(int row, const Linear& table, const float* positions, int tok
         table.row(token, x);
         for (int i = 0; i < d; ++i) x[i] *= config_.embedding_scale;
     }
+    at.keep(row, AttentionCapture::Embedding, x, d);
     add(x, positions + static_cast<size_t>(position) * d, d);
     if (config_.embedding_norm)
         layer_norm(x, norms.back().gain, norms.back().bias, config_.epsilon, d, x);
@@ -177,23 +178,33 @@ void Engine::apply(PoolThread& thread, const Linear& linear, const Rows& input, 
 
 // Adds the sublayer's output and normalises: in place (post-norm) or as input of the next sublayer
 // (pre-norm).
-void Engine::add_norm(int row, const Norm& norm) {
+void Engine::add_norm(int row, const Norm& norm, const Place& at, AttentionCapture::Tensor output) {
     const int d = config_.d_model;
     float* x = x_.as<float>() + row * padded_width(d);
     float* normed = config_.pre_norm ? normed_.as<float>() + row * padded_width(d) : x;
-    add(x, out_.as<float>() + row * padded_width(d), d);
+    const float* added = out_.as<float>() + row * padded_width(d);
+    add(x, added, d);
     layer_norm(x, norm.gain, norm.bias, config_.epsilon, d, normed);
     quantize_input(row, normed, d);
+    at.keep(row, output, added, d);
+    at.keep(row, output + 1, normed, d);
 }
 
-void Engine::feed_forward(PoolThread& thread, const FeedForward& layer, int count,
-                          const Norm& norm) {
+void Engine::keep_input(int row, const Place& at) const {
+    const int d = config_.d_model;
+    at.keep(row, AttentionCapture::Stream, x_.as<float>() + row * padded_width(d), d);
+    at.keep(row, AttentionCapture::Input, sublayer_input().values + row * padded_width(d), d);
+}
+
+void Engine::feed_forward(PoolThread& thread, const FeedForward& layer, int count, const Norm& norm,
+                          const Place& at) {
     const int inner = config_.d_ff;
     const bool fused =
         config_.precision == Precision::Int8 && config_.activation == Activation::Relu;
     apply(thread, *layer.inner, sublayer_input(), count, wide_.as<float>());
     thread.parallel_for(count, [&](int row) {
         float* values = wide_.as<float>() + row * padded_width(inner);
+        at.keep(row, AttentionCapture::Inner, values, inner);
         if (fused) {
             relu_quantize_row(values, inner,
                               quantized_.as<Quantized>() + static_cast<size_t>(row) * inner,
@@ -206,7 +217,7 @@ void Engine::feed_forward(PoolThread& thread, const FeedForward& layer, int coun
     Rows input = rows(wide_.as<float>(), inner);
     input.nonnegative = fused;
     apply(thread, *layer.outer, input, count, out_.as<float>());
-    thread.parallel_for(count, [&](int row) { add_norm(row, norm); });
+    thread.parallel_for(count, [&](int row) { add_norm(row, norm, at, AttentionCapture::Outer); });
 }
 
 // -- slots

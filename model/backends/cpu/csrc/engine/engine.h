@@ -40,6 +40,18 @@ struct FeedForward {
     const Linear* outer;
 };
 
+// Where a tensor comes into being, for those that a capture follows; `capture` may be null.
+struct Place {
+    const AttentionCapture* capture;
+    AttentionCapture::Kind side;
+    int layer;
+    void keep(int row, int tensor, const float* values, int count) const {
+        if (capture)
+            capture->keep(side, layer, row, static_cast<AttentionCapture::Tensor>(tensor), values,
+                          count);
+    }
+};
+
 struct EncoderLayer {
     const Linear* qkv;
     const Linear* output;
@@ -196,10 +208,13 @@ class Engine {
     Rows rows(const float* values, int features) const;
     void quantize_input(int row, const float* values, int features);
     void embed(int row, const Linear& table, const float* positions, int token, int position,
-               const std::vector<Norm>& norms);
+               const std::vector<Norm>& norms, const Place& at);
     void apply(PoolThread& thread, const Linear& linear, const Rows& input, int rows, float* out);
-    void add_norm(int row, const Norm& norm);
-    void feed_forward(PoolThread& thread, const FeedForward& layer, int rows, const Norm& norm);
+    void add_norm(int row, const Norm& norm, const Place& at, AttentionCapture::Tensor output);
+    void feed_forward(PoolThread& thread, const FeedForward& layer, int rows, const Norm& norm,
+                      const Place& at);
+    // Keeps the residual stream and the input of a layer's first sublayer.
+    void keep_input(int row, const Place& at) const;
     Rows sublayer_input() const {
         return rows(config_.pre_norm ? normed_.as<float>() : x_.as<float>(), config_.d_model);
     }
@@ -225,8 +240,8 @@ class Engine {
     void decode(PoolThread& thread, int rows, const AttentionCapture* capture);
     void mask_heads(const uint8_t* masked, float* context) const;
     void write_self(int row, int layer);
-    void self_attention(PoolThread& thread, int index, int rows, const Norm& norm);
-    void recurrence(PoolThread& thread, int index, int rows, const Norm& norm);
+    void self_attention(PoolThread& thread, int rows, const Norm& norm, const Place& at);
+    void recurrence(PoolThread& thread, int rows, const Norm& norm, const Place& at);
     void attend_self(int row, int layer, int thread);
     void attend_cross(int row, int layer, int thread);
     void select_candidates(PoolThread& thread, int rows, int32_t* ids, float* scores,

@@ -32,6 +32,8 @@ void Engine::forced_decode(const int32_t* source, const int32_t* inputs, const u
     clear_step_rows();
     add_step_rows(slots_[reserved], capture.queries, inputs, &capture);
     run_step(capture.queries, candidates, forced, ids, scores, forced_scores, &capture);
+    for (int row = 0; capture.scored && row < capture.queries; ++row)
+        capture.normalizers[row] = top_k_.log_normalizer(row);
     copy_keys(slots_[reserved], capture);
     copy_cross_values(slots_[reserved], capture);
 }

@@ -1,6 +1,7 @@
 // Output arrays for the attention of a sentence with S tokens and a target with T queries.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -10,10 +11,28 @@ namespace attentive {
 // t of `decoder` is written up to column t. Layers that are not wanted are left as they are.
 struct AttentionCapture {
     enum Kind : int32_t { NoHead = -1, Encoder = 0, Decoder = 1, Cross = 2 };
+    // The tensors of one position in one layer, in the order of model/analysis/tensors.py.
+    enum Tensor : int32_t {
+        Embedding,
+        Stream,
+        Input,
+        SelfContext,
+        SelfOutput,
+        SelfNorm,
+        CrossContext,
+        CrossOutput,
+        CrossNorm,
+        Inner,
+        Outer,
+        OuterNorm,
+        Tensors
+    };
 
     int32_t source, queries;    // S, T
     int32_t kind, layer, head;  // the head whose query, key and value are written, or NoHead
     int32_t depth, scored;      // decoder layers that run, all of them where tokens are scored
+    int32_t followed, followed_layer, followed_row;  // the position whose tensors are written:
+                                                     // Encoder, Decoder or NoHead
     uint64_t encoder_layers, decoder_layers, cross_layers;  // layers whose weights are written, a
     uint64_t value_layers;  // bit each, and those whose values are; all from layer 64 on
     float* encoder;         // (layers, heads, S, S)
@@ -22,10 +41,16 @@ struct AttentionCapture {
     float* query;           // (S or T, head width)
     float* key;             // (S or T, head width); int8 keys and values are dequantised
     float* value;
-    float* cross_values;  // (layers, heads, S, head width), as `value`
-    float* forget_gates;  // (layers, T), the mean of each position's gates; written by decoders
-                          // with a recurrence
+    float* cross_values;      // (layers, heads, S, head width), as `value`
+    float* forget_gates;      // (layers, T), the mean of each position's gates; written by decoders
+                              // with a recurrence
+    float* normalizers;       // (T), log(sum(exp(logits)))
+    float* tensors[Tensors];  // (width of each)
 
+    void keep(Kind side, int number, int row, Tensor tensor, const float* values, int count) const {
+        if (side == followed && number == followed_layer && row == followed_row)
+            std::copy_n(values, count, tensors[tensor]);
+    }
     bool captures(Kind which, int number) const { return kind == which && layer == number; }
     static bool has(uint64_t layers, int layer) { return layer >= 64 || layers >> layer & 1; }
     // Start of the weights of a head, or of one query of the first head of a layer; null where the
