@@ -25,6 +25,10 @@ from server.documents.formats.plain import decode
 from server.text.offsets import edited
 from server.text.syntax.html import parse
 
+BLOCKS = MarkdownIt("commonmark").enable("table").disable("inline")
+"""Finds the blocks; inline markup is read by `to_inline`."""
+PARAGRAPH = ["paragraph_open", "inline", "paragraph_close"]
+CELLS = ("td_open", "th_open")
 FRONT_MATTER = re.compile(r"---\n.*?\n(?:---|\.\.\.)(?:\n|\Z)|\+\+\+\n.*?\n\+\+\+(?:\n|\Z)", re.DOTALL)
 MODULE = re.compile(
     r"import\s+(?:[\w$*{][^'\"]{0,500}?from\s+)?['\"][^'\"\n]+['\"];?\s*$"
@@ -34,22 +38,26 @@ MODULE = re.compile(
 """The beginning of a paragraph that is a module of JavaScript in MDX."""
 BLOCK_START = re.compile(r"(?:[-+*>|#=]|\d+[.)])")
 """Words that would begin a block at the beginning of a line."""
+MARKER = re.compile(
+    r"^([ \t]*\d{0,9})((?<=\d)[.)](?=\s|$)|(?<!\d)(?:[-+*](?=\s|$)|#{1,6}(?=\s|$)|>|(?:=+|-+)(?=\s*$)))", re.MULTILINE
+)
+"""The mark at the beginning of a line that begins a block."""
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A part of the file from `start` to `end`. `indent` is the line break within it with the indentation of the next
-    line, `width` the length of its longest line. `escaped` are the characters that are written as in the source.
-    `inline` is None for a block of HTML."""
+    """A part of the file from `start` to `end`. `source` are its lines without their `indent`, the line break within it with
+    the indentation of the next line. `escaped` are the characters that are written as in the source. `inline` is None for
+    a block of HTML. One that is `in_line` begins after a mark, as headings and cells do."""
 
     start: int
     end: int
     html: str
+    source: str = ""
     inline: NumberedText | None = None
     escaped: Mapping[str, str] = field(default_factory=dict)
     indent: str = "\n"
-    width: int = 0
-    wraps: bool = False
+    in_line: bool = False
 
 
 def read(data: bytes, target: str) -> Document:
@@ -79,8 +87,10 @@ def find_blocks(text: str) -> Iterator[Block]:
         lines.append(lines[-1] + len(line) + 1)
     environment: dict[str, Any] = {}
     end = offset
-    blocks = MarkdownIt("commonmark").enable("table").disable("inline")  # inline markup is read by `to_inline`
-    for token in blocks.parse(text[offset:], environment):
+    before = ""
+    for token in BLOCKS.parse(text[offset:], environment):
+        if token.type != "inline":
+            before = token.type
         if token.map is None or token.type not in ("inline", "html_block"):
             continue
         position = max(end, offset + lines[token.map[0]])
@@ -109,17 +119,33 @@ def find_blocks(text: str) -> Iterator[Block]:
             kept = [gap[: gap.index("\n") + 1] + end[len(indent) :] for gap, end in zip(gaps, ends, strict=True)]
             source = "".join(text[a:b] + gap for (a, b), gap in zip(spans, [*kept, ""], strict=True))
             inline, escaped = to_inline(source, environment.get("references", {}))
+            if before in CELLS:
+                escaped["|"] = "\\|"
             yield Block(
-                spans[0][0], end, inline.html, inline, escaped, indent, max(b - a for a, b in spans), bool(gaps)
+                spans[0][0], end, inline.html, source, inline, escaped, indent, before in (*CELLS, "heading_open")
             )
 
 
 def written(block: Block, translated: str) -> str:
-    """Returns the Markdown of a translated block, in lines of the same length."""
+    """Returns the Markdown of a translated block, in lines of the same length. One that would become other blocks, because it
+    loses a line or begins with a comment, is left as it was."""
     if block.inline is None:
         return translated
-    made = to_markdown(translated, block.inline, block.escaped)
-    return (wrapped(made, block.width) if block.wraps else made).replace("\n", block.indent)
+    made, lines = to_markdown(translated, block.inline, block.escaped).lstrip(" "), block.source.split("\n")
+    if len(lines) > 1:
+        made = wrapped(made, max(len(line.strip()) for line in lines))
+    if not block.in_line:
+        if not MARKER.search(block.source):
+            made = MARKER.sub(r"\1\\\2", made)
+        is_whole = all(line.strip() for line in made.split("\n"))
+        if not is_whole or kinds(made) not in (PARAGRAPH, kinds(block.source)):
+            made = block.source
+    return made.replace("\n", block.indent)
+
+
+def kinds(text: str) -> list[str]:
+    """Returns the kinds of the blocks of a text."""
+    return [token.type for token in BLOCKS.parse(text)]
 
 
 def wrapped(text: str, width: int) -> str:

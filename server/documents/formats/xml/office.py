@@ -42,7 +42,8 @@ SHEET_WITH_TEXT = re.compile(rb"inlineStr|dataValidation |headerFooter")
 MARGIN_CODE = re.compile(r'&(?:"[^"]*"|K[0-9A-F]{6}|K\d\d[+\-]\d{3}|\d+|.)', re.DOTALL)
 """A code of a header or footer (ECMA-376 part 1, 18.3.1.46)."""
 TEXT = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}"
-OPEN_DOCUMENT_PARTS = ("content.xml", "styles.xml", "meta.xml")
+OPEN_DOCUMENT_PART = re.compile(r"(?:[^/]+/)?content\.xml|styles\.xml|meta\.xml")
+"""Parts with text: of the document, and of objects in it, such as charts."""
 
 
 class SheetMargin:
@@ -156,7 +157,7 @@ def read_open_document(data: bytes, target: str) -> Document:
     """Reads an OpenDocument file. Raises InvalidRequest or PayloadTooLarge."""
     archive = Archive(data)
     archive.require("content.xml")
-    return read_parts(archive, [name for name in OPEN_DOCUMENT_PARTS if name in archive.names])
+    return read_parts(archive, list(filter(OPEN_DOCUMENT_PART.fullmatch, archive.names)))
 
 
 def read_parts(

@@ -47,7 +47,7 @@ def parts_by_kind(archive: Archive, main: str, kinds: frozenset[str]) -> dict[st
 def related(archive: Archive, names: Mapping[str, str], source: str) -> Iterator[tuple[str, str]]:
     """Yields the parts to which a part, or the package itself (""), has relationships, with their kinds. `names` are those of
     the archive by `compared`."""
-    folder, _, file = source.rpartition("/")
+    folder, _, file = source.replace("\\", "/").rpartition("/")
     relationships = names.get(compared(f"{folder}/_rels/{file}.rels"))
     if relationships is None:
         return

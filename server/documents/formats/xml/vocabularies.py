@@ -81,10 +81,13 @@ PLAIN = (
     *(DC + name for name in ("title", "subject", "description")),
     *(SVG + name for name in ("title", "desc")),
     *(c + "v" for c in (*CHARTS, CHARTS_2016)),
+    *(c + "name" for c in CHARTS),
     CHARTS_2016 + "pt",
     *(p + "text" for p in prefixes("presentationml", "main")),
     "{http://schemas.microsoft.com/office/spreadsheetml/2018/threadedcomments}text",
+    "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}index-title-template",
 )
-"""Elements with plain text: properties of the document, alternative texts, series and categories of charts, comments."""
-BOOK = (DC + "title", "{http://www.daisy.org/z3986/2005/ncx/}text")
+"""Elements with plain text: properties of the document, alternative texts, series, categories and trends of charts, comments,
+titles of indexes."""
+BOOK = (DC + "title", DC + "description", "{http://www.daisy.org/z3986/2005/ncx/}text")
 """Elements with plain text of a book's package and of its table of contents."""
