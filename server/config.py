@@ -16,15 +16,17 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Self, get_args, get_type_hints
+from typing import Any, Literal, Self, TypeVar, get_args, get_type_hints
 
 from model.backends.cpu.isa import Isa
+from model.convert.published import EXAMPLES, LISTS
 from server.errors import SettingsError
 
 Device = Literal["auto", "cpu", "cuda"]
 Dtype = Literal["auto", "float32", "bfloat16", "float16", "int8"]
 ShortlistUse = Literal["auto", "on", "off"]
 LogFormat = Literal["auto", "json", "text"]
+Owner = TypeVar("Owner")
 LogLevel = Literal["debug", "info", "warning", "error"]
 
 PREFIX = "ATTENTIVE_"
@@ -50,7 +52,16 @@ def default_weights() -> Path:
     return checkout if checkout.is_dir() and not here.is_dir() else here
 
 
+def with_lists(owner: type[Owner]) -> type[Owner]:
+    """Adds a setting for the address of each list of published models, before the dataclass is made."""
+    for name, (address, help) in LISTS.items():
+        owner.__annotations__[name] = "str"
+        setattr(owner, name, setting(address, help))
+    return owner
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
+@with_lists
 class Settings:
     """Settings of one server. The unit of a number is in its name or in its help text."""
 
@@ -71,20 +82,12 @@ class Settings:
         "Names of models, separated by commas: where several models have a language pair, the first of them is used. The others "
         "follow by the `preference` in their config.json and by name.",
     )
-    firefox_models: str = setting(
-        "https://storage.googleapis.com/moz-fx-translations-data--303e-prod-translations-data/db/models.json",
-        "Address of Mozilla's list of Firefox's models.",
-    )
-    argos_models: str = setting(
-        "https://raw.githubusercontent.com/argosopentech/argospm-index/main/index.json",
-        "Address of the index of Argos's packages.",
-    )
     models: str = setting(
         "",
         "Models to download where they are missing, separated by commas, in the background: pairs such as en-de,de-en for the "
-        "best model of `attentive models --available`, or names such as firefox/en-de, Helsinki-NLP/opus-mt-en-it and "
-        "argos/en-de. They are kept in the folder `models` of --data, or of the user's cache. any also downloads the best model "
-        "of a pair that no model serves when a request names the pair: every caller can fill the folder.",
+        f"best model of `attentive models --available`, or names such as {EXAMPLES}. They are kept in the folder `models` of "
+        "--data, or of the user's cache. any also downloads the best model of a pair that no model serves when a request names "
+        "the pair: every caller can fill the folder.",
     )
     require_models: bool = setting(
         False,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-SENTENCES: dict[str, list[str]] = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
+_ROWS = Path(__file__).with_suffix(".tsv").read_text(encoding="utf-8").splitlines()
+SENTENCES = {code: sentences for code, *sentences in zip(*(row.split("\t") for row in _ROWS), strict=True)}
 """Sentences by language code. Those of one number are translations of each other."""

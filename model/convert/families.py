@@ -7,7 +7,7 @@ from model.convert.ctranslate2 import reader as ctranslate2
 from model.convert.huggingface import m2m100, mbart50, opus_mt
 from model.convert.marian import firefox_list
 from model.convert.marian import reader as marian
-from model.convert.source import Publisher, Source
+from model.convert.source import Export, Publisher, Source
 
 SOURCES: tuple[Source, ...] = (
     firefox_list.SOURCE,
@@ -23,6 +23,16 @@ SOURCES: tuple[Source, ...] = (
 def publishers() -> list[Publisher]:
     """Returns who lists models outside the hub."""
     return [source.publisher for source in SOURCES if source.publisher is not None]
+
+
+def exports() -> dict[str, Export]:
+    """Returns the layouts that can be written, by name."""
+    return {source.export.name: source.export for source in SOURCES if source.export is not None}
+
+
+def signs() -> str:
+    """Returns the files by which models are known, for readers."""
+    return ", ".join(dict.fromkeys(source.sign for source in SOURCES))
 
 
 def unsupported(model_type: object) -> str:

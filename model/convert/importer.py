@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from model.convert.families import SOURCES, unsupported
+from model.convert.families import SOURCES, signs, unsupported
 from model.convert.languages import find_pairs, language_tags
 from model.convert.source_files import Imported, ImportRefused, check_pieces, read_card, read_optional
 from model.head_roles import measure, open_exact
@@ -117,8 +117,7 @@ def _unknown(path: Path) -> str:
         return "it is a model folder of this server already: copy it to the folder of --weights"
     if fields:
         return unsupported(fields.get("model_type"))
-    signs = ", ".join(dict.fromkeys(source.sign for source in SOURCES))
-    return f"it has none of the files by which models are known ({signs}): {_OTHER_FORMATS}"
+    return f"it has none of the files by which models are known ({signs()}): {_OTHER_FORMATS}"
 
 
 def _folder(path: Path, target: Path, name: str, imported: Imported, options: ImportOptions) -> ModelFolder:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
-TABLES = json.loads(Path(__file__).with_name("languages.json").read_text(encoding="utf-8"))
-_ISO: dict[str, str] = TABLES["iso_639_1"]
+_ISO = dict(pair.split(":") for pair in Path(__file__).with_name("languages.txt").read_text(encoding="utf-8").split())
 """ISO 639-3 (and the 639-2 bibliographic codes and the own ones that models use) -> ours."""
 
 

@@ -2,7 +2,8 @@
 
 A name is the prefix of a list and a pair, a model of the Hugging Face hub (owner/name), its address, or a pair such as en-de,
 which stands for the best model of the list. The lists are in the order of preference. Those whose prefix ends with a slash are
-not on the hub.
+not on the hub: the `setting` of the server has the address of the newest list. `models` has pairs with the bytes of the weights,
+BLEU and COMET; `targets` has the target languages of each source language.
 """
 
 from __future__ import annotations
@@ -20,6 +21,14 @@ from model.model_folder import FolderError, read_folder
 _LISTS: dict[str, Any] = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
 PREFIXES = tuple(_LISTS)
 """What stands before the pair in the names of the lists, the best first."""
+EXAMPLES = ", ".join(f"{prefix}en-de" for prefix in PREFIXES)
+"""A full name of each list."""
+LISTS: dict[str, tuple[str, str]] = {
+    listed["setting"]: (listed["address"], f"Address of {listed['about']}.")
+    for listed in _LISTS.values()
+    if "setting" in listed
+}
+"""Settings with the address of a list -> that address, and what `--help` says."""
 _OWN = tuple(prefix for prefix in PREFIXES if prefix.endswith("/"))
 _HUB_OWNER = next(prefix for prefix in PREFIXES if prefix not in _OWN).partition("/")[0] + "/"
 _PAIR = re.compile(r"[A-Za-z]{2,3}(?:_[A-Za-z]{2,4})?-[A-Za-z]{2,3}(?:[_-][A-Za-z]{2,4})?")
@@ -46,12 +55,17 @@ def published_models() -> tuple[PublishedModel, ...]:
     """Returns the models of published.json, those of the best publisher first."""
     models = []
     for prefix, listed in _LISTS.items():
-        facts = listed.get("models") or dict.fromkeys(" ".join(listed["pairs"]).split(), (0,))
-        for pair, (size, *scores) in facts.items():
-            known = dict(zip(("bleu", "comet"), *scores, strict=True)) if scores else {}
-            models.append(
-                PublishedModel(prefix + pair, *codes(pair), listed["publisher"], listed["license"], size, known)
-            )
+        rows = [row.split() for row in listed.get("models", ())]
+        rows += [
+            [f"{source}-{target}"]
+            for source, *targets in map(str.split, listed.get("targets", ()))
+            for target in targets
+        ]
+        for pair, *numbers in rows:
+            size, *scores = numbers or ("0",)
+            known = dict(zip(("bleu", "comet"), map(float, scores), strict=False))
+            who = listed["publisher"], listed["license"]
+            models.append(PublishedModel(prefix + pair, *codes(pair), *who, int(size), known))
     return tuple(models)
 
 
@@ -75,8 +89,7 @@ def full_name(name: str) -> str:
         return next(best, PREFIXES[0] + name)  # it may have been published since
     hub = _HUB.fullmatch(name)
     if not hub or (publisher_of(name) and pair_of(name) is None):
-        examples = ", ".join(f"{prefix}en-de" for prefix in PREFIXES)
-        raise FolderError(f"{name!r} is not the name of a model: en-de, {examples}, or another model of the hub.")
+        raise FolderError(f"{name!r} is not the name of a model: en-de, {EXAMPLES}, or another model of the hub.")
     return hub[1]
 
 

@@ -25,6 +25,20 @@ class Publisher:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Export:
+    """A layout that a model folder can be written in. `write` gets the folder and the output and raises FolderError.
+
+    With `quantizes` it also takes `quantization`, a number format; with `one_pair` the output is one file for one pair, and it
+    takes `source`, `target` and `language_name`, which names a code for readers.
+    """
+
+    name: str
+    write: Callable[..., None]
+    quantizes: bool = False
+    one_pair: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
     """A family of models. `sign` is the file by which its folders are known, for readers. `read` raises ImportRefused with
     all reasons.
@@ -41,6 +55,7 @@ class Source:
     model_type: str = ""
     models: str = ""
     publisher: Publisher | None = None
+    export: Export | None = None
 
     def files(self, present: Collection[str]) -> tuple[list[str], list[str]]:
         """Returns the names to read of the `present` files, those of the last of `needs` (weights) last, and what is missing."""

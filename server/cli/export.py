@@ -1,52 +1,57 @@
-"""`attentive export`: writes a model folder in the format of CTranslate2, Argos or Hugging Face."""
+"""`attentive export`: writes a model folder in the layout of another program."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
-from model.convert.argos.export import export_argos
-from model.convert.ctranslate2.export import export_ctranslate2
-from model.convert.huggingface.export import export_huggingface
+from model.convert.families import exports
 from model.model_folder import FolderError, find_folders, read_folder
 from server.config import Settings, add_flags
 from server.errors import AttentiveError, InvalidRequest
 from server.text.languages import language_name
 
 NAME = "export"
-HELP = "Export a model for CTranslate2, LibreTranslate (Argos) or transformers (Hugging Face)."
+HELP = "Export a model in the layout of another program."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--to", required=True, choices=("ctranslate2", "huggingface", "argos"), help="Format to write.")
+    quantizing, packages = layouts()
+    parser.add_argument("--to", required=True, choices=sorted(exports()), help="Layout to write.")
     parser.add_argument(
         "--quantization",
-        help="Number format of the exported weights, with --to ctranslate2 or argos. Examples are int8, int8_float16, "
+        help=f"Number format of the exported weights, with --to {quantizing}. Examples are int8, int8_float16, "
         "float16 and bfloat16. [default: float32]",
     )
     parser.add_argument("model", help="Model folder, or name in the list of `attentive models`.")
-    parser.add_argument("output", type=Path, help="Folder to create, or the file with --to argos.")
+    parser.add_argument("output", type=Path, help=f"Folder to create, or the file with --to {packages}.")
     for side in ("source", "target"):
-        parser.add_argument(f"--{side}", default="", help=f"The {side} language of the package with --to argos.")
+        parser.add_argument(f"--{side}", default="", help=f"The {side} language of the package with --to {packages}.")
     add_flags(parser, ("weights",))
 
 
+def layouts() -> tuple[str, str]:
+    """Returns the names of the layouts that have number formats, and of those of one pair, for readers."""
+    all_ = exports().values()
+    return " or ".join(each.name for each in all_ if each.quantizes), " or ".join(
+        each.name for each in all_ if each.one_pair
+    )
+
+
 def run(arguments: argparse.Namespace) -> int:
-    if arguments.quantization and arguments.to == "huggingface":
-        raise InvalidRequest("--quantization goes with --to ctranslate2 or argos.")
-    if (arguments.source or arguments.target) and arguments.to != "argos":
-        raise InvalidRequest("--source and --target go with --to argos; the other formats hold every pair.")
+    export, (quantizing, packages), options = exports()[arguments.to], layouts(), dict[str, Any]()
+    if export.quantizes:
+        options["quantization"] = arguments.quantization
+    elif arguments.quantization:
+        raise InvalidRequest(f"--quantization goes with --to {quantizing}.")
+    if export.one_pair:
+        options |= {"source": arguments.source, "target": arguments.target, "language_name": language_name}
+    elif arguments.source or arguments.target:
+        raise InvalidRequest(f"--source and --target go with --to {packages}; the other formats hold every pair.")
     try:
         folder = read_folder(locate(arguments.model, Settings.read(arguments).weights))
-        if arguments.to == "ctranslate2":
-            export_ctranslate2(folder, arguments.output, quantization=arguments.quantization)
-        elif arguments.to == "argos":
-            pair = arguments.source, arguments.target
-            export_argos(
-                folder, arguments.output, *pair, quantization=arguments.quantization, language_name=language_name
-            )
-        else:
-            export_huggingface(folder, arguments.output)
+        export.write(folder, arguments.output, **options)
     except FolderError as error:
         raise AttentiveError(str(error)) from None
     print(f"{folder.name} -> {arguments.output}")

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
+from model.convert.families import signs
 from model.convert.importer import ImportOptions, import_model
 from model.model_folder import FolderError
 from server.cli.models import shortened
@@ -16,9 +17,7 @@ from server.errors import AttentiveError
 from server.translation.model_discovery import read_confidence
 
 NAME = "import"
-HELP = (
-    "Import a model from a local folder or file, in the format of Hugging Face, Marian, Firefox, CTranslate2 or Argos."
-)
+HELP = "Import a model of another program from a local folder or file."
 NON_COMMERCIAL = re.compile(r"cc-by-nc\b|non-?commercial")
 
 
@@ -26,8 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "path",
         type=Path,
-        help="Folder with config.json and weights, with decoder.yml and an .npz file, with model.bin, or with Firefox's "
-        "model.*.intgemm*.bin and vocab.*.spm; or an .argosmodel file.",
+        help=f"Folder or file of a model, which is known by one of: {signs()}.".replace("%", "%%"),
     )
     add_options(parser)
 

@@ -31,9 +31,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         const="",
         metavar="PAIR",
         help="List the models that `attentive pull` and --models find, for a pair such as en-de or for all, with the scores of "
-        "their publishers on FLORES. Without a network, Firefox's are those of the list in this version.",
+        "their publishers on FLORES. Without a network, they are those of the lists in this version.",
     )
-    add_flags(parser, ("weights", "data", "prefer", "firefox_models"))
+    add_flags(parser, ("weights", "data", "prefer", *(each.setting for each in publishers() if each.find_all)))
 
 
 def run(arguments: argparse.Namespace) -> int:

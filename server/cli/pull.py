@@ -11,21 +11,21 @@ from model.convert import hub
 from model.convert.downloads import Progress
 from model.convert.families import publishers
 from model.convert.importer import new_folder
-from model.convert.published import folder_in, full_name
+from model.convert.published import EXAMPLES, LISTS, folder_in, full_name
 from model.model_folder import FolderError
 from server.cli.import_model import add_options, import_from, options
 from server.config import Settings, add_flags
 from server.errors import ADD_TORCH, AttentiveError
 
 NAME = "pull"
-HELP = "Download a translation model of Firefox, the Hugging Face hub or Argos, and import it."
+HELP = "Download a published translation model by its name and import it."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "model",
-        help="A pair such as en-de for the best model of `attentive models --available`, or a name: firefox/en-de, "
-        "Helsinki-NLP/opus-mt-en-de or another model of the hub, argos/en-de.",
+        help="A pair such as en-de for the best model of `attentive models --available`, or a name: "
+        f"{EXAMPLES}, or another model of the hub.",
     )
     parser.add_argument(
         "--revision",
@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "final, so that another try is of no use.",
     )
     add_options(parser)
-    add_flags(parser, ("data", "firefox_models", "argos_models"))
+    add_flags(parser, ("data", *LISTS))
 
 
 def run(arguments: argparse.Namespace) -> int:

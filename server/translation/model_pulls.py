@@ -20,7 +20,7 @@ from itertools import chain, repeat
 from typing import Literal
 
 from model.convert.downloads import discard_pull
-from model.convert.published import folder_in, full_name, pair_of, published_models, publisher_of
+from model.convert.published import LISTS, folder_in, full_name, pair_of, published_models, publisher_of
 from model.model_folder import FolderError
 from server.config import Settings, comma_separated, flag_and_variable
 from server.errors import InvalidRequest, NotFound, SettingsError, Unavailable
@@ -190,7 +190,7 @@ class ModelPulls:
         """Downloads and imports a model. Returns the sentence of a failure, empty after success."""
         settings = self._settings
         flags = ("--json", "--weights", str(settings.pulled.absolute()))
-        lists = ("--firefox-models", settings.firefox_models, "--argos-models", settings.argos_models)
+        lists = [part for name in LISTS for part in ("--" + name.replace("_", "-"), getattr(settings, name))]
         process = await asyncio.create_subprocess_exec(
             *("nice", sys.executable, "-m", "server", "pull", pull.name, *flags, *lists),
             stdin=asyncio.subprocess.DEVNULL,

@@ -9,11 +9,12 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
-from model.convert.argos.package import METADATA, SENTENCEPIECE
 from model.convert.ctranslate2.export import export_ctranslate2
 from model.convert.vocabulary import folder_vocabularies
 from model.model_folder import FolderError, ModelFolder
 
+METADATA = "metadata.json"
+SENTENCEPIECE = "sentencepiece.model"
 _CODES = {"zh-Hant": "zt", "pt-BR": "pb"}
 """Our codes, and Argos's own."""
 

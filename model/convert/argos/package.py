@@ -12,15 +12,14 @@ import zlib
 from pathlib import Path
 from typing import Any
 
+from model.convert.argos.export import METADATA, SENTENCEPIECE, export_argos
 from model.convert.argos.index import PUBLISHER
 from model.convert.ctranslate2.reader import DEFAULTS, read_ctranslate2
 from model.convert.language_codes import language_code
-from model.convert.source import Source
+from model.convert.source import Export, Source
 from model.convert.source_files import Imported, ImportRefused, read_object
 
 PACKAGE_SUFFIX = ".argosmodel"
-METADATA = "metadata.json"
-SENTENCEPIECE = "sentencepiece.model"
 _MAX_FILES = 2_000
 _MAX_BYTES = 4_000_000_000
 
@@ -88,4 +87,5 @@ SOURCE = Source(
     recognises=lambda path: path.suffix == PACKAGE_SUFFIX or (path / METADATA).is_file(),
     read=read_argos,
     publisher=PUBLISHER,
+    export=Export(name="argos", write=export_argos, quantizes=True, one_pair=True),
 )

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.config import ConfigError, ModelConfig
+from model.convert.ctranslate2.export import export_ctranslate2
 from model.convert.ctranslate2.model_binary import BINARY, read_model_binary
 from model.convert.ctranslate2.tensor_names import SIDES, is_norm, parts
 from model.convert.huggingface.added_tokens import FILES as ADDED
@@ -19,7 +20,7 @@ from model.convert.huggingface.added_tokens import matched, read_added
 from model.convert.huggingface.multilingual import language_codes, offset_sinusoids
 from model.convert.huggingface.tokenizer_json import FILE as TOKENIZER_JSON
 from model.convert.huggingface.tokenizer_json import read_tokenizer_json
-from model.convert.source import Source
+from model.convert.source import Export, Source
 from model.convert.source_files import (
     MAX_VOCABULARY_BYTES,
     Imported,
@@ -269,5 +270,6 @@ SOURCE = Source(
     recognises=lambda path: (path / BINARY).is_file(),
     read=read_ctranslate2,
     needs=(("*vocabulary.json", "*vocabulary.txt"), (BINARY,)),
+    export=Export(name="ctranslate2", write=export_ctranslate2, quantizes=True),
     others=("config.json", "*.spm", "*.model", "README.md", *ADDED),
 )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from model.config import ModelConfig
 from model.convert.huggingface.added_tokens import matched, read_added
+from model.convert.huggingface.export import export_huggingface
 from model.convert.huggingface.layout import family, read_layout
+from model.convert.source import Export
 from model.convert.source_files import (
     MAX_VOCABULARY_BYTES,
     Imported,
@@ -41,7 +44,10 @@ def read(path: Path) -> Imported:
     )
 
 
-SOURCE = family("marian", "OPUS-MT", read, ("source.spm",), ("target.spm",), ("vocab.json",))
+SOURCE = replace(
+    family("marian", "OPUS-MT", read, ("source.spm",), ("target.spm",), ("vocab.json",)),
+    export=Export(name="huggingface", write=export_huggingface),
+)
 
 
 def _first_piece(path: Path, token: Any, vocabulary: dict[str, int]) -> str | None:
