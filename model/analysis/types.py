@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -76,6 +76,12 @@ class MapChoice:
         own = () if vectors_of is None or vectors_of[0] == "encoder" else (vectors_of[1],)
         deepest: int = max((-1, *own, *[layer for each in needed for layer in each or ()]))
         return deepest + 1
+
+    def after(self, hidden: Sequence[int]) -> MapChoice:
+        """Returns the choice for a target that these tokens precede."""
+        if self.followed is None or self.followed.side == "encoder":
+            return self
+        return replace(self, followed=self.followed._replace(position=self.followed.position + len(hidden)))
 
     def numbers(self, kind: Kind, layers: int, heads: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Returns the layers and heads of a kind that are wanted, of so many."""

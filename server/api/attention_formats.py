@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from starlette.responses import Response
 
 from model.analysis.head_statistics import head_figures
+from model.analysis.tensors import residuals
 from server.api.attention_query import MEDIA, PICTURES
 from server.api.dependencies import json_response
 from server.api.schemas.attention import AttentionParameters, Numbers
@@ -114,6 +115,9 @@ def attention_body(parameters: AttentionParameters, result: InspectionResult) ->
         body["figures"] = {view.kind: head_figures(result.maps(view.kind), view.kind) for view in maps}
     if (vectors := result.attention.maps.vectors) is not None:
         body["vectors"] = {"query": vectors.query, "key": vectors.key, "value": vectors.value}
+    if (tensors := result.attention.maps.tensors) is not None:
+        body["tensors"] = {**tensors, **residuals(tensors)}
+        body["normalizers"] = result.attention.maps.normalizers
     return body
 
 

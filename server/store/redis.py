@@ -46,8 +46,8 @@ redis.call('SET', KEYS[2], held, 'PX', life)
 redis.call('PEXPIRE', KEYS[1], life)
 """
 """Adds records, in place of those with the same id, and removes those beyond the bounds. The clock is that of Redis, so that
-those of the servers need not agree. KEYS: the index, a sorted set of "id bytes" scored by the time of writing in milliseconds, and
-the total bytes. ARGV: most records, most bytes, life in milliseconds, prefix of the keys, then id and value of each record."""
+those of the servers need not agree. KEYS: the index, a sorted set of "id bytes" scored by the time of writing in milliseconds,
+and the total bytes. ARGV: most records, most bytes, life in milliseconds, prefix of the keys; then id, value of each record."""
 
 CHARGE = """
 for i, key in ipairs(KEYS) do

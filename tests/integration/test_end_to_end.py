@@ -60,6 +60,22 @@ def test_maps_by_id_equal_maps_of_the_given_pair(live, tiny_weights):
     assert served["source"]["pieces"] == list(tokenizer.encode("the dog sleeps", "de").pieces)
 
 
+def test_the_tensors_of_a_position_are_returned_and_others_refused(live):
+    id = translate(live, "the dog sleeps", max_length=6)["id"]
+    layers = {side: len(live.get(f"/attention?id={id}&kind={side}").json()[side]) for side in ("encoder", "decoder")}
+    for side, count in layers.items():
+        body = live.get(f"/attention?id={id}&format=json&tensors={side}.{count - 1}.1&vectors={side}.0.0").json()
+        tensors = {name: np.array(values) for name, values in body["tensors"].items()}
+        assert ("cross.output" in tensors) == (side == "decoder") == ("cross.residual" in tensors)
+        assert np.allclose(tensors["self.residual"], tensors["stream"] + tensors["self.output"])
+        assert len(body["normalizers"]) == len(body["target"]["pieces"])
+        assert len(tensors["self.norm"]) == len(tensors["stream"]) == len(tensors["feed_forward.norm"])
+        for place in (f"{count}.0", "0.999"):
+            refused = live.get(f"/attention?id={id}&format=json&tensors={side}.{place}")
+            assert refused.status == 400 and "There is no position" in refused.json()["error"]
+    assert live.get(f"/attention?id={id}&format=json&tensors=cross.0.0").status == 400
+
+
 def test_the_kernel_ends_the_worker_first_where_memory_is_used_up(live):
     worker = live.get("/ready").json()["workers"][0]["pid"]
     server, worker = (int(Path(f"/proc/{pid}/oom_score_adj").read_text()) for pid in (live.process.pid, worker))

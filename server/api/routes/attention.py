@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
+from model.analysis.tensors import Followed
 from model.analysis.types import EVERYTHING
 from model.search.options import DecodingOptions
 from server.access.authentication import Caller
@@ -68,10 +69,15 @@ async def inspected(
     if parameters.level == "word":
         source, target = both_sides(subject)
         sizes = len(source.words), len(target.words)
+    choice = EVERYTHING if everything else map_choice(parameters, subject.leg.model.shape, sizes)
+    if parameters.tensors is not None:
+        side, layer, position = parameters.tensors.split(".")
+        followed = Followed("encoder" if side == "encoder" else "decoder", int(layer), int(position))
+        choice = dataclasses.replace(choice, followed=followed)
     result = await services.inspector.attend(
         subject,
         deadline,
-        choice=EVERYTHING if everything else map_choice(parameters, subject.leg.model.shape, sizes),
+        choice=choice,
         alignment=parameters.format in ("json", "html") or parameters.view in ("alignment", "card"),
         caller=caller,
         masked_heads=parameters.masked_heads,

@@ -59,6 +59,12 @@ class AttentionParameters(ViewOptions, SentenceParameters):
         default=None,
         description="A head, such as `cross.0.1`, whose queries, keys and values are added to the JSON.",
     )
+    tensors: str | None = Field(
+        default=None,
+        pattern=r"^(encoder|decoder)\.[0-9]{1,3}\.[0-9]{1,4}$",
+        description="Side, layer and position, such as `encoder.0.3`, of the piece whose tensors are added to the JSON. The "
+        "positions of the decoder are those of `decoder_input`.",
+    )
     alignment: Literal["combined", "attention"] | None = Field(
         default=None,
         description="Method of word alignment. `attention` uses what source words contribute to cross-attention. `combined` also "
@@ -168,4 +174,12 @@ class AttentionAnswer(Answer):
     vectors: dict[str, list[list[float]]] | None = Field(
         default=None,
         description="Only with `vectors`: `query`, `key` and `value` of the head, a row for each position.",
+    )
+    tensors: dict[str, list[float]] | None = Field(
+        default=None,
+        description="Only with `tensors`: what the layer reads and each of its sublayers returns, in the order of computation.",
+    )
+    normalizers: list[float] | None = Field(
+        default=None,
+        description="Only with `tensors`, for each row: a logit is the sum of the natural log-probability of its piece and this.",
     )

@@ -16,6 +16,7 @@ from model.analysis.pair_alignment import (
     word_evidence,
     word_links,
 )
+from model.analysis.tensors import check_followed
 from model.analysis.types import AttentionMaps, check_choice, check_head, check_pair
 from model.search.driver import RunningSearch, SearchDriver, search_kind
 from server.engine.ipc.messages import (
@@ -117,6 +118,7 @@ class ModelRunner:
             check_pair(config, job.source, target if first is None else (first, *target))
             if look is not None:
                 check_choice(config, look.choice)
+                check_followed(config, look.choice.followed, job.source, target)
                 if look.words is not None:
                     if look.choice.soft is None:
                         raise ValueError("Words are linked by a soft alignment, and none is chosen.")
@@ -200,7 +202,9 @@ class ModelRunner:
         else:
             [(source, target)], vectors_of = pairs, looks[0].vectors_of
             found = [
-                backend.attention_maps(source, target, options.masked_heads, vectors_of, options.shortlist, choice)
+                backend.attention_maps(
+                    source, target, options.masked_heads, vectors_of, options.shortlist, choice.after(hidden)
+                )
             ]
         maps = [chosen_alignment(each, choice) for each in found]
         if hidden:
