@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Generator, Mapping, Sequence
+from typing import Protocol, TypeVar
 
 from model.analysis.pair_alignment import WordedSentence, WordReading
 from model.analysis.types import EVERYTHING, AttentionMaps, Head, HeadMask, MapChoice
 from model.search.backend_interface import Backend
+
+Result = TypeVar("Result")
+
+
+def finished(steps: Generator[None, None, Result]) -> Result:
+    """Runs a generator to its end, and returns its result."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: Result = end.value
+            return result
 
 
 class InspectableBackend(Backend, Protocol):
@@ -39,6 +51,17 @@ class InspectableBackend(Backend, Protocol):
         Restriction) and of the target. What is not in the `choice` may be missing. Raises ValueError for
         lengths the model cannot read, unknown ids, layers and heads, and a shortlist that the backend
         does not have."""
+
+    def attention_passes(
+        self,
+        source: Sequence[int],
+        target: Sequence[int],
+        masked_heads: HeadMask = (),
+        vectors_of: Head | None = None,
+        shortlist: str | None = None,
+        choice: MapChoice = EVERYTHING,
+    ) -> Generator[None, None, AttentionMaps]:
+        """Returns what `attention_maps` does, and yields where steps of slots may run between."""
 
     def soft_maps(self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]], choice: MapChoice) -> list[AttentionMaps]:
         """Returns the maps of several pairs (source, target) as `attention_maps`, computed together. The choice has neither

@@ -16,12 +16,13 @@ from model.config import ModelConfig
 _KINDS = {"encoder": 0, "decoder": 1, "cross": 2}
 _NO_HEAD = -1
 _NOT_FOLLOWED = Followed("encoder", 0, 0)
+_PART = ("held", "first_layer", "layers", "first_row", "rows")
 
 
 class _Struct(ctypes.Structure):
     _fields_ = (
         *((name, c_int32) for name in ("source", "queries", "kind", "layer", "head", "depth", "scored")),
-        *((name, c_int32) for name in ("followed", "followed_layer", "followed_row")),
+        *((name, c_int32) for name in ("followed", "followed_layer", "followed_row", *_PART)),
         *((name, c_uint64) for name in ("encoder_layers", "decoder_layers", "cross_layers", "value_layers")),
         *((name, c_void_p) for name in ("encoder", "decoder", "cross", "query", "key", "value", "values", "gates")),
         ("normalizers", c_void_p),
@@ -75,8 +76,24 @@ class AttentionCapture:
         place = [_KINDS[side] if followed else _NO_HEAD, *place]
         tensors = (c_void_p * len(TENSORS))(*(address(self.tensors.get(name)) for name in TENSORS))
         self._struct = _Struct(
-            source, queries, kind, layer, head, depth, int(choice.scores), *place, *masks, *written, tensors
+            source,
+            queries,
+            kind,
+            layer,
+            head,
+            depth,
+            int(choice.scores),
+            *place,
+            *[0] * len(_PART),
+            *masks,
+            *written,
+            tensors,
         )
+
+    def select(self, held: int, layers: range = range(0), rows: range = range(0)) -> None:
+        """Selects the part of forced pass `held` that the next call runs: encoder layers, and queries; none ends it."""
+        for name, value in zip(_PART, (held, layers.start, len(layers), rows.start, len(rows)), strict=True):
+            setattr(self._struct, name, value)
 
     @property
     def address(self) -> int:

@@ -4,7 +4,7 @@ passed. Imports no torch."""
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Literal
@@ -30,6 +30,7 @@ from model.backends.cpu.attention_capture import AttentionCapture
 from model.backends.cpu.bindings import CpuBackendError, Float32, Int32, UInt8, address
 from model.backends.cpu.isa import CpuBackendUnavailable, Isa
 from model.backends.cpu.weights import Tensors, linears, unsupported, vectors
+from model.backends.interface import finished
 from model.config import ModelConfig
 from model.int8_calibration import for_int8, row_ranges
 from model.model_folder import FolderError, ModelFolder
@@ -42,6 +43,11 @@ Precision = Literal["float32", "int8"]
 MAX_THREADS = 256
 MOST_CAPTURES = 16
 """Pairs of one call of `capture` (Engine::kCaptures)."""
+MOST_HELD = 4
+"""Forced passes that have begun (Engine::kHeld)."""
+PART_TOKENS, LEAST_ROWS, PART_WORK = 512, 32, 1 << 14
+"""Source tokens times encoder layers of a part of a forced pass; its least rows, and its rows times tokens that they read:
+about ten milliseconds each."""
 Pair = tuple[Sequence[int], Sequence[int]]
 _PRECISIONS = {"float32": 0, "int8": 1}
 _ACTIVATIONS = {"relu": 0, "swish": 1, "gelu": 2}
@@ -111,6 +117,8 @@ class CpuBackend:
         self.config, self.slots, self.precision, self.end = config, slots, precision, config.eos_id
         self._handle: int | None = None
         self._commons = 0
+        self._held = [*range(MOST_HELD)]
+        """The numbers of forced passes that are free."""
         self._outputs: list[Float32] = []
         """The output projection of each layer's cross-attention, (H, D, d_model)."""
         self._key_shifts: list[Float32] = []
@@ -283,9 +291,22 @@ class CpuBackend:
         shortlist: str | None = None,
         choice: MapChoice = EVERYTHING,
     ) -> AttentionMaps:
-        """Returns the attention weights and scores of a pair, computed in one pass over the target
+        """Returns the attention weights and scores of a pair, computed over the whole target
         (teacher forcing), bit for bit as step by step with this `shortlist` (see Restriction), as far
         as they are chosen. No slot changes. Raises ValueError for invalid ids, lengths and heads, and for another list."""
+        return finished(self.attention_passes(source, target, masked_heads, vectors_of, shortlist, choice))
+
+    def attention_passes(
+        self,
+        source: Sequence[int],
+        target: Sequence[int],
+        masked_heads: HeadMask = (),
+        vectors_of: Head | None = None,
+        shortlist: str | None = None,
+        choice: MapChoice = EVERYTHING,
+    ) -> Generator[None, None, AttentionMaps]:
+        """Returns what `attention_maps` does, and yields between the parts of a long pass. Raises as `attention_maps`,
+        and RuntimeError where too many of them have begun."""
         config = self.config
         check_pair(config, source, target)
         check_choice(config, choice)
@@ -301,10 +322,25 @@ class CpuBackend:
         common, own = self._allowed_by(Restriction(shortlist, tuple(target)), source)
         added = set(own.tolist()).difference(self._allowed_by(Restriction(shortlist), source)[1].tolist())
         outside = tuple(place for place, token in enumerate(target) if token in added)
-        self._call(
-            "forced_decode", address(read), address(given), address(masked), common, address(own), len(own), columns,
+        arguments = (
+            address(read), address(given), address(masked), common, address(own), len(own), columns,
             address(scored), address(ids), address(scores), address(forced_scores), capture.address,
         )  # fmt: skip
+        if not self._held:
+            raise RuntimeError("Too many forced passes have begun.")
+        held, done = self._held.pop(), False
+        try:
+            for number, part in enumerate(_parts(len(source), len(inputs), config.encoder_layers)):
+                if number:
+                    yield
+                capture.select(held, *part)
+                self._call("forced_decode", *arguments)
+            done = True
+        finally:
+            if not done and self._handle is not None:
+                capture.select(held)
+                self._library.attentive_forced_decode(self._handle, *arguments)
+            self._held.append(held)
         if not choice.scores:
             forced_scores, ids, scores = forced_scores[:0], ids[:0], scores[:0]
         if capture.vectors is not None and vectors_of is not None and vectors_of[0] == "cross" and self._key_shifts:
@@ -517,6 +553,18 @@ class CpuBackend:
             raise CpuBackendError("The CPU backend is closed.")
         if getattr(self._library, f"attentive_{name}")(self._handle, *arguments):
             raise CpuBackendError(self._library.attentive_error().decode())
+
+
+def _parts(source: int, queries: int, layers: int) -> Iterator[tuple[range, range]]:
+    """Yields the encoder layers and the queries of each part of a forced pass."""
+    step, rows = max(1, PART_TOKENS // source), max(LEAST_ROWS, PART_WORK // (source + queries))
+    if layers <= step and queries <= rows:
+        yield range(layers), range(queries)
+        return
+    for first in range(0, layers, step):
+        yield range(first, min(first + step, layers)), range(0)
+    for first in range(0, queries, rows):
+        yield range(0), range(first, min(first + rows, queries))
 
 
 def _int32(values: Sequence[int] | Sequence[Sequence[int]]) -> Int32:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -95,6 +95,19 @@ class TorchBackend:
     ) -> AttentionMaps:
         """Returns the attention weights of a pair (model/backends/torch/attention_maps.py)."""
         return attention_maps(self.transformer, source, target, masked_heads, vectors_of, choice.followed)
+
+    def attention_passes(
+        self,
+        source: Sequence[int],
+        target: Sequence[int],
+        masked_heads: HeadMask = (),
+        vectors_of: Head | None = None,
+        shortlist: str | None = None,
+        choice: MapChoice = EVERYTHING,
+    ) -> Generator[None, None, AttentionMaps]:
+        """Returns what `attention_maps` does, as one pass."""
+        yield from ()
+        return self.attention_maps(source, target, masked_heads, vectors_of, shortlist, choice)
 
     def soft_maps(self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]], choice: MapChoice) -> list[AttentionMaps]:
         """Returns the maps of several pairs, one after the other."""

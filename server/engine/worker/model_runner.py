@@ -197,21 +197,21 @@ class ModelRunner:
         readings: list[WordReading] = []
         if len(read) == len(jobs) and is_plain(jobs[0]) and sum(len(s) + len(t) for s, t in pairs) <= _SHORT_PASS:
             found, readings = backend.linked_maps(pairs, choice, *both_sides(read))
-        elif is_plain(jobs[0]):
+        elif len(jobs) > 1:
             found = backend.soft_maps(pairs, choice)
         else:
             [(source, target)], vectors_of = pairs, looks[0].vectors_of
-            found = [
-                backend.attention_maps(
-                    source, target, options.masked_heads, vectors_of, options.shortlist, choice.after(hidden)
-                )
-            ]
+            masked, shortlist = options.masked_heads, options.shortlist
+            maps_of_one = backend.attention_passes(source, target, masked, vectors_of, shortlist, choice.after(hidden))
+            found = [(yield from maps_of_one)]
+            if len(source) + len(target) > _SHORT_PASS:
+                yield None
         maps = [chosen_alignment(each, choice) for each in found]
         if hidden:
             maps = [each.without_first_token(looks[0].vectors_of) for each in maps]
-        if read and not readings:
+        for sentence, wanted in zip(*both_sides(read), strict=True) if not readings else ():
             yield None
-            readings = backend.read_words(*both_sides(read))
+            readings += backend.read_words([sentence], [wanted])
         links = yield from _links(looks, maps, iter(pairs_evidence(read, readings)))
         yield [
             JobResult(job.id, looked=each if look.maps else None, links=found)

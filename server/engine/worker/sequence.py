@@ -83,11 +83,12 @@ class Sequence:
 
 
 def is_plain(job: Job) -> bool:
-    """Returns whether a look has no masked heads, and asks for neither scores, vectors nor maps of the encoder."""
+    """Returns whether a look has no masked heads, and asks for neither scores, vectors, tensors nor maps of the encoder."""
     look = job.look
     if look is None or job.options.masked_heads or look.vectors_of is not None:
         return False
-    return not look.choice.scores and look.choice.encoder == ()
+    choice = look.choice
+    return not choice.scores and choice.encoder == () and choice.followed is None
 
 
 @dataclass(slots=True, eq=False)

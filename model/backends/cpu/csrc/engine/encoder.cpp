@@ -37,48 +37,55 @@ void Engine::check_source(int length, const int32_t* tokens) const {
     }
 }
 
-void Engine::prefill_chunk(const Sentence* sentences, size_t count,
-                           const AttentionCapture* capture) {
+// Begins the cross-attention of a slot: the pages for the keys and values of a sentence, whose rows
+// begin at `first`.
+Engine::Span Engine::start_source(Slot& slot, const Sentence& sentence, int first) {
+    clear(slot);
+    const int index = new_source();
+    sources_[index].length = sentence.length;
+    sources_[index].references = 1;
+    slot.source = index;
+    if (const uint8_t* masked = sentence.masked) {
+        masked += config_.encoder_layers * config_.heads;
+        slot.masked.assign(masked, masked + 2 * config_.decoder_layers * config_.heads);
+    }
+    for (int position = 0; position < sentence.length; position += kPage)
+        sources_[index].pages.push_back(pages_.allocate());
+    return {first, sentence.length, index, sentence.tokens, sentence.masked};
+}
+
+void Engine::reserve_encoder(int rows, int longest) {
+    reserve(rows);
+    for (Buffer& scratch : scratch_)
+        scratch.reserve(encoder_scratch(longest, shape_.dim) * sizeof(float));
+}
+
+void Engine::prefill_chunk(const Sentence* sentences, size_t count) {
     std::vector<Span> spans;
     int total = 0, longest = 0;
     for (size_t i = 0; i < count; ++i) {
-        Slot& slot = slots_[sentences[i].slot];
-        clear(slot);
-        const int index = new_source();
-        sources_[index].length = sentences[i].length;
-        sources_[index].references = 1;
-        slot.source = index;
-        if (const uint8_t* masked = sentences[i].masked) {
-            masked += config_.encoder_layers * config_.heads;
-            slot.masked.assign(masked, masked + 2 * config_.decoder_layers * config_.heads);
-        }
-        for (int position = 0; position < sentences[i].length; position += kPage)
-            sources_[index].pages.push_back(pages_.allocate());
-        spans.push_back(
-            {total, sentences[i].length, index, sentences[i].tokens, sentences[i].masked});
+        spans.push_back(start_source(slots_[sentences[i].slot], sentences[i], total));
         total += sentences[i].length;
         longest = std::max(longest, sentences[i].length);
     }
-    reserve(total);
-    for (Buffer& scratch : scratch_)
-        scratch.reserve(encoder_scratch(longest, shape_.dim) * sizeof(float));
+    reserve_encoder(total, longest);
     pool_.run([&](PoolThread& thread) {
-        encode(thread, spans, total, capture);
+        encode(thread, spans, total, nullptr, 0, config_.encoder_layers);
         write_cross(thread, spans, total);
     });
 }
 
-// Leaves the output of the last layer (total, padded d_model) in x_.
+// Runs the layers [first_layer, last_layer), and leaves the output (total, padded d_model) in x_.
 void Engine::encode(PoolThread& thread, const std::vector<Span>& spans, int total,
-                    const AttentionCapture* capture) {
+                    const AttentionCapture* capture, int first_layer, int last_layer) {
     const int d = config_.d_model, sentences = static_cast<int>(spans.size());
     const size_t stride = padded_width(3 * d);
-    thread.parallel_for(sentences, [&](int i) {
+    thread.parallel_for(first_layer ? 0 : sentences, [&](int i) {
         for (int s = 0; s < spans[i].length; ++s)
             embed(spans[i].first + s, *source_embedding_, positions_, spans[i].tokens[s], s,
                   encoder_norms_, {capture, AttentionCapture::Encoder, 0});
     });
-    for (int layer = 0; layer < config_.encoder_layers; ++layer) {
+    for (int layer = first_layer; layer < last_layer; ++layer) {
         const Norm* norms = &encoder_norms_[2 * layer + config_.pre_norm];
         const Place at{capture, AttentionCapture::Encoder, layer};
         apply(thread, *encoder_[layer].qkv, sublayer_input(), total, wide_.as<float>());

@@ -125,9 +125,11 @@ class Engine {
     // number of tokens of each slot.
     void forced_steps(int count, const int32_t* slots, const int32_t* lengths,
                       const int32_t* tokens, const int32_t* forced, float* forced_scores);
-    // Teacher forcing: decodes `inputs` (queries) after `source` in one pass. Row t has the outputs
-    // of step t, bit for bit, and `capture` receives the attention. `common` and `own` (count)
-    // restrict the target as in `restrict`; -1 and 0 allow all tokens. No slot changes.
+    // Teacher forcing: decodes `inputs` (queries) after `source`. Row t has the outputs of step t,
+    // bit for bit, and `capture` receives the attention. `common` and `own` (count) restrict the
+    // target as in `restrict`; -1 and 0 allow all tokens. No slot changes. A call runs the part of
+    // the pass that `capture` says, so that other calls can come between: from the first encoder
+    // layer on, and each part after the one before. A part of nothing ends a pass early.
     void forced_decode(const int32_t* source, const int32_t* inputs, const uint8_t* masked,
                        int common, const int32_t* own, int count, int candidates,
                        const int32_t* forced, int32_t* ids, float* scores, float* forced_scores,
@@ -150,6 +152,7 @@ class Engine {
     void free(int count, const int32_t* slots);
 
     static constexpr int kCaptures = 16;  // most sentences of one call of `capture`
+    static constexpr int kHeld = 4;       // most forced passes that have begun
     // Number of heads of encoder, self- and cross-attention in all layers.
     int all_heads() const {
         return (config_.encoder_layers + 2 * config_.decoder_layers) * config_.heads;
@@ -194,6 +197,10 @@ class Engine {
         int first_row, last_row, first_task, first_panel;
         const Linear* projection;
     };
+    struct ForcedPass {  // what is kept between its parts: the rows of the encoder, and the target
+        Slot slot;
+        Buffer x, normed, quantized, scales;
+    };
     struct Span {  // a sentence within the packed rows of a prefill
         int first, length, source;
         const int32_t* tokens;
@@ -221,11 +228,13 @@ class Engine {
 
     void check_source(int length, const int32_t* tokens) const;
     void check_token(int32_t token) const;
+    Span start_source(Slot& slot, const Sentence& sentence, int first);
     void encode(PoolThread& thread, const std::vector<Span>& spans, int rows,
-                const AttentionCapture* capture);
+                const AttentionCapture* capture, int first_layer, int last_layer);
     void write_cross(PoolThread& thread, const std::vector<Span>& spans, int rows);
-    void prefill_chunk(const Sentence* sentences, size_t count,
-                       const AttentionCapture* capture = nullptr);
+    void prefill_chunk(const Sentence* sentences, size_t count);
+    void reserve_encoder(int rows, int longest);
+    void swap_rows(ForcedPass& pass);
 
     void prepare_step(int rows, const int32_t* slots, const int32_t* lengths,
                       const int32_t* tokens);
@@ -281,7 +290,8 @@ class Engine {
     std::vector<float> zeros_;
 
     PagePool pages_;
-    std::vector<Slot> slots_;  // config_.slots, and kCaptures more for forced_decode and capture
+    std::vector<Slot> slots_;  // config_.slots, and kCaptures more for capture
+    std::array<ForcedPass, kHeld> passes_;
     std::vector<Source> sources_;
     std::vector<int> free_sources_;
 

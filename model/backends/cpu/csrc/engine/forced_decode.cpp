@@ -1,8 +1,9 @@
-// Teacher forcing with attention capture: a pair of source and target in one pass, bit for bit the
-// rows of step-by-step decoding.
+// Teacher forcing with attention capture: a pair of source and target in one pass or in parts, bit
+// for bit the rows of step-by-step decoding.
 #include <algorithm>
 #include <cstring>
 #include <stdexcept>
+#include <utility>
 
 #include "engine/engine.h"
 
@@ -19,23 +20,71 @@ void Engine::forced_decode(const int32_t* source, const int32_t* inputs, const u
     if (capture.queries < 1 || capture.queries > config_.max_length)
         throw std::invalid_argument("a target has a length outside the model's");
     for (int row = 0; row < capture.queries; ++row) check_token(inputs[row]);
-    const int reserved = config_.slots;  // a slot that no caller can address
-    struct ClearOnExit {
+    if (capture.held < 0 || capture.held >= kHeld)
+        throw std::invalid_argument("too many forced passes have begun");
+    ForcedPass& pass = passes_[capture.held];
+    struct EndOnExit {
         Engine& engine;
-        Slot& slot;
-        ~ClearOnExit() { engine.clear(slot); }
+        ForcedPass& pass;
+        bool goes_on;
+        ~EndOnExit() {
+            engine.swap_rows(pass);
+            if (!goes_on) engine.clear(pass.slot);
+        }
     };
-    const ClearOnExit clear_on_exit{*this, slots_[reserved]};
-    const Sentence sentence{reserved, capture.source, source, masked};
-    prefill_chunk(&sentence, 1, &capture);
-    if (common >= 0 || count > 0) restrict(sources_[slots_[reserved].source], common, own, count);
-    clear_step_rows();
-    add_step_rows(slots_[reserved], capture.queries, inputs, &capture);
-    run_step(capture.queries, candidates, forced, ids, scores, forced_scores, &capture);
-    for (int row = 0; capture.scored && row < capture.queries; ++row)
-        capture.normalizers[row] = top_k_.log_normalizer(row);
-    copy_keys(slots_[reserved], capture);
-    copy_cross_values(slots_[reserved], capture);
+    swap_rows(pass);
+    EndOnExit end_on_exit{*this, pass, false};
+    const int last_layer = capture.first_layer + capture.layers,
+              last_row = capture.first_row + capture.rows;
+    if (!capture.layers && !capture.rows) return;
+    if (capture.first_layer < 0 || capture.layers < 0 || last_layer > config_.encoder_layers ||
+        capture.first_row < 0 || capture.rows < 0 || last_row > capture.queries)
+        throw std::invalid_argument("a forced pass has no such part");
+    if (capture.layers) {
+        const Sentence sentence{-1, capture.source, source, masked};
+        std::vector<Span> spans;
+        if (capture.first_layer == 0) {
+            spans.push_back(start_source(pass.slot, sentence, 0));
+        } else if (pass.slot.source >= 0) {
+            spans.push_back({0, capture.source, pass.slot.source, source, masked});
+        } else {
+            throw std::invalid_argument("a forced pass has not begun");
+        }
+        reserve_encoder(capture.source, capture.source);
+        const bool encoded = last_layer == config_.encoder_layers;
+        pool_.run([&](PoolThread& thread) {
+            encode(thread, spans, capture.source, &capture, capture.first_layer, last_layer);
+            if (encoded) write_cross(thread, spans, capture.source);
+        });
+        if (encoded && (common >= 0 || count > 0))
+            restrict(sources_[pass.slot.source], common, own, count);
+    }
+    if (capture.rows) {
+        if (pass.slot.source < 0 || pass.slot.length != capture.first_row)
+            throw std::invalid_argument("a forced pass has not begun");
+        clear_step_rows();
+        add_step_rows(pass.slot, capture.rows, inputs + capture.first_row, &capture);
+        const size_t found = static_cast<size_t>(capture.first_row) * candidates;
+        run_step(capture.rows, candidates, forced + capture.first_row, ids + found, scores + found,
+                 forced_scores + capture.first_row, &capture);
+        for (int row = 0; capture.scored && row < capture.rows; ++row)
+            capture.normalizers[capture.first_row + row] = top_k_.log_normalizer(row);
+        pass.slot.length = last_row;
+    }
+    if (last_row == capture.queries) {
+        copy_keys(pass.slot, capture);
+        copy_cross_values(pass.slot, capture);
+    } else {
+        end_on_exit.goes_on = true;
+    }
+}
+
+// Exchanges the rows that the encoder goes on with for those of a forced pass.
+void Engine::swap_rows(ForcedPass& pass) {
+    std::swap(x_, pass.x);
+    std::swap(normed_, pass.normed);
+    std::swap(quantized_, pass.quantized);
+    std::swap(scales_, pass.scales);
 }
 
 void Engine::capture(const std::vector<const AttentionCapture*>& captures, const int32_t* sources,

@@ -64,7 +64,7 @@ void Engine::read_words(const std::vector<WordSentence>& sentences, int32_t star
     for (Buffer& scratch : scratch_)
         scratch.reserve(std::max(encoder_scratch(longest, shape_.dim), dictionary) * sizeof(float));
     pool_.run([&](PoolThread& thread) {
-        encode(thread, whole, total, nullptr);
+        encode(thread, whole, total, nullptr, 0, config_.encoder_layers);
         write_cross(thread, spans, total);
     });
     const size_t d = config_.d_model;

@@ -33,6 +33,8 @@ struct AttentionCapture {
     int32_t depth, scored;      // decoder layers that run, all of them where tokens are scored
     int32_t followed, followed_layer, followed_row;  // the position whose tensors are written:
                                                      // Encoder, Decoder or NoHead
+    int32_t held;  // number of the forced pass that these belong to, and the part of it
+    int32_t first_layer, layers, first_row, rows;  // that runs: encoder layers, then queries
     uint64_t encoder_layers, decoder_layers, cross_layers;  // layers whose weights are written, a
     uint64_t value_layers;  // bit each, and those whose values are; all from layer 64 on
     float* encoder;         // (layers, heads, S, S)
@@ -48,7 +50,8 @@ struct AttentionCapture {
     float* tensors[Tensors];  // (width of each)
 
     void keep(Kind side, int number, int row, Tensor tensor, const float* values, int count) const {
-        if (side == followed && number == followed_layer && row == followed_row)
+        const int position = side == Decoder ? first_row + row : row;
+        if (side == followed && number == followed_layer && position == followed_row)
             std::copy_n(values, count, tensors[tensor]);
     }
     bool captures(Kind which, int number) const { return kind == which && layer == number; }

@@ -5,13 +5,17 @@ Against PyTorch the promise is a tolerance: 1e-5 in maps for float32 (the order 
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
-from model.analysis.types import Head, HeadMask
+from model.analysis.tensors import Followed
+from model.analysis.types import EVERYTHING, Head, HeadMask
 from model.backends.cpu.attention_capture import AttentionCapture
-from model.backends.cpu.backend import CpuBackend, Precision
+from model.backends.cpu.backend import MOST_HELD, CpuBackend, Precision
 from model.backends.cpu.bindings import CpuBackendError
+from model.backends.interface import finished
 from model.backends.torch.attention_maps import attention_maps
 from tests.support.models.cpu_models import (
     PRECISIONS,
@@ -127,6 +131,68 @@ def test_attention_maps_do_not_depend_on_threads_or_change_other_slots(precision
         assert busy.step([15, 0], [5, token], 1, [-1, forced]).scores[1, 0] == np.float32(rest[place])
     busy.free([0, 15])
     assert busy.pages_used == 0
+
+
+PARTS = ("encoder", "decoder", "cross", "token_scores", "candidate_ids", "candidate_scores", "value_products")
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_a_pass_in_parts_has_the_bits_of_one_and_lets_steps_and_other_passes_run_between(
+    monkeypatch: pytest.MonkeyPatch, variant: str, precision: Precision
+) -> None:
+    transformer = tiny(**VARIANTS[variant])
+    config = transformer.config
+    (long, short), written = sentences(config, (50, 9)), config.replace(source_vocab_size=None)
+    [target], [other] = sentences(written, (41,)), sentences(written, (17,))
+    backend = cpu_backend(transformer, precision)
+    masked = (("cross", 0, 0), ("encoder", 0, 0))
+    choice = dataclasses.replace(EVERYTHING, followed=Followed("decoder", 0, 20))
+    whole, alone = backend.attention_maps(long, target, masked, choice=choice), backend.attention_maps(short, other)
+    expected = decoded(backend, short, other, slot=1)[1]
+    for name, value in (("PART_TOKENS", 1), ("LEAST_ROWS", 7), ("PART_WORK", 1)):
+        monkeypatch.setattr(f"model.backends.cpu.backend.{name}", value)
+    backend.prefill([short], [1])
+    passes, steps = backend.attention_passes(long, target, masked, choice=choice), 0
+    found = None
+    for read, wanted in zip([config.decoder_start_id, *other], [*other, config.eos_id], strict=True):
+        scores = backend.step([1], [read], 1, [wanted]).scores[0, 0]
+        assert scores == np.float32(expected[steps])
+        steps += 1
+        if steps % 5 == 0:
+            between = backend.attention_maps(short, other)
+            assert all(np.array_equal(getattr(between, part), getattr(alone, part)) for part in PARTS)
+        try:
+            next(passes)
+        except StopIteration as end:
+            found = end.value
+            break
+    found = finished(passes) if found is None else found
+    assert steps >= config.encoder_layers
+    assert found.tensors is not None and whole.tensors is not None
+    assert all(np.array_equal(values, whole.tensors[name]) for name, values in found.tensors.items())
+    assert np.array_equal(found.normalizers, whole.normalizers)
+    assert all(np.array_equal(getattr(found, part), getattr(whole, part)) for part in PARTS)
+    backend.free([1])
+    assert backend.pages_used == 0
+
+
+def test_passes_that_are_given_up_hold_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("model.backends.cpu.backend.PART_TOKENS", 1)
+    transformer = tiny()
+    [source], [target] = sentences(transformer.config, (30,)), sentences(transformer.config, (30,))
+    backend = cpu_backend(transformer, "int8")
+    whole = backend.attention_maps(source, target)
+    begun = [backend.attention_passes(source, target) for _ in range(MOST_HELD)]
+    for passes in begun:
+        next(passes)
+    with pytest.raises(RuntimeError, match="Too many"):
+        next(backend.attention_passes(source, target))
+    assert backend.pages_used
+    for passes in begun:
+        passes.close()
+    assert backend.pages_used == 0
+    assert np.array_equal(backend.attention_maps(source, target).cross, whole.cross)
 
 
 def test_invalid_attention_requests_are_refused() -> None:
