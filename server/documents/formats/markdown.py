@@ -30,6 +30,13 @@ BLOCKS = MarkdownIt("commonmark").enable("table").disable("inline")
 PARAGRAPH = ["paragraph_open", "inline", "paragraph_close"]
 CELLS = ("td_open", "th_open")
 FRONT_MATTER = re.compile(r"---\n.*?\n(?:---|\.\.\.)(?:\n|\Z)|\+\+\+\n.*?\n\+\+\+(?:\n|\Z)", re.DOTALL)
+FENCE = re.compile(r"\s*(?:[-*+>]\s+)*(`{3,}|~{3,})([^`\n]*)")
+FRAME = re.compile(
+    r"\s*(?:(?:\{\{[<%].*[>%]\}\}|\{%.*%\}|\{:[^{}]*\})"
+    r"|(?P<body>!!!|\?\?\?\+?|===[!+]?)[ \t]+(?:[\w-][\w -]*)?(?:\"(?P<title1>[^\"]+)\")?"
+    r"|:{3,}[ \t]*(?:[\w-]+(?:\[(?P<title2>[^\[\]]+)\]|[ \t]+(?P<title3>[^{\[\"]+))?[ \t]*(?:\{[^{}]*\})?)?)\s*"
+)
+"""A line of a template, or of an admonition or tab (of Python-Markdown, whose body is indented, or of `:::`)."""
 MODULE = re.compile(
     r"import\s+(?:[\w$*{][^'\"]{0,500}?from\s+)?['\"][^'\"\n]+['\"];?\s*$"
     r"|export\s+(?:(?:const|let|var|function|class|async)\s+[\w$]+\s*[=({]|default\s+(?:(?:function|class|async)\b|[({]|[\w$]+;\s*$)|[*{])",
@@ -65,7 +72,8 @@ def read(data: bytes, target: str) -> Document:
     text, encode = decode(data)
     line_end = next((end for end in ("\r\n", "\n", "\r") if end in text), "\n")
     text = text.replace("\r\n", "\n").replace("\r", "\n")
-    blocks = [block for block in find_blocks(text) if has_words(parse(block.html).text)]
+    found = sorted(find_blocks(text), key=lambda block: block.start)
+    blocks = [block for block in found if has_words(parse(block.html).text)]
 
     def write(translations: Sequence[str]) -> bytes:
         edits = [
@@ -79,7 +87,7 @@ def read(data: bytes, target: str) -> Document:
 
 
 def find_blocks(text: str) -> Iterator[Block]:
-    """Yields the blocks of text in order."""
+    """Yields the blocks of text."""
     matter = FRONT_MATTER.match(text)
     offset = matter.end() if matter else 0
     lines = [0]
@@ -88,7 +96,8 @@ def find_blocks(text: str) -> Iterator[Block]:
     environment: dict[str, Any] = {}
     end = offset
     before = ""
-    for token in BLOCKS.parse(text[offset:], environment):
+    frame, titles = without_frames(text[offset:])
+    for token in BLOCKS.parse(frame, environment):
         if token.type != "inline":
             before = token.type
         if token.map is None or token.type not in ("inline", "html_block"):
@@ -124,6 +133,33 @@ def find_blocks(text: str) -> Iterator[Block]:
             yield Block(
                 spans[0][0], end, inline.html, source, inline, escaped, indent, before in (*CELLS, "heading_open")
             )
+    for start, stop in titles:
+        inline, escaped = to_inline(text[offset + start : offset + stop], environment.get("references", {}))
+        yield Block(offset + start, offset + stop, inline.html, "", inline, {'"': '\\"', **escaped}, in_line=True)
+
+
+def without_frames(text: str) -> tuple[str, list[tuple[int, int]]]:
+    """Returns text with as many lines, in which those of templates and the first and last ones of admonitions and tabs are
+    empty, and their bodies are not indented; and the places of their titles."""
+    lines: list[str] = []
+    titles: list[tuple[int, int]] = []
+    bodies: list[int] = []
+    fence, position = "", 0
+    for line in text.split("\n"):
+        size = len(line) - len(line.lstrip(" "))
+        while bodies and line.strip() and size < bodies[-1]:
+            bodies.pop()
+        mark = FENCE.match(line)
+        found = None if fence or mark else FRAME.fullmatch(line)
+        lines.append("" if found else line[min(size, 4 * len(bodies)) :])
+        if mark and (not fence or (mark[1].startswith(fence) and not mark[2].strip())):
+            fence = "" if fence else mark[1]
+        if found and found["body"]:
+            bodies.append(size + 4)
+        if found and found.lastgroup and found.lastgroup.startswith("title"):
+            titles.append((position + found.start(found.lastgroup), position + found.end(found.lastgroup)))
+        position += len(line) + 1
+    return "\n".join(lines), titles
 
 
 def written(block: Block, translated: str) -> str:
@@ -161,7 +197,7 @@ def wrapped(text: str, width: int) -> str:
     return "\n".join(lines)
 
 
-TARGET = r"\((?:[^()\s\\]|\\.|\([^()\s]*\))*(?:\s+(?:\"[^\"]*\"|'[^']*'))?\s*\)"
+TARGET = r"\((?:[^()\s\\]|\\.|\([^()\s]*\))*(?:\s+(?:\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'))?\s*\)"
 EXTENSION = (
     r"(?:[ \t]?\n[ \t]*|\A|(?<=\n))"
     r"(?:(?:(?::::|!!!|\?\?\?|\[!\w+\])[^\n]*|\$\$[^$]+\$\$)(?:\n|\Z)|:[ \t]+|\[\^[^\]\s]+\]:[ \t]*"
@@ -176,7 +212,7 @@ JSX = r"</?(?:[A-Z][\w.]*(?:[^<>{}]*\{[^{}\n]*\})*[^<>{}]*)?/?>"
 """A tag of a component or of a fragment in MDX."""
 TOKEN = re.compile(
     r"(?P<atom>(?P<ticks>`+)(?!`).+?(?<!`)(?P=ticks)(?!`)|<[a-z][a-z0-9+.\-]{1,31}:[^\s<>]*>|<[^\s<>@]+@[^\s<>]+>"
-    r"|\[\^[^\]\s]+\]|\[[ xX]\](?=\s))"
+    r"|\[\^[^\]\s]+\]|\[[ xX]\](?=\s)|(?<=[)\]`*_])\{[^{}\n]+\}|\{\{[<%][^\n]*?[>%]\}\})"
     r"|(?P<escaped>\\[!-/:-@\[-`{-~]|&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z]\w{1,31});)"
     rf"|(?P<gap>(?: {{2,}}|\\)\n\s*|(?:[ \t]*\n\s*)?{JSX}[ \t]*\n\s*|[ \t]*\n\s*{JSX}|{EXTENSION}|{LABELLED})"
     r"|(?P<wrap>[ \t]*\n\s*)"

@@ -78,9 +78,23 @@ def test_markup_within_a_line(source, expected):
     ("source", "expected"),
     [
         ("> [!NOTE]\n> Some text\n> in two lines", "> [!NOTE]\n> SOME TEXT IN TWO LINES"),
-        (":::tip Title\nSome text \n:::", ":::tip Title\nSOME TEXT \n:::"),
+        (":::tip Title\nSome text \n:::", ":::tip TITLE\nSOME TEXT \n:::"),
+        (":::note[A title]{.x}\nSome text\n:::", ":::note[A TITLE]{.x}\nSOME TEXT\n:::"),
+        (
+            '{{< tab >}}\nSome text\n{{< /tab >}}\nMore {{< ref "a.md" >}}',
+            '{{< tab >}}\nSOME TEXT\n{{< /tab >}}\nMORE {{< ref "a.md" >}}',
+        ),
+        ('[a link](u "a \\"b\\" c"){ .x y=1 }', '[A LINK](u "a \\"b\\" c"){ .x y=1 }'),
+        (
+            '=== "Tab"\n\n    - one\n    - two\n\n        deep\n\n    ```\n    !!! x\n    ```',
+            '=== "TAB"\n\n    - ONE\n    - TWO\n\n        DEEP\n\n    ```\n    !!! x\n    ```',
+        ),
+        (
+            "!!! x\n    one\n\n    !!! y\n        two\n\ntext\n\n    code here",
+            "!!! x\n    ONE\n\n    !!! y\n        TWO\n\nTEXT\n\n    code here",
+        ),
         (":::tip\n\nSome text\n\n:::", ":::tip\n\nSOME TEXT\n\n:::"),
-        ('!!! note "Title"\n    Some text', '!!! note "Title"\n    SOME TEXT'),
+        ('!!! note "Title"\n    Some text', '!!! note "TITLE"\n    SOME TEXT'),
         ("Term\n: Its meaning\n: Another one", "TERM\n: ITS MEANING\n: ANOTHER ONE"),
         ("Term\n\n: Its meaning", "TERM\n\n: ITS MEANING"),
         ("The formula\n$$\na = b\n$$\nis short", "THE FORMULA\n$$\na = b\n$$\nIS SHORT"),
