@@ -151,7 +151,7 @@ def alignment_map(maps: AttentionMaps, chosen: AlignmentLayer) -> Weights:
     """Returns the soft alignment (T, S) of target tokens (end of sentence last) to source tokens: the contributions of a
     layer, divided by their sum over the source."""
     if maps.soft is not None:
-        return maps.soft
+        return maps.soft.astype(np.float32, copy=False)
     layer = slice(chosen.layer, chosen.layer + 1)
     [found] = layer_contributions(maps.cross[layer], maps.value_products[layer])
     return _shifted(found / np.maximum(found.sum(axis=-1, keepdims=True), _LEAST), chosen)
@@ -161,7 +161,7 @@ def reading_map(maps: AttentionMaps, chosen: AlignmentLayer) -> Weights:
     """Returns how much each target token read of the source tokens (T, S): the mean weights of the heads of the layer that
     aligns, and of the last. A row without a counterpart in the source reads its tags, to which it owes no contribution."""
     if maps.reading is not None:
-        return maps.reading
+        return maps.reading.astype(np.float32, copy=False)
     layer, last = maps.cross[chosen.layer].mean(axis=0), maps.cross[-1].mean(axis=0)
     return np.asarray((_shifted(layer, chosen) + last) / 2, dtype=np.float32)
 

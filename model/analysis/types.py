@@ -124,7 +124,7 @@ class AttentionMaps:
     score and this. `tensors` are those of the position that the choice follows.
 
     Maps that are not in the `choice` are zeros, which are not sent to another process. `soft` and `reading` are set where
-    they were asked for.
+    they were asked for; those of long sentences arrive in another process with half of their bits, as `float16`.
     """
 
     cross: NDArray[np.float32]  # (L, H, T, S)
@@ -196,7 +196,6 @@ def _unpickled(
     whole = {kind: np.zeros(shape, dtype=np.float32) for kind, shape in shapes.items()}
     for kind, (layers, heads, weights) in parts.items():
         whole[kind][np.ix_(layers, heads)] = weights
-    others |= {name: others[name].astype(np.float32, copy=False) for name in SOFT if others[name] is not None}
     return AttentionMaps(cross=whole["cross"], encoder=whole["encoder"], decoder=whole["decoder"], **others)
 
 

@@ -9,6 +9,7 @@ import io
 from typing import Any
 
 import numpy as np
+import orjson
 from numpy.typing import NDArray
 from starlette.responses import Response
 
@@ -30,7 +31,8 @@ from server.inspection.word_alignment import align_words
 from server.web import html_report
 
 LOOP_WEIGHTS = 20_000
-"""Weights that are written as JSON in the event loop, in about a millisecond; more are written in a thread."""
+"""Weights that are written as JSON at once, in about a millisecond; more are written in a thread, in as many parts, because no
+other thread runs while one is written."""
 
 PICTURE_POLICY = "default-src 'none'; img-src data:; frame-ancestors 'none'"
 """An SVG contains a large map as an image."""
@@ -100,7 +102,7 @@ def attention_body(parameters: AttentionParameters, result: InspectionResult) ->
             "method": aligned.method,
             "links": aligned.links,
             "coverage": aligned.coverage,
-            "weights": np.round(aligned.weights, 5),
+            "weights": encoded(aligned.weights, "lists"),
         },
         "layers": {view.kind: view.layers for view in maps},
         "heads": {view.kind: view.heads for view in maps},
@@ -126,13 +128,25 @@ def text_pieces(tokens: Tokens) -> dict[str, Any]:
     return {"text": tokens.text, "pieces": tokens.pieces, "offsets": tokens.offsets}
 
 
-def encoded(weights: NDArray[np.float32], form: Numbers) -> NDArray[np.float32] | str:
+def encoded(weights: NDArray[np.float32], form: Numbers) -> orjson.Fragment | str:
     """Returns weights (L, H, Q, K) in a form that orjson can write: lists with five decimals, in which NaN becomes null, or
     base64."""
     if form == "lists":
-        return np.round(weights, 5)
+        return orjson.Fragment(_json(np.round(weights, 5)))
     packed = weights.astype("<f4") if form == "float32" else np.rint(weights * 65535).astype("<u2")
     return base64.b64encode(packed.tobytes()).decode("ascii")
+
+
+def _json(values: NDArray[np.float32]) -> bytes:
+    """Returns an array as JSON lists, written in parts."""
+    if values.size <= LOOP_WEIGHTS:
+        return orjson.dumps(values, option=orjson.OPT_SERIALIZE_NUMPY)
+    if values[0].size > LOOP_WEIGHTS:
+        parts = [_json(each) for each in values]
+    else:
+        step = max(1, LOOP_WEIGHTS // values[0].size)
+        parts = [_json(values[first : first + step])[1:-1] for first in range(0, len(values), step)]
+    return b"[" + b",".join(parts) + b"]"
 
 
 def archive(result: InspectionResult, maps: list[MapView]) -> bytes:

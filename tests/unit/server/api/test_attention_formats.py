@@ -8,7 +8,10 @@ import json
 import re
 
 import numpy as np
+import orjson
 import pytest
+
+from server.api.attention_formats import _json
 
 ASK = {"q": "Hello", "source": "en", "target": "de"}
 PNG, SVG = b"\x89PNG\r\n", b"<?xml"
@@ -188,3 +191,19 @@ def test_a_picture_of_any_view_shows_nothing_of_heads_that_are_off_and_names_the
 def test_what_no_picture_has_is_refused(client, fields, said):
     answer = client.get("/attention", params=ASK | fields)
     assert answer.status_code == 400 and said in answer.json()["error"], answer.text
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 5, 7), (1, 1, 40, 3), (1, 1, 2, 90), (70,), (0, 4), (3, 0)])
+def test_large_maps_are_written_in_parts_that_are_bounded(monkeypatch, shape):
+    values, sizes = np.random.default_rng(1).random(shape, dtype=np.float32), []
+    values[values < 0.1] = np.nan
+    written = orjson.dumps
+
+    def counted(part, option=0):
+        sizes.append(part.size)
+        return written(part, option=option)
+
+    monkeypatch.setattr("server.api.attention_formats.LOOP_WEIGHTS", 20)
+    monkeypatch.setattr("server.api.attention_formats.orjson.dumps", counted)
+    assert _json(values) == written(values, option=orjson.OPT_SERIALIZE_NUMPY)
+    assert max(sizes) <= 20

@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from model.analysis.attention_alignment import AlignmentLayer, alignment_map
 from model.analysis.types import ALIGNMENT, AttentionMaps, HeadVectors
 from model.search.options import DecodingOptions, Hypothesis, TraceStep
 from server.engine.ipc.messages import (
@@ -76,7 +77,7 @@ def test_arrays_keep_type_shape_and_values() -> None:
 
 
 @pytest.mark.parametrize(("size", "bits"), [(200, 24), (300, 11)])
-def test_shares_for_linking_words_arrive_as_float32_and_take_half_the_bytes_where_they_are_many(
+def test_shares_for_linking_words_are_used_as_float32_and_take_half_the_bytes_where_they_are_many(
     size: int, bits: int
 ) -> None:
     shares = np.random.default_rng(1).random((size, size), dtype=np.float32)
@@ -85,6 +86,7 @@ def test_shares_for_linking_words_arrive_as_float32_and_take_half_the_bytes_wher
     maps = AttentionMaps(none, none, none, scores, scores.astype(np.int64), scores, none, soft=shares, choice=ALIGNMENT)
     frame = pack([maps])
     [found] = Unpacker().feed(frame)
-    assert found.soft.dtype == np.float32 and found.reading is None
-    np.testing.assert_allclose(found.soft, shares, rtol=2.0**-bits)
+    soft = alignment_map(found, AlignmentLayer(0))
+    assert soft.dtype == np.float32 and found.reading is None
+    np.testing.assert_allclose(soft, shares, rtol=2.0**-bits)
     assert len(frame) < shares.nbytes // (2 if bits == 11 else 1) + 2_000
