@@ -13,7 +13,7 @@ from server.access.rate_limits import RateLimiter
 from server.config import Settings, comma_separated
 from server.documents.jobs import FileJobs
 from server.documents.service import DocumentTranslator
-from server.documents.store import OwnRecords, open_store
+from server.documents.store import open_store
 from server.engine.client.engine_client import EngineClient
 from server.engine.client.lease import Backlog
 from server.engine.client.worker_pool import WorkerPool
@@ -89,8 +89,7 @@ class Services:
         self.pulls = ModelPulls(settings, self.models)
         catalog.check_pending = self.pulls.check
 
-        records = self.state or OwnRecords()
-        store = open_store(settings, records)
+        store = open_store(settings, self.store)
         documents = Admission(
             Backlog(settings.file_keep_bytes),
             caller_share=1.0,
@@ -100,11 +99,10 @@ class Services:
             self.translator, store, documents, settings.file_characters, settings.file_jobs
         )
         seconds = settings.file_keep_seconds + settings.file_timeout_seconds
-        self.file_jobs = FileJobs(self.documents, records, seconds)
+        self.file_jobs = FileJobs(self.documents, self.store, seconds)
         self.store.at_every_beat(store.prune)
         self.store.at_every_beat(self.engine.unload_idle)
-        if self.state is not None:
-            self.state.at_every_beat(self.file_jobs.beat)
+        self.store.at_every_beat(self.file_jobs.beat)
         self.inspector = Inspector(self.translator, settings.attention_tokens)
 
         self.draining = False

@@ -1,7 +1,7 @@
 """Translations of files in the background: a job is started, its state is polled, its result is fetched once.
 
-A job stays on the server that accepted it. Its record is in memory, or in Redis, where every server finds it. If the
-server of a job stops or is killed, the job's state says that the file must be sent again.
+A job stays on the server that accepted it. Its record is in the store; in Redis every server finds it. If the server of a
+job stops or is killed, the job's state says that the file must be sent again.
 """
 
 from __future__ import annotations
@@ -12,23 +12,18 @@ import dataclasses
 import logging
 import re
 import secrets
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Any
 
 import orjson
 
 from server.documents.service import DocumentTranslator, ReceivedDocument
-from server.documents.store import OwnRecords, StoredFile
+from server.documents.store import StoredFile
 from server.errors import TIME_PASSED, AttentiveError, NotFound, StateUnreachable
-from server.store.interface import BEAT_SECONDS
+from server.store.interface import BEAT_SECONDS, Store
 from server.store.keys import digest
 from server.translation.types import TranslationRequest
 
-if TYPE_CHECKING:
-    from server.store.redis import RedisStore
-
 log = logging.getLogger(__name__)
-State = Literal["translating", "done", "error"]
 HEARTBEAT_SECONDS = 15.0
 """A server that has not been in touch with Redis for this time has stopped."""
 FAILED = "The file could not be translated."
@@ -36,42 +31,34 @@ STOPPED = "The server that translated this file has stopped; send it again."
 ID = re.compile("[0-9A-F]{32}")
 
 
-@dataclass(frozen=True, slots=True)
-class JobRecord:
-    """The state of one job. `digest` is the SHA-256 of its key, `server` the server that works on it, `characters` the
-    length of its texts, `problem` the reason of a failure in one sentence, `token` that of the translated file in the store,
-    and `warning` what may be wrong with it."""
-
-    id: str
-    digest: str
-    server: str
-    characters: int
-    state: State = "translating"
-    problem: str = ""
-    token: str = ""
-    warning: str = ""
+Record = dict[str, Any]
+"""The state of one job: its `id`, the `digest` (SHA-256) of its key, the `server` that works on it, the `characters` of its
+texts, its `state`, and the `problem` of a failure, or the `token` of the translated file and a `warning` on it."""
 
 
 class FileJobs:
     """The jobs of one server, for clients that have a job's id and its secret key. `records` keeps their states for
     `seconds` after the last change. The number of jobs in progress is limited by the places of their documents. All methods
-    raise StateUnreachable where the records are in Redis and it cannot be reached."""
+    raise StateUnreachable where the store cannot be used."""
 
-    def __init__(self, documents: DocumentTranslator, records: RedisStore | OwnRecords, seconds: float) -> None:
+    def __init__(self, documents: DocumentTranslator, records: Store, seconds: float) -> None:
         self._documents = documents
         self._records = records
         self._seconds = seconds
         self._server = secrets.token_hex(8)
-        self._working: dict[str, tuple[JobRecord, asyncio.Task[None]]] = {}
+        self._working: dict[str, tuple[Record, asyncio.Task[None]]] = {}
 
     async def beat(self) -> None:
         """Says that this server is running, for HEARTBEAT_SECONDS."""
-        await self._records.put("servers", self._server, b"", HEARTBEAT_SECONDS)
+        if self._records.shared or self._working:
+            await self._say_running()
 
     async def start(self, document: ReceivedDocument, request: TranslationRequest) -> tuple[str, str]:
         """Starts a job, which closes the document at its end. Returns its public id and its secret key."""
         id, key = secrets.token_hex(16).upper(), secrets.token_hex(32).upper()
-        record = JobRecord(id, digest(key), self._server, document.characters)
+        record: Record = {"id": id, "digest": digest(key), "server": self._server, "state": "translating"}
+        record["characters"] = document.characters
+        await self._say_running()
         await self._put(record)
         task = asyncio.create_task(self._translate(record, document, request))
         self._working[id] = (record, task)
@@ -79,28 +66,28 @@ class FileJobs:
         task.add_done_callback(lambda _: self._documents.close(document))  # also if it is cancelled before it begins
         return id, key
 
-    async def find(self, id: str, key: str) -> JobRecord:
+    async def find(self, id: str, key: str) -> Record:
         """Returns the state of a job. Raises NotFound if there is no such job or the key is not the job's key."""
         record = await self._find(id)
-        if record is None or not secrets.compare_digest(record.digest, digest(key)):
+        if record is None or not secrets.compare_digest(record["digest"], digest(key)):
             raise NotFound("Document not found.")
-        if record.state != "translating" or await self._in_progress(record):
+        if record["state"] != "translating" or await self._in_progress(record):
             return record
         # It ended after the record was read, or its server has stopped.
         record = await self._find(id) or record
-        if record.state == "translating":
-            return dataclasses.replace(record, state="error", problem=STOPPED)
+        if record["state"] == "translating":
+            return record | {"state": "error", "problem": STOPPED}
         return record
 
-    async def take(self, job: JobRecord) -> StoredFile:
+    async def take(self, job: Record) -> StoredFile:
         """Returns the file of a job that is done, and removes the job. Raises NotFound for everyone but the first caller,
         and ExpiredTranslation if the file is no longer kept."""
         store = self._documents.store
-        file = await store.find(job.token)  # before the job is removed: a failure here loses nothing
-        if not await self._records.remove("jobs", job.id):  # another request has just taken it
+        file = await store.find(job["token"])  # before the job is removed: a failure here loses nothing
+        if not await self._records.remove("jobs", job["id"]):  # another request has just taken it
             raise NotFound("Document not found.")
         with contextlib.suppress(StateUnreachable):  # it expires
-            await store.forget(job.token)
+            await store.forget(job["token"])
         return dataclasses.replace(file, once=True)
 
     async def close(self) -> None:
@@ -112,32 +99,35 @@ class FileJobs:
         for record, task in working:
             if task.cancelled():
                 with contextlib.suppress(StateUnreachable):  # its heartbeat ends
-                    await self._put(dataclasses.replace(record, state="error", problem=STOPPED))
+                    await self._put(record | {"state": "error", "problem": STOPPED})
 
-    async def _find(self, id: str) -> JobRecord | None:
+    async def _find(self, id: str) -> Record | None:
         data = await self._records.find("jobs", id) if ID.fullmatch(id) else None
-        return None if data is None else JobRecord(**orjson.loads(data))
+        return None if data is None else orjson.loads(data)
 
-    async def _put(self, record: JobRecord) -> None:
-        await self._records.put("jobs", record.id, orjson.dumps(record), self._seconds)
+    async def _put(self, record: Record) -> None:
+        await self._records.put("jobs", record["id"], orjson.dumps(record), self._seconds)
 
-    async def _in_progress(self, record: JobRecord) -> bool:
-        if record.server == self._server:
-            return record.id in self._working
-        return await self._records.find("servers", record.server) is not None
+    async def _say_running(self) -> None:
+        await self._records.put("servers", self._server, b"", HEARTBEAT_SECONDS)
 
-    async def _translate(self, record: JobRecord, document: ReceivedDocument, request: TranslationRequest) -> None:
+    async def _in_progress(self, record: Record) -> bool:
+        if record["server"] == self._server:
+            return record["id"] in self._working
+        return await self._records.find("servers", record["server"]) is not None
+
+    async def _translate(self, record: Record, document: ReceivedDocument, request: TranslationRequest) -> None:
         """Translates a document and stores the outcome; waits while Redis cannot be reached."""
         try:
             made = await self._documents.translate(document, request, patient=True, copy=False)
-            record = dataclasses.replace(record, state="done", token=made.token, warning=made.warning)
+            record |= {"state": "done", "token": made.token, "warning": made.warning}
         except AttentiveError as error:
-            record = dataclasses.replace(record, state="error", problem=error.message)
+            record |= {"state": "error", "problem": error.message}
         except TimeoutError:
-            record = dataclasses.replace(record, state="error", problem=TIME_PASSED)
+            record |= {"state": "error", "problem": TIME_PASSED}
         except Exception:  # the job's client learns of it by its state
             log.exception("a file could not be translated")
-            record = dataclasses.replace(record, state="error", problem=FAILED)
+            record |= {"state": "error", "problem": FAILED}
         while True:
             try:
                 await self._put(record)

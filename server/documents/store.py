@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import orjson
 
@@ -25,17 +25,12 @@ from model.atomic_write import atomic_write
 from server.config import Settings, flag_and_variable
 from server.documents.document import Workspace
 from server.errors import ExpiredTranslation, NotFound, PayloadTooLarge, SettingsError, StateUnreachable, Unavailable
-from server.store.interface import BEAT_SECONDS
-
-if TYPE_CHECKING:
-    from server.store.redis import RedisStore
+from server.store.interface import BEAT_SECONDS, Store
 
 log = logging.getLogger(__name__)
 NAME = "files"
 TOKEN = re.compile(r"([0-9a-f]{8})[A-Za-z0-9_-]{32}")
 """The time at which a file was kept, in seconds since the epoch, and 192 random bits."""
-RECORDS_LIMIT = 10_000
-"""Largest number of jobs and files that a server remembers in memory."""
 IN_REDIS = 5_000_000
 """Bytes of the largest upload whose translation is kept in Redis."""
 RESULT_FACTOR = 4
@@ -43,41 +38,6 @@ RESULT_FACTOR = 4
 bytes per letter."""
 TRANSFER_SECONDS = 10.0
 """Longest time to send or receive one file."""
-
-
-class OwnRecords:
-    """The records of one server in memory, with the methods of RedisStore that files and jobs use."""
-
-    up = True
-
-    def __init__(self) -> None:
-        self._records: dict[str, tuple[float, bytes]] = {}
-
-    async def put(self, name: str, id: str, value: bytes, life: float, seconds: float | None = None) -> None:
-        """Stores a record for `life` seconds."""
-        self._records.pop(id, None)
-        self._records[id] = (monotonic() + life, value)
-        self._prune()
-
-    async def find(self, name: str, id: str, seconds: float | None = None) -> bytes | None:
-        """Returns a record, or None if there is none or it has expired."""
-        until, value = self._records.get(id, (0.0, None))
-        return value if until > monotonic() else None
-
-    async def exists(self, name: str, id: str) -> bool:
-        """Returns whether `find` would return a record."""
-        return await self.find(name, id) is not None
-
-    async def remove(self, name: str, id: str) -> bool:
-        """Removes a record, and returns whether it was there."""
-        return self._records.pop(id, None) is not None
-
-    def _prune(self) -> None:
-        now = monotonic()
-        for id, (until, _) in list(self._records.items()):  # oldest first
-            if until > now and len(self._records) <= RECORDS_LIMIT:
-                return
-            del self._records[id]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +69,9 @@ class FileStore:
     Uploads in progress are there too. All methods raise StateUnreachable where Redis cannot be reached.
     """
 
-    def __init__(self, records: RedisStore | OwnRecords, shared: Path | None, seconds: float, limit: int) -> None:
+    def __init__(self, records: Store, shared: Path | None, seconds: float, limit: int) -> None:
         self._records = records
-        self._alone = isinstance(records, OwnRecords)
+        self._alone = not records.shared
         self._shared = shared
         self._seconds = seconds
         self._limit = limit
@@ -175,10 +135,10 @@ class FileStore:
             self._missing(token)
         head, _, content = record.partition(b"\n")
         name, media_type, in_folder = orjson.loads(head)
-        if not in_folder or self._results is None:
+        if not in_folder:
             return StoredFile(name, media_type, content)
-        path = self._results / token
-        if not await asyncio.to_thread(path.exists):
+        path = self._results and self._results / token  # a restarted server has no folder yet
+        if path is None or not await asyncio.to_thread(path.exists):
             self._missing(token)
         return StoredFile(name, media_type, path)
 
@@ -260,10 +220,10 @@ def remove_old(folder: Path, before: float) -> None:
             path.unlink(missing_ok=True)
 
 
-def open_store(settings: Settings, records: RedisStore | OwnRecords) -> FileStore:
+def open_store(settings: Settings, records: Store) -> FileStore:
     """Returns the store of translated files. Raises SettingsError for a shared folder that cannot be used."""
     folder = settings.file_folder
-    alone = isinstance(records, OwnRecords)
+    alone = not records.shared
     if folder is not None and (alone or not folder.is_dir()):
         reason = "needs --state redis://host:port" if alone else f"must be a folder, and {str(folder)!r} is none"
         raise SettingsError(f"{flag_and_variable('file_folder')} {reason}.")

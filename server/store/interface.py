@@ -17,6 +17,9 @@ from server.errors import StateUnreachable
 
 log = logging.getLogger(__name__)
 BEAT_SECONDS = 0.5
+RECORDS_LIMIT = 10_000
+RECORDS_BYTES = 50_000_000
+"""Limits of the records of `put` in a collection; the oldest ones are deleted."""
 Changes = Mapping[str, Mapping[str, bytes | None]]
 """New records by table and id. A record is deleted by None."""
 Task = Callable[[], Awaitable[None]]
@@ -88,12 +91,25 @@ class Store(ABC):
         `limits`, nothing is added and its id returned. The table keeps its version."""
 
     @abstractmethod
-    async def find(self, collection: str, id: str) -> bytes | None:
-        """Returns a record of a collection, or None if there is none or it has expired."""
+    async def find(self, collection: str, id: str, seconds: float | None = None) -> bytes | None:
+        """Returns a record of a collection, or None if there is none or it has expired. `seconds` is a time limit for large
+        records."""
 
     @abstractmethod
     async def add(self, collection: str, records: Sequence[tuple[str, bytes]], bounds: Bounds) -> None:
         """Adds records to a collection, and deletes those that have expired or are beyond the bounds."""
+
+    async def put(self, collection: str, id: str, value: bytes, life: float, seconds: float | None = None) -> None:
+        """Stores a record for `life` seconds. `seconds` is a time limit for large records."""
+        await self.add(collection, [(id, value)], Bounds(RECORDS_LIMIT, RECORDS_BYTES, life))
+
+    async def exists(self, collection: str, id: str) -> bool:
+        """Returns whether `find` would return a record."""
+        return await self.find(collection, id) is not None
+
+    @abstractmethod
+    async def remove(self, collection: str, id: str) -> bool:
+        """Removes a record of `put`, and returns whether it was there."""
 
     @abstractmethod
     async def _close(self) -> None:

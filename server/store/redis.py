@@ -130,7 +130,6 @@ class RedisStore(RedisConnection):
         return over.decode() if over else None
 
     async def find(self, collection: str, id: str, seconds: float | None = None) -> bytes | None:
-        """`seconds` is a time limit for large records."""
         value: bytes | None = await self.execute("GET", f"{name_of(collection)}:{id}", seconds=seconds)
         return value
 
@@ -145,17 +144,14 @@ class RedisStore(RedisConnection):
         values: list[bytes | None] = await self.execute("MGET", *[f"{name_of(collection)}:{id}" for id in ids])
         return values
 
-    async def put(self, name: str, id: str, value: bytes, life: float, seconds: float | None = None) -> None:
-        """Stores a record for `life` seconds, which `find` returns. `seconds` is a time limit for large records."""
-        await self.execute("SET", f"{name_of(name)}:{id}", value, "PX", round(1000 * life), seconds=seconds)
+    async def put(self, collection: str, id: str, value: bytes, life: float, seconds: float | None = None) -> None:
+        await self.execute("SET", f"{name_of(collection)}:{id}", value, "PX", round(1000 * life), seconds=seconds)
 
-    async def exists(self, name: str, id: str) -> bool:
-        """Returns whether `find` would return a record."""
-        return bool(await self.execute("EXISTS", f"{name_of(name)}:{id}"))
+    async def exists(self, collection: str, id: str) -> bool:
+        return bool(await self.execute("EXISTS", f"{name_of(collection)}:{id}"))
 
-    async def remove(self, name: str, id: str) -> bool:
-        """Removes a record of `put`, and returns whether it was there."""
-        return bool(await self.execute("UNLINK", f"{name_of(name)}:{id}"))
+    async def remove(self, collection: str, id: str) -> bool:
+        return bool(await self.execute("UNLINK", f"{name_of(collection)}:{id}"))
 
     async def charge(self, amounts: Sequence[tuple[str, int, int]], seconds: float) -> tuple[int, float]:
         """Adds amounts to counters of windows of some seconds, or none of them. An amount has the name of its counter,

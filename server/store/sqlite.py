@@ -144,7 +144,7 @@ class SQLiteStore(Store):
         return None
 
     @in_thread
-    def find(self, collection: str, id: str) -> bytes | None:
+    def find(self, collection: str, id: str, seconds: float | None = None) -> bytes | None:
         query = "SELECT value FROM expiring WHERE name = ? AND id = ? AND expires > ?"
         value: bytes | None = self._value(query, collection, id, time.time())
         return value
@@ -170,6 +170,11 @@ class SQLiteStore(Store):
                 break
             oldest, removed = number, removed + size
         self.database.execute("DELETE FROM expiring WHERE name = ? AND number <= ?", (collection, oldest))
+
+    @in_thread
+    def remove(self, collection: str, id: str) -> bool:
+        query = "DELETE FROM expiring WHERE name = ? AND id = ? AND expires > ?"
+        return self.database.execute(query, (collection, id, time.time())).rowcount > 0
 
     def failure(self, error: Exception) -> StateUnreachable:
         """Logs the first of several failures and returns the error for callers."""

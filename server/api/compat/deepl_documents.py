@@ -69,15 +69,15 @@ async def send(request: Request, parameters: Annotated[DocumentParameters, File(
 async def status(document_id: Id, request: Request, parameters: DocumentKey) -> Response:
     await enter(request, 0, parameters.auth_key)
     job = await services_of(request).file_jobs.find(document_id, parameters.document_key)
-    body: dict[str, Any] = {"document_id": job.id, "status": job.state}
-    if job.state == "translating":
+    body: dict[str, Any] = {"document_id": job["id"], "status": job["state"]}
+    if job["state"] == "translating":
         body["seconds_remaining"] = 1
-    elif job.state == "done":
-        await services_of(request).documents.store.check(job.token)  # a file that is no longer kept is a 410
-        body |= {"billed_characters": job.characters} | stated(job.warning)
+    elif job["state"] == "done":
+        await services_of(request).documents.store.check(job["token"])  # a file that is no longer kept is a 410
+        body |= {"billed_characters": job["characters"]} | stated(job.get("warning", ""))
     else:
-        body["error_message"] = job.problem
-    return json_response(body, headers=warned(job.warning))
+        body["error_message"] = job["problem"]
+    return json_response(body, headers=warned(job.get("warning", "")))
 
 
 @router.post("/{document_id}/result", summary="Fetch a translated file, once", responses={200: DOWNLOADED})
@@ -85,10 +85,10 @@ async def result(document_id: Id, request: Request, parameters: DocumentKey) -> 
     await enter(request, 0, parameters.auth_key)
     jobs = services_of(request).file_jobs
     job = await jobs.find(document_id, parameters.document_key)
-    if job.state == "translating":
+    if job["state"] == "translating":
         raise Unavailable("The document is not ready yet.", 1)
-    if job.state == "error":
-        raise InvalidRequest(job.problem)
+    if job["state"] == "error":
+        raise InvalidRequest(job["problem"])
     response = file_response(await jobs.take(job))
-    response.headers.update(warned(job.warning))
+    response.headers.update(warned(job.get("warning", "")))
     return response

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import redis as redis_client
@@ -173,10 +174,11 @@ def test_without_redis_a_file_is_refused_with_a_reason(serve):
 
 def test_a_shared_folder_needs_redis_and_must_exist(tmp_path: Path):
     from server.config import Settings
-    from server.documents.store import OwnRecords, open_store
+    from server.documents.store import open_store
     from server.errors import SettingsError
+    from server.store.sqlite import SQLiteStore
 
     with pytest.raises(SettingsError, match="needs --state"):
-        open_store(Settings(file_folder=tmp_path), OwnRecords())
+        open_store(Settings(file_folder=tmp_path), SQLiteStore(None))
     with pytest.raises(SettingsError, match="must be a folder"):
-        open_store(Settings(file_folder=tmp_path / "none"), object())
+        open_store(Settings(file_folder=tmp_path / "none"), SimpleNamespace(shared=True))

@@ -6,8 +6,9 @@ import asyncio
 
 import pytest
 
-from server.documents.store import FileStore, OwnRecords
+from server.documents.store import FileStore
 from server.errors import ExpiredTranslation, NotFound, Unavailable
+from server.store.sqlite import SQLiteStore
 
 
 def keep(store: FileStore, content: bytes, caller: str = "x") -> str:
@@ -27,8 +28,9 @@ def find(store: FileStore, token: str):
 
 def test_a_stored_file_expires(monkeypatch):
     now = [0.0]
-    monkeypatch.setattr("server.documents.store.monotonic", lambda: now[0])
-    store = FileStore(OwnRecords(), None, 10.0, 1_000)
+    for clock in ("server.documents.store.monotonic", "time.time"):
+        monkeypatch.setattr(clock, lambda: now[0])
+    store = FileStore(SQLiteStore(None), None, 10.0, 1_000)
     token = keep(store, b"x")
     path = find(store, token).content
     assert path.read_bytes() == b"x"
@@ -43,7 +45,7 @@ def test_a_stored_file_expires(monkeypatch):
 
 
 def test_the_oldest_file_of_the_largest_holder_is_deleted_first():
-    store = FileStore(OwnRecords(), None, 1_000.0, 100)
+    store = FileStore(SQLiteStore(None), None, 1_000.0, 100)
     other = keep(store, b"x" * 30, "other")
     tokens = [keep(store, b"x" * 40, "hog") for _ in range(3)]
     with pytest.raises(ExpiredTranslation):
@@ -59,7 +61,7 @@ def test_a_full_disk_is_reported_as_unavailable_and_logged(monkeypatch, caplog):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("pathlib.Path.write_bytes", full)
-    store = FileStore(OwnRecords(), None, 1.0, 1)
+    store = FileStore(SQLiteStore(None), None, 1.0, 1)
     with pytest.raises(Unavailable, match="disk"):
         store.new_workspace(b"x")
     assert "No space left on device" in caplog.text
@@ -68,8 +70,9 @@ def test_a_full_disk_is_reported_as_unavailable_and_logged(monkeypatch, caplog):
 
 async def test_a_record_behind_one_that_is_kept_longer_expires(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setattr("server.documents.store.monotonic", lambda: now[0])
-    records = OwnRecords()
+    for clock in ("server.documents.store.monotonic", "time.time"):
+        monkeypatch.setattr(clock, lambda: now[0])
+    records = SQLiteStore(None)
     await records.put("jobs", "long", b"1", 100.0)
     await records.put("servers", "short", b"2", 1.0)
     now[0] = 2.0

@@ -10,8 +10,8 @@ import pytest
 
 from server.documents.formats import FORMATS, format_of
 from server.documents.jobs import FileJobs
-from server.documents.store import OwnRecords
 from server.errors import NotFound
+from server.store.sqlite import SQLiteStore
 from tests.support.texts.document_files import pdf
 
 FIELDS = {"source_lang": "EN", "target_lang": "DE"}
@@ -133,9 +133,9 @@ class Documents:
 
 async def test_jobs_expire_and_release_what_they_hold(monkeypatch):
     now = [0.0]
-    monkeypatch.setattr("server.documents.store.monotonic", lambda: now[0])
+    monkeypatch.setattr("time.time", lambda: now[0])
     documents = Documents()
-    jobs = FileJobs(documents, OwnRecords(), 10.0)
+    jobs = FileJobs(documents, SQLiteStore(None), 10.0)
     id, key = await jobs.start(SimpleNamespace(name="first", characters=1), None)
     work = jobs._working[id][1]
     now[0] = 11.0
@@ -148,6 +148,18 @@ async def test_jobs_expire_and_release_what_they_hold(monkeypatch):
     await jobs.close()
     await asyncio.wait(works)
     assert documents.closed == ["first", "second"]
+
+
+async def test_jobs_outlive_their_server_in_the_data_folder(monkeypatch, tmp_path):
+    now = [0.0]
+    monkeypatch.setattr("time.time", lambda: now[0])
+    first, second = [FileJobs(Documents(), SQLiteStore(tmp_path), 100.0) for _ in range(2)]
+    id, key = await first.start(SimpleNamespace(name="first", characters=1), None)
+    assert (await second.find(id, key))["state"] == "translating"
+    now[0] = 16.0  # the first one is killed, and says no longer that it is running
+    stopped = await second.find(id, key)
+    assert stopped["state"] == "error" and "send it again" in stopped["problem"]
+    await first.close()
 
 
 def test_unfetched_files_leave_their_places(serve):
