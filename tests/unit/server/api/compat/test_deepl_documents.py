@@ -123,7 +123,7 @@ class Documents:
     def __init__(self) -> None:
         self.closed: list[str] = []
 
-    async def translate(self, document, request, patient) -> str:
+    async def translate(self, document, request, patient, copy) -> str:
         await asyncio.Event().wait()
         return ""
 
