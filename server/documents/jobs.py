@@ -37,9 +37,8 @@ texts, its `state`, and the `problem` of a failure, or the `token` of the transl
 
 
 class FileJobs:
-    """The jobs of one server, for clients that have a job's id and its secret key. `records` keeps their states for
-    `seconds` after the last change. The number of jobs in progress is limited by the places of their documents. All methods
-    raise StateUnreachable where the store cannot be used."""
+    """The jobs of one server. `records` keeps their states for `seconds` after the last change. The places of their documents
+    limit their number. All methods raise StateUnreachable where the store cannot be used."""
 
     def __init__(self, documents: DocumentTranslator, records: Store, seconds: float) -> None:
         self._documents = documents

@@ -1,8 +1,5 @@
-"""The process that parses and writes documents, so that their memory is outside the API process and is given back.
-
-Each line of standard input is a task in JSON, and each line of standard output is its result. A task names a folder
-with the files of one document; see `server.documents.document`. The process ends with its standard input.
-"""
+"""The process that parses and writes documents, so that their memory is outside the API process and is given back. Each line
+of standard input is a task in JSON, which names a `Workspace`, and each line of standard output its result."""
 
 from __future__ import annotations
 
@@ -34,7 +31,7 @@ PIECE_CHARACTERS = 10_000
 PASSAGE_CHARACTERS = 50_000
 """Limit on such a passage: a request that fills the queue keeps other documents out of it."""
 Reader = Callable[[bytes, str], Document]
-"""Reads a document from (content, target language)."""
+"""Reads a document from (content, target language), or raises InvalidRequest or PayloadTooLarge."""
 
 
 def main() -> None:

@@ -92,9 +92,8 @@ class DocumentTranslator:
     async def receive(
         self, content: bytes, name: str, target: str, caller: str, output: str = "", key: int | None = None
     ) -> ReceivedDocument:
-        """Keeps an upload on disk and reads its texts. The document holds its permit until `close` is called.
-        `output` is the format of the translated file, if it is not the usual one. `key` identifies the request when it is sent
-        again.
+        """Keeps an upload on disk and reads its texts. The document holds its permit until `close` is called. `output` is the
+        format of the translated file, if it is not the usual one; `key` is that of the request.
 
         Raises Overloaded if there is no room for the caller, and InvalidRequest, PayloadTooLarge or
         TextTooLong for a file that cannot be translated.
@@ -131,9 +130,8 @@ class DocumentTranslator:
         """Translates a document with the options of `request`, whose texts are ignored, and keeps the new file in the store.
         `progress` receives the characters of each batch.
 
-        Raises the errors of `Translator.translate`. If the server is overloaded it raises Overloaded, or waits if
-        `patient`; after the first batch it always waits. Unless `copy`, a document in the target language is an
-        InvalidRequest.
+        Raises the errors of `Translator.translate`, but Overloaded only for the first batch, and not if `patient`. Unless
+        `copy`, a document in the target language is an InvalidRequest.
         """
         may_wait, changed = patient, False
         workspace, caller = document.workspace, document.caller

@@ -65,8 +65,8 @@ class FileStore:
     that, the oldest file of the caller with the most bytes is deleted. Belongs to one event loop.
 
     A file has a record with its name and media type as a line of JSON. In Redis its content follows, or is in the `shared`
-    folder of all servers if it is too large; without Redis it is in a folder of this server, which `close` deletes.
-    Uploads in progress are there too. All methods raise StateUnreachable where Redis cannot be reached.
+    folder if it is too large; without Redis it is in a folder of this server, as uploads are, which `close` deletes. All
+    methods raise StateUnreachable.
     """
 
     def __init__(self, records: Store, shared: Path | None, seconds: float, limit: int) -> None:

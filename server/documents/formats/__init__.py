@@ -21,33 +21,36 @@ class FileFormat:
 
 OFFICE = "application/vnd.openxmlformats-officedocument"
 OPEN_DOCUMENT = "application/vnd.oasis.opendocument"
-FORMATS = (
-    FileFormat(".txt", "text/plain", "plain"),
-    FileFormat(".srt", "application/x-subrip", "subtitles", "read_subrip"),
-    FileFormat(".vtt", "text/vtt", "subtitles", "read_webvtt"),
-    FileFormat(".html", "text/html", "html"),
-    FileFormat(".htm", "text/html", "html"),
-    FileFormat(".docx", f"{OFFICE}.wordprocessingml.document", "xml.office", "read_word"),
-    FileFormat(".md", "text/markdown", "markdown"),
-    FileFormat(".markdown", "text/markdown", "markdown"),
-    FileFormat(".mdx", "text/markdown", "markdown"),
-    FileFormat(".po", "text/x-gettext-translation", "gettext"),
-    FileFormat(".pot", "text/x-gettext-translation", "gettext"),
-    FileFormat(".json", "application/json", "json"),
-    FileFormat(".jsonc", "application/json", "json", "read_with_comments"),
-    FileFormat(".arb", "application/json", "json"),
-    FileFormat(".yml", "application/yaml", "yaml"),
-    FileFormat(".yaml", "application/yaml", "yaml"),
-    FileFormat(".xlf", "application/xliff+xml", "xml.xliff"),
-    FileFormat(".xliff", "application/xliff+xml", "xml.xliff"),
-    FileFormat(".pptx", f"{OFFICE}.presentationml.presentation", "xml.office", "read_slides"),
-    FileFormat(".xlsx", f"{OFFICE}.spreadsheetml.sheet", "xml.office", "read_workbook"),
-    FileFormat(".odt", f"{OPEN_DOCUMENT}.text", "xml.office", "read_open_document"),
-    FileFormat(".odp", f"{OPEN_DOCUMENT}.presentation", "xml.office", "read_open_document"),
-    FileFormat(".ods", f"{OPEN_DOCUMENT}.spreadsheet", "xml.office", "read_open_document"),
-    FileFormat(".pdf", "application/pdf", "pdf.as_pdf"),
-    FileFormat(".pdf", "text/html", "pdf.as_html", written_as=".html"),
-    FileFormat(".epub", "application/epub+zip", "xml.book"),
+FORMATS = tuple(
+    FileFormat(*row)
+    for row in (
+        (".txt", "text/plain", "plain"),
+        (".srt", "application/x-subrip", "subtitles", "read_subrip"),
+        (".vtt", "text/vtt", "subtitles", "read_webvtt"),
+        (".html", "text/html", "html"),
+        (".htm", "text/html", "html"),
+        (".docx", f"{OFFICE}.wordprocessingml.document", "xml.office", "read_word"),
+        (".md", "text/markdown", "markdown"),
+        (".markdown", "text/markdown", "markdown"),
+        (".mdx", "text/markdown", "markdown"),
+        (".po", "text/x-gettext-translation", "gettext"),
+        (".pot", "text/x-gettext-translation", "gettext"),
+        (".json", "application/json", "json"),
+        (".jsonc", "application/json", "json", "read_with_comments"),
+        (".arb", "application/json", "json"),
+        (".yml", "application/yaml", "yaml"),
+        (".yaml", "application/yaml", "yaml"),
+        (".xlf", "application/xliff+xml", "xml.xliff"),
+        (".xliff", "application/xliff+xml", "xml.xliff"),
+        (".pptx", f"{OFFICE}.presentationml.presentation", "xml.office", "read_slides"),
+        (".xlsx", f"{OFFICE}.spreadsheetml.sheet", "xml.office", "read_workbook"),
+        (".odt", f"{OPEN_DOCUMENT}.text", "xml.office", "read_open_document"),
+        (".odp", f"{OPEN_DOCUMENT}.presentation", "xml.office", "read_open_document"),
+        (".ods", f"{OPEN_DOCUMENT}.spreadsheet", "xml.office", "read_open_document"),
+        (".pdf", "application/pdf", "pdf.as_pdf"),
+        (".pdf", "text/html", "pdf.as_html", "read", ".html"),
+        (".epub", "application/epub+zip", "xml.book"),
+    )
 )
 SUFFIXES = tuple(dict.fromkeys(format.suffix for format in FORMATS))
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import polib
 
 from server.documents.document import Document, has_words
+from server.documents.formats.labels import MARK, with_mark, without_mark
 from server.documents.formats.plain import decode
 from server.errors import InvalidRequest
 
@@ -16,11 +17,6 @@ PLURALS = re.compile(r"nplurals\s*=\s*([1-6])")
 LONG_LINE = re.compile(r'(?:msg\w*(?:\[\d\])?\s+)?"(?:[^"\\]|\\.){81}')
 """A line longer than those of a catalog that wraps them."""
 WIDTH = 78
-MARK = re.compile(
-    r"(?<![\w&_])[&_][^\W\d_](?!\w{1,7};)|(?<=[^\W\d_])&[a-z](?!\w{1,7};)|(?<=\b[A-Z])_[a-z]|(?<=\b[A-Z][a-z])_[a-z]"
-)
-"""The mark of an access key before a letter: `&Save`, `_Save`, `E_xit`."""
-LONGEST_LABEL = 60
 ONE_FORM = frozenset("ja zh ko vi th id ms lo my".split())
 """Languages without plural forms, for catalogs that do not state a rule."""
 
@@ -47,11 +43,10 @@ def parse(data: bytes) -> tuple[polib.POFile, Callable[[str], bytes], bool]:
 
 
 def read(data: bytes, target: str) -> Document:
-    """Reads a catalog and sets its language to `target`. Only the lines of translations and of these settings change.
-    Raises InvalidRequest."""
+    """Reads a catalog and sets its language to `target`. Only the lines of translations and of these settings change."""
     catalog, encode, open_charset = parse(data)
     entries = [entry for entry in catalog if not entry.obsolete and not is_translated(entry) and has_words(entry.msgid)]
-    marked = [without_mark(text) for entry in entries for text in (entry.msgid, entry.msgid_plural) if text]
+    marked = [without_mark(text, MARK) for entry in entries for text in (entry.msgid, entry.msgid_plural) if text]
 
     def write(translations: Sequence[str]) -> bytes:
         done = (with_mark(new, mark) for new, (_, mark) in zip(translations, marked, strict=True))
@@ -127,24 +122,6 @@ def with_settings(lines: list[str], settings: dict[str, str], has_header: bool) 
         lines[end] = quoted.pop(name, lines[end])
         end += 1
     return [*lines[:end], *quoted.values(), *lines[end:]]
-
-
-def without_mark(text: str) -> tuple[str, str]:
-    """Returns a label without the mark of its access key, and the mark with the key: `&Save` -> `Save`, `&S`."""
-    found = MARK.findall(text)
-    if len(found) != 1 or len(text) > LONGEST_LABEL:
-        return text, ""
-    return text.replace(found[0], found[0][1:], 1), found[0]
-
-
-def with_mark(text: str, mark: str) -> str:
-    """Returns a label with an access key: the same letter where the label has it, else its first letter."""
-    if not mark:
-        return text
-    place = text.lower().find(mark[1].lower())
-    if place < 0:
-        place = next((i for i, character in enumerate(text) if character.isalnum()), 0)
-    return text[:place] + mark[0] + text[place:]
 
 
 def is_translated(entry: polib.POEntry) -> bool:

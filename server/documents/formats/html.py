@@ -55,7 +55,7 @@ class Attribute:
 
 def read(data: bytes, target: str) -> Document:
     """Reads HTML or XHTML in the encoding that it declares, and sets its language to `target`. Characters outside the
-    encoding are written as references. Raises InvalidRequest."""
+    encoding are written as references."""
     match = CHARSET.search(data[:HEAD_BYTES])
     text, encode = decode(data, (match[1] or match[2]).decode() if match else "utf-8")
     if has_internal_subset(text):

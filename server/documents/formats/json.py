@@ -14,6 +14,7 @@ from functools import cache
 import orjson
 
 from server.documents.document import DEPTH_LIMIT, Document, has_words
+from server.documents.formats.labels import with_mark, without_mark
 from server.documents.formats.plain import decode
 from server.errors import InvalidRequest
 from server.text.offsets import edited
@@ -37,12 +38,12 @@ class Value:
 
 
 def read_with_comments(data: bytes, target: str) -> Document:
-    """Reads a JSON file (.jsonc) that may have comments, and commas after the last item. Raises InvalidRequest."""
+    """Reads a JSON file (.jsonc) that may have comments, and commas after the last item."""
     return read(data, target, comments=True)
 
 
 def read(data: bytes, target: str, comments: bool = False) -> Document:
-    """Reads a JSON file. The locale of an .arb file is set to `target`. Raises InvalidRequest."""
+    """Reads a JSON file. The locale of an .arb file is set to `target`."""
     text, encode = decode(data)
     plain = COMMENT.sub(blank, text) if comments else text
     try:
@@ -59,16 +60,18 @@ def read(data: bytes, target: str, comments: bool = False) -> Document:
         return any(collections[:depth] in with_message for depth in range(1, len(collections) + 1))
 
     texts = [value for value in values if is_text(value, hides)]
+    labels = [without_mark(value.text) for value in texts]
     locales = [value for value in values if value.path == ("@@locale",)]
 
     def write(translations: Sequence[str]) -> bytes:
-        made = [*zip(texts, translations, strict=True), *[(value, target) for value in locales]]
+        marked = [with_mark(new, mark) for new, (_, mark) in zip(translations, labels, strict=True)]
+        made = [*zip(texts, marked, strict=True), *[(value, target) for value in locales]]
         edits = [
             (value.start, value.end, json.dumps(new, ensure_ascii=escapes)) for value, new in made if new != value.text
         ]
         return encode(edited(text, sorted(edits))[0])
 
-    return Document(tuple(value.text for value in texts), "text", write)
+    return Document(tuple(text for text, _ in labels), "text", write)
 
 
 def blank(found: re.Match[str]) -> str:

@@ -1,8 +1,5 @@
 """Reads Markdown (.md). Paragraphs, headings, table cells and HTML blocks are translated in place; everything else (code,
-link targets, front matter, comments) is copied.
-
-markdown-it finds the blocks. Their markup is represented by numbered HTML tags, as in
-`server.documents.formats.numbered`, which stand for the markup as it is written.
+link targets, front matter, comments) is copied. markdown-it finds the blocks; their markup are numbered codes.
 """
 
 from __future__ import annotations
@@ -32,7 +29,7 @@ CELLS = ("td_open", "th_open")
 FRONT_MATTER = re.compile(r"---\n.*?\n(?:---|\.\.\.)(?:\n|\Z)|\+\+\+\n.*?\n\+\+\+(?:\n|\Z)", re.DOTALL)
 FENCE = re.compile(r"\s*(?:[-*+>]\s+)*(`{3,}|~{3,})([^`\n]*)")
 FRAME = re.compile(
-    r"\s*(?:(?:\{\{[<%].*[>%]\}\}|\{%.*%\}|\{:[^{}]*\})"
+    r"[\s>]*(?:(?:\{\{[<%].*[>%]\}\}|\{%.*%\}|\{:[^{}]*\})"
     r"|(?P<body>!!!|\?\?\?\+?|===[!+]?)[ \t]+(?:[\w-][\w -]*)?(?:\"(?P<title1>[^\"]+)\")?"
     r"|:{3,}[ \t]*(?:[\w-]+(?:\[(?P<title2>[^\[\]]+)\]|[ \t]+(?P<title3>[^{\[\"]+))?[ \t]*(?:\{[^{}]*\})?)?)\s*"
 )
@@ -68,7 +65,7 @@ class Block:
 
 
 def read(data: bytes, target: str) -> Document:
-    """Reads a Markdown file in UTF-8, or in UTF-16 with a byte order mark. Raises InvalidRequest."""
+    """Reads a Markdown file in UTF-8, or in UTF-16 with a byte order mark."""
     text, encode = decode(data)
     line_end = next((end for end in ("\r\n", "\n", "\r") if end in text), "\n")
     text = text.replace("\r\n", "\n").replace("\r", "\n")
@@ -200,12 +197,11 @@ def wrapped(text: str, width: int) -> str:
 TARGET = r"\((?:[^()\s\\]|\\.|\([^()\s]*\))*(?:\s+(?:\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'))?\s*\)"
 EXTENSION = (
     r"(?:[ \t]?\n[ \t]*|\A|(?<=\n))"
-    r"(?:(?:(?::::|!!!|\?\?\?|\[!\w+\])[^\n]*|\$\$[^$]+\$\$)(?:\n|\Z)|:[ \t]+|\[\^[^\]\s]+\]:[ \t]*"
+    r"(?:(?:\[!\w+\][^\n]*|\$\$[^$]+\$\$)(?:\n|\Z)|:[ \t]+|\[\^[^\]\s]+\]:[ \t]*"
     r"|\[[^\[\]^\n][^\[\]\n]*\]:[ \t]*(?:<[^<>\n]*>|[^\s<]\S*)(?:[ \t]+(?:\"[^\"\n]*\"|'[^'\n]*'|\([^()\n]*\)))?[ \t]*(?:\n|\Z))"
 )
-"""Lines of an extension of Markdown with the line ends around them: the beginning or end of an admonition (`[!NOTE]` on
-GitHub, `:::`, `!!!`), a formula, the mark of a definition or of a footnote, the definition of a link. CommonMark reads
-them as text of the paragraph."""
+"""Lines that CommonMark reads as text, with the line ends around them: the beginning of an admonition (`[!NOTE]`), a formula,
+the mark of a definition or of a footnote, the definition of a link."""
 LABELLED = r"[ \t]*\n[ \t]*(?=(?:\*\*|__)[^*_\n]{1,60}(?::(?:\*\*|__)|(?:\*\*|__):))"
 """The end of a line before one that begins with a label: `**Name:** text`."""
 JSX = r"</?(?:[A-Z][\w.]*(?:[^<>{}]*\{[^{}\n]*\})*[^<>{}]*)?/?>"

@@ -1,8 +1,7 @@
 """Reads plain text (.txt).
 
 The lines of a hard-wrapped paragraph are joined, and its translation is wrapped at the same width. A line continues the one
-before it if the first word of it did not fit there. Items of lists, headings, verse, tables and other lines that are
-shorter than the longest line of their paragraph stay lines of their own.
+before it if its first word did not fit there; other lines stay lines of their own.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ NO_SPACES = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]"
 
 
 def read(data: bytes, target: str) -> Document:
-    """Reads a text in UTF-8, or in UTF-16 with a byte order mark. Raises InvalidRequest."""
+    """Reads a text in UTF-8, or in UTF-16 with a byte order mark."""
     text, encode = decode(data)
     parts: list[str | Paragraph] = []
     for part in paragraphs(LINES.findall(text)):

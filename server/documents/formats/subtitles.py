@@ -41,12 +41,12 @@ class Cue:
 
 
 def read_subrip(data: bytes, target: str) -> Document:
-    """Reads subtitles in the format SubRip. Raises InvalidRequest."""
+    """Reads subtitles in the format SubRip."""
     return read(data, web=False)
 
 
 def read_webvtt(data: bytes, target: str) -> Document:
-    """Reads subtitles in the format WebVTT, which escapes text as HTML does. Raises InvalidRequest."""
+    """Reads subtitles in the format WebVTT, which escapes text as HTML does."""
     return read(data, web=True)
 
 

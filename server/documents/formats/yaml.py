@@ -14,6 +14,7 @@ import yaml
 
 from server.documents.document import DEPTH_LIMIT, Document, has_words
 from server.documents.formats.json import CODE
+from server.documents.formats.labels import with_mark, without_mark
 from server.documents.formats.plain import decode
 from server.errors import InvalidRequest
 from server.text.languages import NAMES, primary_subtag
@@ -44,7 +45,7 @@ class Scalar:
 
 
 def read(data: bytes, target: str) -> Document:
-    """Reads a YAML file. Raises InvalidRequest."""
+    """Reads a YAML file."""
     text, encode = decode(data)
     try:
         scalars = list(find_scalars(text))
@@ -56,15 +57,16 @@ def read(data: bytes, target: str) -> Document:
     texts = [
         scalar for scalar in scalars if not scalar.key and has_words(scalar.text) and not CODE.fullmatch(scalar.text)
     ]
+    labels = [without_mark(scalar.text) for scalar in texts]
 
     def write(translations: Sequence[str]) -> bytes:
-        made = zip(texts, translations, strict=True)
-        edits = [(scalar.start, scalar.end, rendered(scalar, new, text)) for scalar, new in made]
+        made = zip(texts, translations, labels, strict=True)
+        edits = [(one.start, one.end, rendered(one, with_mark(new, mark), text)) for one, new, (_, mark) in made]
         if locale:
             edits.append((locale.start, locale.end, target))
         return encode(edited(text, sorted(edits))[0])
 
-    return Document(tuple(scalar.text for scalar in texts), "text", write)
+    return Document(tuple(label for label, _ in labels), "text", write)
 
 
 def is_language(key: Scalar) -> bool:

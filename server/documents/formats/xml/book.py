@@ -24,7 +24,7 @@ SPACES = re.compile(r"\s+")
 
 
 def read(data: bytes, target: str) -> Document:
-    """Reads a book and sets its language to `target`. Raises InvalidRequest or PayloadTooLarge."""
+    """Reads a book and sets its language to `target`."""
     archive = Archive(data)
     package = package_name(archive)
     root = parse_xml(archive.part(package), doctype=True)

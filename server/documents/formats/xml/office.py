@@ -1,7 +1,5 @@
-"""Reads Word files (.docx), presentations (.pptx), workbooks (.xlsx) and OpenDocument files (.odt, .odp, .ods): the text of
-documents, headers, notes, slides, diagrams, charts, comments and cells, properties of the document, and alternative texts.
-
-The names of sheets and the headers of tables are not changed, because formulas refer to them.
+"""Reads Word files (.docx), presentations (.pptx), workbooks (.xlsx) and OpenDocument files (.odt, .odp, .ods). The names of
+sheets and the headers of tables are not changed, because formulas refer to them.
 """
 
 from __future__ import annotations
@@ -10,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from server.documents.document import Document, has_words, tagged_document
 from server.documents.formats.numbered import NumberedText, pieces
@@ -70,15 +68,6 @@ class SheetMargin:
         )
 
 
-class Text(Protocol):
-    """A text of a part. `fill` replaces it by a translation."""
-
-    @property
-    def tagged(self) -> Tagged: ...
-
-    def fill(self, translated: Tagged) -> None: ...
-
-
 class Label(NamedTuple):
     """A plain text in an attribute of an element, or in the element itself (None)."""
 
@@ -99,7 +88,7 @@ class Label(NamedTuple):
             self.element.set(self.name, text)
 
 
-PARAGRAPHS: dict[str, Callable[[Element], Text]] = {
+PARAGRAPHS: dict[str, Callable[[Element], Paragraph | SheetMargin]] = {
     **{
         w + "p": partial(WordParagraph, vocabulary=vocabulary(w, WORD, True))
         for w in prefixes("wordprocessingml", "main")
@@ -122,7 +111,7 @@ PARAGRAPHS: dict[str, Callable[[Element], Text]] = {
 
 
 def read_word(data: bytes, target: str) -> Document:
-    """Reads a .docx file. Raises InvalidRequest or PayloadTooLarge."""
+    """Reads a .docx file."""
     archive = Archive(data)
     parts = parts_by_kind(archive, "document", KINDS | {"customXml"})
     with_text = [part for part, kind in parts.items() if kind != "customXml"]
@@ -130,13 +119,13 @@ def read_word(data: bytes, target: str) -> Document:
 
 
 def read_slides(data: bytes, target: str) -> Document:
-    """Reads a .pptx file. Raises InvalidRequest or PayloadTooLarge."""
+    """Reads a .pptx file."""
     archive = Archive(data)
     return read_parts(archive, parts_by_kind(archive, "presentation", KINDS))
 
 
 def read_workbook(data: bytes, target: str) -> Document:
-    """Reads a .xlsx file. Raises InvalidRequest or PayloadTooLarge."""
+    """Reads a .xlsx file."""
     archive = Archive(data)
     parts = parts_by_kind(archive, "workbook", KINDS | {"table"})
     headers = frozenset(
@@ -154,7 +143,7 @@ def read_workbook(data: bytes, target: str) -> Document:
 
 
 def read_open_document(data: bytes, target: str) -> Document:
-    """Reads an OpenDocument file. Raises InvalidRequest or PayloadTooLarge."""
+    """Reads an OpenDocument file."""
     archive = Archive(data)
     archive.require("content.xml")
     return read_parts(archive, list(filter(OPEN_DOCUMENT_PART.fullmatch, archive.names)))
@@ -172,7 +161,7 @@ def read_parts(
     data = {id: parse_xml(archive.part(name)) for id, name in stores.items()}
     found = [PARAGRAPHS[element.tag](element) for root in roots.values() for element in root.iter(*PARAGRAPHS)]
     labels = [*find_labels(roots.values()), *map(Label, bound_values(roots.values(), data))]
-    texts: list[Text] = [
+    texts: list[Paragraph | SheetMargin | Label] = [
         text for text in (*found, *labels) if has_words(text.tagged.text) and text.tagged.text not in kept
     ]
 

@@ -24,10 +24,8 @@ PREFIX = re.compile(r"xmlns:([\w.-]+)=['\"]([^'\"]*)['\"]")
 
 def parts_by_kind(archive: Archive, main: str, kinds: frozenset[str]) -> dict[str, str]:
     """Returns the main part, the properties, and the parts of these kinds that relationships lead to, in the order of the
-    archive, each with its kind: the last word of the relationship's type, such as "header".
-
-    Raises InvalidRequest if the root element of the main part is not called `main`.
-    """
+    archive, each with its kind: the last word of the relationship's type. Raises InvalidRequest if the root element of the
+    main part is not called `main`."""
     names = {compared(name): name for name in archive.names}
     parts: dict[str, str] = {}
     sources = [""]

@@ -1,4 +1,4 @@
-"""The paragraphs of Word files (.docx). Fields other than links, choices and deleted text are not changed."""
+"""The paragraphs of Word files. Fields other than links, choices and deleted text are not changed."""
 
 from __future__ import annotations
 

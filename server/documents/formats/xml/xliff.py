@@ -5,10 +5,12 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from lxml import etree
 
 from server.documents.document import Document, has_words, tagged_document
+from server.documents.formats.labels import with_mark, without_mark
 from server.documents.formats.xml.paragraph import Paragraph
 from server.documents.formats.xml.parsing import Element, clear, parse_xml, write_xml
 from server.documents.formats.xml.vocabularies import XLIFF, vocabulary
@@ -16,13 +18,15 @@ from server.errors import InvalidRequest
 from server.text.tagged import Tagged
 
 NAMESPACE = re.compile(r"(\{urn:oasis:names:tc:xliff:document:([12])\.\d\}|)xliff")
+HEAD = re.compile(rb"(?:\xef\xbb\xbf|\s|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^\[>]*>)*", re.DOTALL)
+"""What is before the root element."""
 UNTRANSLATED = frozenset(("new", "needs-translation", "initial"))
 """States of a target that is to be replaced. One without a state is also, where it is the source."""
 
 
 def read(data: bytes, target: str) -> Document:
-    """Reads an XLIFF file and sets its target language. Raises InvalidRequest."""
-    root = parse_xml(data)
+    """Reads an XLIFF file and sets its target language."""
+    root = parse_xml(data, doctype=True)
     named = NAMESPACE.fullmatch(root.tag)
     if named is None or not (named[2] or root.get("version")):
         raise InvalidRequest("The file is not XLIFF 1.x or 2.x.")
@@ -30,28 +34,39 @@ def read(data: bytes, target: str) -> Document:
     inline = vocabulary(namespace, XLIFF)
     units: list[tuple[Element, Element, Paragraph]] = []
     for source in sources(root, namespace):
-        segments = source_segments(source, namespace)
+        segments = marks_of(source.getparent().find(namespace + "seg-source"))
         done = translated_segments(source, namespace)
         for place in [segment for segment in segments if segment.get("mid") not in done] if segments else [source]:
             paragraph = Paragraph(copy.deepcopy(place), inline)
             if has_words(paragraph.tagged.text):
                 units.append((source, place, paragraph))
+    tagged = [paragraph.tagged for *_, paragraph in units]
+    labels = [(text.text, "") if text.codes else without_mark(text.text) for text in tagged]
 
     def write(translations: Sequence[Tagged]) -> bytes:
         places: dict[Element, Element] = {}
-        for (source, place, paragraph), translated in zip(units, translations, strict=True):
+        for (source, place, paragraph), translated, (_, mark) in zip(units, translations, labels, strict=True):
             if place not in places:
                 places |= new_target(source, namespace, second)
             paragraph.element = places[place]
-            paragraph.fill(translated)
+            paragraph.fill(replace(translated, text=with_mark(translated.text, mark)) if mark else translated)
         if second:
             root.set("trgLang", target)
         else:
             for file in root.iter(namespace + "file"):
                 file.set("target-language", target)
-        return write_xml(root)
+        return in_frame(data, root)
 
-    return tagged_document([paragraph.tagged for *_, paragraph in units], write)
+    texts = [replace(text, text=label) for text, (label, _) in zip(tagged, labels, strict=True)]
+    return tagged_document(texts, write)
+
+
+def in_frame(data: bytes, root: Element) -> bytes:
+    """Returns a file with what is before and after its root element as it was, if it is in UTF-8."""
+    if root.getroottree().docinfo.encoding not in ("UTF-8", None) or root.getnext() is not None:
+        return write_xml(root)
+    written: str = etree.tostring(root, encoding="unicode")
+    return HEAD.match(data)[0] + written.encode() + data[data.rindex(b">") + 1 :]  # type: ignore[index]
 
 
 def marks_of(parent: Element | None) -> list[Element]:
@@ -59,11 +74,6 @@ def marks_of(parent: Element | None) -> list[Element]:
     marks = [] if parent is None else [mark for mark in parent.iter("{*}mrk") if mark.get("mtype") == "seg"]
     around = {mark.getparent() for mark in marks}
     return [mark for mark in marks if mark not in around]
-
-
-def source_segments(source: Element, namespace: str) -> list[Element]:
-    """Returns the segments into which a tool has cut a source."""
-    return marks_of(source.getparent().find(namespace + "seg-source"))
 
 
 def translated_segments(source: Element, namespace: str) -> dict[str, Element]:
@@ -102,8 +112,8 @@ def new_target(source: Element, namespace: str, second: bool) -> dict[Element, E
     """Puts a new target in the place of the old one or after the source, in XLIFF 2 (`second`) or 1. Returns the elements in
     it that take the translation of the source and of its segments."""
     parent = source.getparent()
-    segments, done = source_segments(source, namespace), translated_segments(source, namespace)
-    segmented = parent.find(namespace + "seg-source")
+    segmented, done = parent.find(namespace + "seg-source"), translated_segments(source, namespace)
+    segments = marks_of(segmented)
     target = parent.find(namespace + "target")
     if target is None:
         target = etree.Element(namespace + "target")

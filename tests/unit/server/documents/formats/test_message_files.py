@@ -299,3 +299,17 @@ def test_yaml_of_version_1_2(text, found):
 def test_invalid_yaml_names_its_line():
     with pytest.raises(InvalidRequest, match="line 2"):
         read_document("a.yaml", b"a: 1\nb: - c\n", "de")
+
+
+@pytest.mark.parametrize(
+    ("label", "text"),
+    [
+        *(("&Save", "Save"), ("&&Save as", "Save as"), ("Find &next", "Find next")),
+        *((each, each) for each in ("R&D now", "Save &amp; close", "a}}_rpm b", "&Save &all")),
+    ],
+)
+def test_access_keys_of_labels_are_set_again(label: str, text: str) -> None:
+    for name, file in (("a.json", '{"a": "@"}'), ("a.yaml", 'a: "@"\n')):
+        document = read_document(name, file.replace("@", label).encode(), "de")
+        assert document.texts == (text,)
+        assert document.write([text]).decode() == file.replace("@", label)

@@ -109,3 +109,18 @@ def test_a_target_that_repeats_its_source_is_translated(unit, state, translated)
     head = '<xliff xmlns="urn:oasis:names:tc:xliff:document:1.2"><file><body>'
     made = change("a.xlf", f"{head}{text}</body></file></xliff>".encode()).decode()
     assert ("SAVE ALL" in made) == translated
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        '<?xml version="1.0" encoding="UTF-8"?>\n<!-- <xliff -->\n',
+        '<!DOCTYPE xliff PUBLIC "-//XLIFF//DTD XLIFF//EN" "http://www.oasis-open.org/committees/xliff/documents/xliff.dtd">\n',
+    ],
+)
+def test_only_targets_change(head: str) -> None:
+    unit = '<trans-unit id="1"><source>&amp;Save &lt;x&gt;</source>{}</trans-unit>'
+    file = '<xliff version="1.0"><file target-language="de"><body>{}</body></file></xliff>\n\n'
+    given, expected = [head + file.format(unit.format(each)) for each in ("", "<target>&amp;SAVE &lt;X&gt;</target>")]
+    assert read_document("a.xlf", given.encode(), "de").texts == ("Save &lt;x&gt;",)
+    assert change("a.xlf", given.encode()).decode() == expected
