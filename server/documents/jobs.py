@@ -1,7 +1,7 @@
 """Translations of files in the background: a job is started, its state is polled, its result is fetched once.
 
-A job stays on the server that accepted it. Its record is in the store; in Redis every server finds it. If the server of a
-job stops or is killed, the job's state says that the file must be sent again.
+A job stays on the server that accepted it, its record is in the store. If that server stops or is killed, the job's state
+says that the file must be sent again.
 """
 
 from __future__ import annotations

@@ -136,7 +136,7 @@ def framed(source: str, translated: str) -> str:
 
 
 def plural_rule(target: str) -> str:
-    """Returns a rule for the plural forms of a language that its catalog does not state, or leaves open as templates do."""
+    """Returns a rule for the plural forms of a language whose catalog states none."""
     if target in ONE_FORM:
         return "nplurals=1; plural=0;"
     return f"nplurals=2; plural=(n {'>' if target in ('fr', 'pt') else '!='} 1);"

@@ -1,1 +1,1 @@
-"""Formats whose texts are in XML: what their elements mean is said by tables (`vocabularies`), which one reader follows."""
+"""Formats whose texts are in XML: one reader follows the tables of `vocabularies`."""

@@ -1,8 +1,5 @@
-"""A paragraph of XML as a `Tagged`, and its content from a translation.
-
-In formats with runs, those with the most frequent formatting of their paragraph are plain text, others are pairs around
-words. What is neither text nor around words is a code, which is moved like a word.
-"""
+"""A paragraph of XML as a `Tagged`, and its content from a translation. Runs with the most frequent formatting of their
+paragraph are plain text, others are pairs around words. What else there is is a code, which is moved like a word."""
 
 from __future__ import annotations
 
