@@ -77,7 +77,7 @@ def shares(sets: Iterable[DevelopmentSet]) -> list[object]:
             total += 1
             pair = item.source, item.target
             counts.update(strange_words(source, target, *pair))
-            counts["digits"] += lost_numbers(source, target)
+            counts["digits"] += lost_numbers(source, target, item.target)
             words = ordinary_words(source)
             if len(words) >= LEAST_WORDS and not is_evidently_in(source, item.source):
                 counts["source_language"] += detector.other_language(" ".join(words), item.source) is not None

@@ -1,9 +1,9 @@
 """The one comparison of a translation with its source: of exact tokens, which a translation has as often and as written.
 
-A token is a run of characters between spaces, without the punctuation at its edges. It is exact if it has a digit, a sign
-that is neither a letter nor ordinary punctuation, or capitals that no language writes (fooBar, EUR/USD). A number is compared by
-its value, a measure with its unit, also in words; of a word with signs around it, or with the mark of a note (`house[15]`), only
-these; all others as they are written. A model usually copies them, so nothing is masked before it is lost.
+A token is a run of characters between spaces, without the punctuation at its edges. It is exact if it has a digit, a sign that
+is neither a letter nor ordinary punctuation, or capitals that no language writes (fooBar, EUR/USD). A number is compared by its
+value, a measure also with its unit; of a word with signs around it, or with the mark of a note (`house[15]`), only these. A
+model usually copies them, so nothing is masked before it is lost.
 """
 
 from __future__ import annotations
@@ -12,22 +12,21 @@ import re
 from bisect import bisect_left
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import takewhile
 from unicodedata import normalize
 
 import regex
 
 from server.text.numbers import (
     ORDINAL_ENDINGS,
-    UNIT,
-    find_numbers,
+    RAISED,
     is_roman,
-    lost_ordinal,
+    measures,
     number_difference,
-    number_values,
+    numbers,
     roman_value,
     with_colons,
     without_units,
-    written_otherwise,
 )
 from server.text.segmentation import Span, blanked
 from server.text.syntax import plain
@@ -39,35 +38,25 @@ _SIGN = (
     _OF_PROGRAMS + r"=#+\u00a2-\u00a7\u00a9\u00ac\u00ae-\u00b1\u00b6\u00d7\u00f7\u2020\u2021\u2030-\u2034\u203f\u2040"
     r"\u20a0-\u20cf\u2100-\u214f\u2190-\u2211\u2213-\u23ff\u2500-\u2bff\U0001f000-\U0001faff"
 )
-"""Neither letters nor punctuation: currencies but for the dollar, mathematics, pictures, ©, §, signs of programs."""
+"""Neither letters nor punctuation; the dollar is none."""
 _PICTURE = (
     r"\u2190-\u21e6\u21e8-\u21ff\u23e9-\u23ff\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff"
     r"\ufe0f\u20e3\u200d\U000e0020-\U000e007f"
 )
-"""Arrows and emoji, which are no part of the word beside them, and what joins them."""
-_RAISED = r"\u00b2\u00b3\u00b9\u00bc-\u00be\u2070-\u209c\u2150-\u2188\u2460-\u24ff\U0001d400-\U0001d7ff"
-"""A vocabulary may write them as ordinary digits and letters: 3½ as 31⁄2."""
+"""Arrows and emoji, and what joins them."""
 _COMBINING = r"\u0300-\u036f\u0483-\u0489\u20d0-\u20ff"
 _SIGN_OR_DIGIT = re.compile(rf"[{_SIGN}\d«»\ufffd]")
 _ODD = frozenset("\\^`{|}~<>_*†‡\ufffd")
 """Signs that a translation does not have of its own."""
 _TOKEN = re.compile(rf"[{_PICTURE}]+|(?:[^\s–—…“”„‟‘’‚«»‹›¿¡{_PICTURE}]|(?<=\d)[–’](?=\d))+")
-"""Characters without a space, quote or dash among them."""
 _MARK = re.compile(
     r"(?:(?<=[^\W\d_]{3})|(?<=[,.;:!?])|(?<!\S))(?:\[(?:\d{1,4}|[A-Za-z])\])+(?!\w)"
-    rf"|(?<=[^\W\d_]{{3}})(?:\(\d{{1,4}}\)(?!\w)|/\d{{1,4}}(?![\w/.-]))|(?<=[a-zß-ÿ]{{3}})[{_RAISED}]+(?!\w)"
+    rf"|(?<=[^\W\d_]{{3}})(?:\(\d{{1,4}}\)(?!\w)|/\d{{1,4}}(?![\w/.-]))|(?<=[a-zß-ÿ]{{3}})[{RAISED}]+(?!\w)"
     r"|(?<!\S)\((?:\d{1,4}|[a-h]|[ivx]{1,4})\)(?!\w)|\.{4,}"
 )
-"""The number or letter of a note or an item, at a word or alone: children[15], dogs[a][b], (15), house/15, note¹, (ii)."""
-_MEASURE = regex.compile(
-    r"(?<![\w.,:/+$€£¥-])\d+(?:[.,]\d+)*"
-    rf"(?:[ \u00a0\u202f](?:{UNIT})|(?!(?:{ORDINAL_ENDINGS}|[ap]m|bn|ern|a|o|h\d+)(?!\w)|(?<=\d\d\d0)s)"
-    r"(?!(?<=(?:['’]|\b(?i:the|his|her|their|my|our|your|its|early|mid|late|à|vers|dès|at|um|las?)[ -])\d+)[sh]\b)"
-    rf"[A-Za-zµμΩ]{{1,4}})(?![\w{_RAISED}/+='’])"
-)
-"""A number with its unit, but no ordinal, decade (the 80s) or time (à 3h)."""
-_IN_WORDS = {"h": "h|st|uh|o|p|a", "x": "x|mal|fois|fach|vec|tim", "d": "d|tag|jo|j"}
-"""How words begin that say a unit, where that is not with its own letter only."""
+"""The number or letter of a note or an item: children[15], dogs[a][b], (15), house/15, note¹, (ii)."""
+_IN_WORDS = {"h": "h|st|uh|o|p|a", "x": "x|mal|fois|fach|vec|tim", "d": "d|tag|jo|j", "°": "deg|gra", "º": "deg|gra"}
+"""How the words of a unit begin, beside its own letter."""
 _VERB = (
     "install|uninstall|add|remove|update|upgrade|run|build|up|down|start|stop|restart|status|init|clone|pull|push|commit|checkout"
     "|merge|rebase|reset|stash|log|diff|exec|compose|test|publish|apply|get|describe|logs|enable|apt|apt-get|systemctl"
@@ -82,31 +71,31 @@ _COMMAND = re.compile(
     r"|-{0,2}[\w.@~/:=+-]{0,60}[.@~/:=+\d-][\w.@~/:=+-]{0,60}(?<=[\w/])(?![\w/])"
     rf"|(?!{_STOP})[a-z][\w-]{{1,60}}(?=[.,;:!?)]|$| {_STOP}| \d))){{1,9}}"
 )
-"""git pull --rebase. Its words are those of a language too, so only a list tells them."""
+"""git pull --rebase: its words are those of a language too."""
 _ENDING = (
     "com|org|net|info|eu|uk|de|fr|es|ch|edu|gov|pdf|txt|docx?|xlsx?|pptx?|od[tsp]|csv|zip|png|jpe?g|gif|svg|html?|xml|json|ya?ml"
     "|toml|ini|cfg|log|md|py|js|ts|css|php|sh|exe|mp[34]"
 )
-"""Endings of names with a point; other words with one lack a space: here.where."""
+"""Endings of names with a point; other words with one lack a space."""
 _INFLECTED = (
-    rf"\d+(?:[.,]\d+)?(?:{ORDINAL_ENDINGS}|[ap]m|bn|h\d*|(?<=0)s|(?<=0)ern|['’]s)?(?:-[^\W\d_][a-zß-ÿ]+)*|[a-z]+-\d+s"
-    r"|\d+º[A-Z]?|\d{1,3}(?:[.,]\d{3})+[.,]?\d*|[A-Z]{0,3}[$€£¥][\d.,]+\w*"
+    rf"\d+(?:[.,]\d+)?(?:{ORDINAL_ENDINGS}|[ap]m|bn|h\d*|(?<=0)s|(?<=0)ern|['’]s)?(?:-[^\W\d_][a-zß-ÿ]+)*|[a-z]+-\d+['’]?s"
+    r"|\d+º[A-Z]?|[Nn][or]\.\d+|\d{1,3}(?:[.,]\d{3})+[.,]?\d*|[A-Z]{0,3}[$€£¥][\d.,]+\w*"
 )
 """Numbers, and words of numbers that are translated: 21st, 1990s, 6pm, US$5m, 20-year-old."""
 _CODE = re.compile(
     rf"(?!(?:{_INFLECTED})\Z)(?=.*?(?:\d.*[A-Za-zµμΩ°]|[A-Za-zµμΩ°].*\d|\d:|:\d|\b\d+(?:(?:[.-]\d+){{2,}}|/\d+)\Z|\d\.\d+[/,]\d"
-    rf"|\d'\d|[{_RAISED}{_COMBINING}]|\w::\w|\w:\w+:\w|\(\)|\b[A-Z]{{3}}/[A-Z]{{3}}\Z|\w{{40}}|\w\.(?:{_ENDING})\Z"
+    rf"|\d'\d|[{RAISED}{_COMBINING}]|\w::\w|\w:\w+:\w|\(\)|\b[A-Z]{{3}}/[A-Z]{{3}}\Z|\w{{40}}|\w\.(?:{_ENDING})\Z"
     r"|\b[a-z_]\w+(?:\.[^\W\d]\w+){2,}\Z|(?<![A-Za-z])(?:[a-z]{2,}(?:[A-Z][a-z]+)+|(?:[A-Z][a-z]+){3,})(?![a-z])))|\.[a-z]"
 )
-"""Letters and digits, ratios and times, versions and dates, raised digits, names of programs, files and addresses, camelCase."""
+"""Letters and digits, times, versions, dates, names of programs, files and addresses, camelCase."""
 _RUN = re.compile("[LNKF](?:S[LNKF])+|P(?:\\(?N)+|K(?:K+|C?NN[NK]*)|CD|[NF]?HH+")
-"""Tokens that are one, each as a letter: x != y, +49 (30) 123, SW1A 1AA, DE89 3704 0044, SN 1987A, - - of log lines."""
+"""Tokens that are one, each as a letter: x != y, +49 (30) 123, SW1A 1AA, DE89 3704 0044, SN 1987A, - -."""
 _MAY_HOLD = re.compile(
-    rf"[{_SIGN}\d{_RAISED}{_COMBINING}&A-Z.:(\[-](?:(?<=[^A-Z.:(\[-])|(?<=\[)(?=[A-Za-z]\])|(?<=[a-z][A-Z])"
+    rf"[{_SIGN}\d{RAISED}{_COMBINING}&A-Z.:(\[-](?:(?<=[^A-Z.:(\[-])|(?<=\[)(?=[A-Za-z]\])|(?<=[a-z][A-Z])"
     r"|(?<=[IVXLCDM]{2})|(?<=[A-Z])(?=/[A-Z])|(?<=[.:])(?=[.:\w])|(?<=\()(?=[a-z]{0,4}\))|(?<=-)(?= -))|\S{40}"
 )
-_UNIT_LETTERS = "/°%abcdefghijklmnopqrstuvwxyzµμ"
-_LONGEST = 300
+_UNIT_LETTERS = "/°º%abcdefghijklmnopqrstuvwxyzµμ"
+_LONGEST, _LONGEST_UNIT = 300, 20
 _AROUND = "\"'([{<.,;:!?)]}>*-"
 _OPERATORS = "=<>+*^|~±×÷≠≤≥≈∈∉⊂∪∩→"
 _SPELLINGS = str.maketrans("–—−‐‑’‘′”“″,\u00a0\u202f", "-----'''\"\"\".  ")
@@ -125,8 +114,7 @@ def is_plain(text: str, target: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def exact_tokens(text: str) -> Sequence[Match]:
-    """Returns the exact tokens of a text in order, but for pure numbers and single signs. `kind` is "mark", "measure" or
-    "code"."""
+    """Returns the exact tokens of a text in order, but for numbers and signs: kinds "mark", "measure" and "code"."""
     if not may_hold(text):
         return []
     found = [Match(*command.span(), "word", "code") for command in _COMMAND.finditer(text)]
@@ -135,10 +123,10 @@ def exact_tokens(text: str) -> Sequence[Match]:
         Match(mark.start(), mark.end(), "point" if text[: mark.start()][-1:].strip() else "number", "mark")
         for mark in _MARK.finditer(text)
     ]
-    measures = [Match(*each.span(), "number", "measure") for each in _MEASURE.finditer(text)]
+    units = [Match(each.start, each.until, "number", "measure") for each in measures(text)]
     if marks:
         codes, _ = _codes(blanked(text, [(mark.start, mark.end) for mark in marks]))
-    return without_overlaps([*found, *runs, *marks, *measures, *codes])
+    return without_overlaps([*found, *runs, *marks, *units, *codes])
 
 
 def all_tokens(text: str) -> list[Match]:
@@ -223,71 +211,83 @@ def _letter(core: str, is_code: bool) -> str:
 
 
 @lru_cache(maxsize=1024)
-def lost_tokens(text: str, target: str) -> Sequence[Match] | None:
-    """Returns the tokens of a text that a translation lacks or doubles, or None. Where it has a sign or number that the text
-    lacks, these are all, or the words in capitals."""
+def lost_tokens(text: str, target: str, language: str = "") -> Sequence[Match] | None:
+    """Returns the tokens that a translation lacks or doubles, or None; all, or the words in capitals, where it adds one."""
     if is_plain(text, target):
         return None
     tokens = exact_tokens(text)
     target = with_colons(target)
     given, written = _folded(text), _folded(target)
-    parts = {(token.kind, given[token.start : token.end]) for token in tokens}
-    absent = {part for part in parts if not _is_kept(*part, given, written)}
+    codes = {(token.kind, given[token.start : token.end]) for token in tokens if token.kind != "measure"}
+    absent = {(kind, part) for kind, part in codes if _count(kind, written, part) != _count(kind, given, part)}
     lost = [token for token in tokens if (token.kind, given[token.start : token.end]) in absent]
+    lost += _lost_measures(text, target)
     signs = _signs(text)
-    changed = {sign for sign in {text[each.start] for each in signs} if text.count(sign) != target.count(sign)}
-    gone, numbers = [sign for sign in signs if text[sign.start] in changed], _numbers(text)
-    near = [each for each in numbers if any(each.start <= sign.end and sign.start <= each.end for sign in gone)]
-    lost += [next((token for token in tokens if token.start <= each.start < token.end), each) for each in near + gone]
-    values = {value for side in number_difference(text, target) for value in side}
-    if values:
-        near = [number for number in numbers if not values.isdisjoint(number_values(text[number.start : number.end]))]
-        lost += near or ([] if lost else numbers or tokens)
+    odd = {sign for sign in {text[each.start] for each in signs} if text.count(sign) != target.count(sign)}
+    gone, spans = [sign for sign in signs if text[sign.start] in odd], _numbers(text)
+    near = [each for each in spans if any(each.start <= sign.end and sign.start <= each.end for sign in gone)]
+    difference = number_difference(text, target, language)
+    changed = (*[each for each in difference.lacks if each.whole], *difference.adds)
+    values = {value for each in changed for value in each.values}
+    same = [each for each in numbers(text) if each.whole and not values.isdisjoint(each.values)]
+    near += [*gone, *[Match(each.start, each.end, "number") for each in same]]
+    lost += [next((token for token in tokens if token.start <= each.start < token.end), each) for each in near]
+    if values and not lost:
+        lost = spans or list(tokens)
     if not lost and _ODD & set(target) - set(text):
         return all_tokens(text) or words(text, capitals=True)
     return without_overlaps(lost) if lost or values else None
 
 
-def _is_kept(kind: str, part: str, given: str, written: str) -> bool:
-    """Returns whether a folded translation has a token as often as the folded text, or a measure with its unit in words."""
-    if kind != "measure":
-        count = str.count if kind == "mark" else _count
-        return count(written, part) == count(given, part)
-    bare = part.rstrip(_UNIT_LETTERS + "ω")
-    unit = part[len(bare) :]
-    # The amount of "1 250 kg" is written in another way, and compared as a number.
-    amount = r"\d[ -]?" if bare[-1:] == " " else rf"(?<![\w.,:/+$€£¥-]){re.escape(bare)}[ -]?"
-    pattern = rf"{amount}{re.escape(unit)}(?![^\W_])"
-    wanted, same = [len(re.findall(pattern, side)) for side in (given, written)]
-    words = re.findall(rf"{amount}((?:{_IN_WORDS.get(unit, re.escape(unit[0]))})[^\W\d_]*)", written)
-    in_words = [word for word in words if len(word) > 2 and unit not in (word, word[:-1])]
-    return same == wanted or same < wanted <= same + len(in_words)
+def _lost_measures(text: str, target: str) -> list[Match]:
+    """Returns the measures of a text whose numbers have another unit in its translation, or none, and no word for it."""
+    after: dict[tuple[str, ...], list[str]] = {}
+    for each in numbers(target):
+        end = each.digits + len(each.written)
+        after.setdefault(each.values, []).append(_folded(target[end : end + _LONGEST_UNIT]).lstrip(" -"))
+    lost = []
+    for each in measures(text):
+        unit = _folded(text[each.digits + len(each.written) : each.until]).strip()
+        words = tuple(_IN_WORDS.get(unit, unit[0]).split("|"))
+        found = after.get(each.values, [])
+        bare = ["".join(takewhile(str.isalpha, word)) for word in found]
+        same = [n for n, word in enumerate(found) if word.startswith(unit) and not word[len(unit) :][:1].isalpha()]
+        same += [n for n, word in enumerate(bare) if len(word) > 2 and word.startswith(words) and unit != word[:-1]]
+        if same:
+            found.pop(same[0])
+        else:
+            lost.append(Match(each.start, each.until, "number", "measure"))
+    return lost
 
 
-def lost_numbers(text: str, target: str) -> bool:
-    """Returns whether a translation lacks, doubles or adds a number or code. It may have a number by the other clock, with a word
-    such as million, or with its unit spelled out."""
-    if is_plain(text, target) or (lost_tokens(text, target) is None and not lost_ordinal(text, target)):
+def lost_numbers(text: str, target: str, language: str = "") -> bool:
+    """Returns whether a translation lacks, doubles or adds a number or code."""
+    if is_plain(text, target):
         return False
-    text, target = with_colons(text), with_colons(target)
-    lacks, adds = written_otherwise(text, target)
-    text, target = without_units(text), without_units(target)
+    lost = lost_tokens(text, target, language)
+    if lost is None and not number_difference(text, with_colons(target), language).lacks:
+        return False
+    text, target = without_units(with_colons(text)), without_units(with_colons(target))
+    difference = number_difference(text, target, language)
+    if difference.lacks or difference.adds:
+        return True
     given, written = _code(text), _code(target)
-    amounts = {_code(each[0]).rstrip(_UNIT_LETTERS) for each in _MEASURE.finditer(target)}
-    for token in exact_tokens(text):
+    units = {each.values for each in measures(target)}
+    values = {value for each in numbers(target) for value in each.values}
+    for token in exact_tokens(text) if lost is not None else ():
         word = text[token.start : token.end]
         part = _code(word)
         if token.kind == "mark" or written.count(part) == given.count(part):
             continue
         if is_roman(word):
-            is_same = int(roman_value(word)) <= 12 or roman_value(word) in number_values(target)
+            is_same = int(roman_value(word)) <= 12 or roman_value(word) in values
         elif token.kind == "measure":  # a unit may be spelled out, but not be another one
-            is_same = part.rstrip(_UNIT_LETTERS) not in amounts
+            is_same = numbers(word)[0].values not in units
         else:
-            is_same = (part[-3:-2] == "-" and part[:-3] in lacks) or not any(map(str.isnumeric, word))
+            is_same = (part[-3:-2] == "-" and part[:-3] in difference.other) or not any(map(str.isnumeric, word))
         if not is_same:
             return True
-    return any(number_difference(text, target, lacks, adds)) or lost_ordinal(text, target, lacks)
+    return False
 
 
 def respelled(text: str, target: str) -> str:
@@ -328,7 +328,7 @@ def without_overlaps(spans: Sequence[Match]) -> list[Match]:
 
 
 def _numbers(text: str) -> list[Match]:
-    return [Match(start, end, "number") for start, end in find_numbers(text)]
+    return [Match(each.start, each.end, "number") for each in numbers(text) if each.whole]
 
 
 def _signs(text: str) -> list[Match]:
@@ -338,16 +338,16 @@ def _signs(text: str) -> list[Match]:
     return [Match(*sign.span(), "point") for sign in found]
 
 
-def _count(text: str, part: str) -> int:
-    """Returns how often a folded code is in a folded text, and not within another code. A genitive s may follow."""
-    if part not in text or not (part[0].isalnum() and part[-1].isalnum()):
+def _count(kind: str, text: str, part: str) -> int:
+    """Returns how often a folded token is in a folded text, a code not within another one. A genitive s may follow."""
+    if kind == "mark" or part not in text or not (part[0].isalnum() and part[-1].isalnum()):
         return text.count(part)
     return len(re.findall(rf"(?<![a-z0-9]){re.escape(part)}(?!(?!s\b)[a-z0-9])", text))
 
 
 def _code(text: str) -> str:
     """Returns a folded text in which 7:2 is 7-2, and units follow their numbers."""
-    folded = re.sub(r"(?<=\d)[ -](?=[^\W\d_])| (?=[+(])", "", _folded(text))
+    folded = re.sub(r"(?<=\d)[ -](?=[^\W\d_])| (?=[+(])|(?<![\w.,:/-])0(?=\d:)", "", _folded(text))
     return re.sub(r"(?<=\d):(?=\d)", "-", folded)
 
 

@@ -30,10 +30,6 @@ _LEAST_PART, _MOST_PARTS = 3, 4
 _LEAST_LEFT, _LEAST_INVENTED, _LONGEST = 3, 5, 40
 """Letters of a word that is checked. Longer words count as known."""
 _WORD = re.compile(r"[^\W\d_]+")
-_TITLE = re.compile(
-    r"(?<![\w'’-])[A-ZÀ-Þ][\w'’-]*(?:(?: (?:of|for|the|to|and|du|des?|del|der|und|et|y))* [A-ZÀ-Þ][\w'’-]*)+"
-)
-"""Names of several words: Game of Thrones."""
 _lock = threading.Lock()
 WordFlag = Literal["untranslated", "invented"]
 
@@ -97,11 +93,7 @@ def strange_words(source: str, target: str, source_language: str, target_languag
         return set()
     given = _WORD.findall(source)
     small = {word for word in given if word.islower()}
-    plain = target
-    for name in dict.fromkeys(_TITLE.findall(source)):
-        rest = name.partition(" ")[2]  # The British Museum: das British Museum
-        plain = plain.replace(name, " ").replace(rest if " " in rest else name, " ")
-    words = dict.fromkeys(part for word in ordinary_words(plain, written == "de") for part in _WORD.findall(word))
+    words = dict.fromkeys(part for word in ordinary_words(target, written == "de") for part in _WORD.findall(word))
     unknown = [word for word in words if word[1:].islower() and not is_word(word, written)]
     flags: set[WordFlag] = set()
     if any(len(word) >= _LEAST_LEFT and word.lower() in small and is_word(word.lower(), read) for word in unknown):

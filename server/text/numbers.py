@@ -1,148 +1,270 @@
-"""Finds the numbers of a text and detects whether its translation has the same ones.
-
-Numbers are compared by value: a translation may write 1,234.5 as 1.234,5 and a small number as a word ("drei").
-"""
+"""The numbers of a text: one reading of their digits, by which they are found, compared by value, and written in the format of
+a language."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Set
+from collections.abc import Iterator, Sequence, Set
+from functools import lru_cache
 from itertools import pairwise
+from typing import NamedTuple
 
-from server.text.segmentation import Span
+from server.text.languages import primary_subtag
 
-# Digits with separators between them (also dates and times), optionally with a currency or percent sign. Digits within
-# "A4", "21st" or "COVID-19" do not match.
-NUMBER = re.compile(
-    r"(?<![\w.,:/\-])[$€£¥+−-]?"
-    r"(?:\d{1,3}(?:[\u00a0\u202f ]\d{3})+(?:[.,]\d+)?|\d(?:[\d.,:/'’–-]*\d)?)"
-    r"(?:\s?(?:[‰°€]|%(?![<({@$%*#]|[.+\-]?\d)))?(?!\w|[.,:/'’-]\w)"
-)
-_DIGIT = re.compile(r"\d")
-_DIGITS = re.compile(r"\d(?:[.,'’]?\d)*")
-_SEPARATORS = re.compile(r"[.,'’]")
-_GROUPS = re.compile(r"(?<![\d.,])\d{1,3}(?:[\u00a0\u202f ]\d{3})+(?!\d)")
-_ROMAN = re.compile(r"(?<!\w)[IVXLCDM]+(?![A-Z\d_])")
-ORDINAL_ENDINGS = r"st|nd|rd|th|\.?er|re|i?[eè]me|e|\.?[ºª]"
-_ORDINAL = re.compile(rf"(?<![\w.,:/-])(\d{{2,4}})(?:{ORDINAL_ENDINGS}|(?<=0)['’]?s)(?!\w)")
-_DECADE = re.compile(r"(?<!\d)\d\d(\d0)['’]?s(?!\w)")
-_NUMERAL = re.compile(r"(?=[IVX]{2}$|...)M{0,3}(?:C[MD]|D?C{0,3})(?:X[CL]|L?X{0,3})(?:I[XV]|V?I{0,3})")
-_TIME = re.compile(r"(?<=\d)(?:\.(?=\d\d Uhr)| ?h ?(?=\d\d\b))")
-_OTHERWISE = re.compile(r"(?<=\d):00\b|(?<=\d\d):(?=\d\d (?:UTC|GMT))|(?<=m)[23²³](?!\w)|(?<=°) ?[NSEWO]\b|(?<=\d)s\b")
-"""What translations leave out or write otherwise: full hours, powers of units, points of the compass, plurals."""
+_SPACES = " \u00a0\u202f"
+_POINT, _COMMA, _FRENCH = (".", ","), (",", "."), (",", "\u202f")
+SEPARATORS = {
+    **dict.fromkeys("en zh ja ko th he".split(), _POINT),
+    **dict.fromkeys("de es it nl pt da id tr el ro hr sl sr is".split(), _COMMA),
+    **dict.fromkeys("fr ru uk pl cs sk sv nb no fi bg hu".split(), _FRENCH),
+}
+"""Decimal and thousands separator by language."""
+_SMALL_WORDS = {
+    "en": "two|both|second|twi|pair|couple|doub|half three|thir four|quarter fiv|fif six|half"
+    " seven eight nin ten eleven twel|noon|midnight|doz",
+    "de": "zwei|beid|zwo|doppel|paar|halb|sekund drei|dritt vier fünf sech|halb sieb acht"
+    " neun zehn elf zwölf|mittag|mitternacht|dutzend",
+    "fr": "deux|second|doub|pair|demi trois|tier quat|quar cinq six|demi sept hui neuf|neuv dix onz douz|midi|minuit",
+    "es": "dos|segund|dob|par|medi|amb tre|terc cuatr|cuart cinc|quint seis|sext|medi"
+    " siet|sépt och nuev|noven diez once|undéc doce|duodé|mediod|medianoche",
+}
+"""How the words begin that say the numbers from 2 to 12; those of German are within words too."""
 UNIT = (
     r"km/h|m/s|mph|[kcmnµμ]?m|[kmµ]g|[cmh]l|[kKMGT]i?B|[kMG]bit/s|[kMG]W|[kMG]?Wh|[kMG]?Hz|°[CF]|px|r?em|dB|[mn]s|mAh|kcal|kJ"
     r"|hPa|dpi|fps"
 )
-_VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
-_CLOCK = re.compile(r"\d ?(?:[ap]\.? ?m\b|h\b|:\d\d|uhr|heures?\b|o'clock)|tarde|abends", re.IGNORECASE)
-_SCALED = re.compile(
-    r"(\d+(?:[.,]\d+)*|\d{1,3}(?:[ \u00a0\u202f]\d{3})+) ?(?:(thousand|tausend|mil(?:le)?\b)|(milliard|billion)|(mill|mio\b))",
+ORDINAL_ENDINGS = r"st|nd|rd|th|\.?er|re|i?[eè]me|e|\.?[ºª]"
+RAISED = r"\u00b2\u00b3\u00b9\u00bc-\u00be\u2070-\u209c\u2150-\u2188\u2460-\u24ff\U0001d400-\U0001d7ff"
+"""A vocabulary may write them as ordinary digits and letters: 3½ as 31⁄2."""
+_KINDS = {
+    "ordinal": rf"(?:{ORDINAL_ENDINGS})(?!\w)",
+    "decade": r"(?<=\d\d\d0)['’]?s(?!\w)",
+    "billion": rf"[{_SPACES}]?(?:milliard|billion|mil millones|mrd|bn\b)",
+    "thousand": rf"[{_SPACES}]?(?:thousand|tausend|mil(?:les?)?\b)",
+    "million": rf"[{_SPACES}]?(?:mill|mio\b)",
+    "clock": rf"[{_SPACES}]?(?:[ap]\.? ?m\b|heures?\b|uhr|o'clock|abends|de la (?:tarde|noche)|du soir)",
+    "unit": rf"(?-i:[{_SPACES}]?(?:{UNIT})|[smghlx°º])(?![\w{RAISED}/+='’])",
+    "letters": rf"(?!(?:ern|a|o|h\d+)(?!\w))(?-i:[A-Za-zµμΩ]{{1,4}})(?![\w{RAISED}/+='’])",
+    "amount": rf"[{_SPACES}]?(?:[%‰°$€£¥]|[smhgl](?!\w)|dollars?|euros?|cents?)",
+}
+"""What the word after a number says. Decades such as the 80s are found by the word before them."""
+_NUMBER = re.compile(
+    rf"(?:(?<![\w.,:/-])[$€£¥+−-])?(?P<digits>(?<![\d.,])\d{{1,3}}(?:[{_SPACES}]\d{{3}})+(?!\d)(?:[.,'’]\d+)*"
+    rf"|\d(?:[\d.,:/'’–-]*\d)?)(?=(?:{'|'.join(f'(?P<{name}>{words})' for name, words in _KINDS.items())})?)"
+    r"(?P<end>(?:\s?(?:[‰°€]|%(?![<({@$%*#]|[.+\-]?\d)))?(?!\w|[.,:/'’]\w))?",
     re.IGNORECASE,
 )
-"""Numbers before a word for thousands, for billions (not those of German) or for millions."""
-_IN_WORDS = re.compile(r"(half|halb|demi|media)|(?<!\d )(thousand|tausend|mil(?:le)?\b)", re.IGNORECASE)
+"""Digits and separators, with a sign or currency. Those within words (A4, 21st, COVID-19) have no `end`, or a letter before."""
+_PART = re.compile(rf"\d+(?:[{_SPACES}.,'’]\d+)*")
+_ROMAN = re.compile(r"(?<!\w)(?=[IVXLCDM])M{0,3}(?:C[MD]|D?C{0,3})(?:X[CL]|L?X{0,3})(?:I[XV]|V?I{0,3})(?![A-Z\d_])")
+_ROMAN_VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
+_TIME = re.compile(rf"(?<=\d)(?:\.(?=\d\d (?:Uhr|[ap]\.?m\b)|\d\d[ap]m\b)|[{_SPACES}]?h[{_SPACES}]?(?=\d\d\b))")
+_OTHERWISE = re.compile(r"(?<=\d):00\b|(?<=\d\d):(?=\d\d (?:UTC|GMT))|(?<=m)[23²³](?!\w)|(?<=°) ?[NSEWO]\b|(?<=\d)s\b")
+"""What translations leave out or write otherwise: full hours, powers of units, points of the compass, plurals."""
+_ONE_SEPARATOR = str.maketrans(",'’", "...")
+_POWERS = {"thousand": 3, "million": 6, "billion": 9}
+_AMOUNTS = frozenset({"amount", "unit", *_POWERS})
+"""Kinds of numbers that are certainly no version."""
+_MEASURES = {
+    1.609: "miles?|mph|meilen?|millas?|milles?", 2.54: "inch(?:es)?|zoll|pouces?|pulgadas?", 0.3048: "feet|foot|fuß|pieds?|pies",
+    0.4536: "pounds?|lbs|pfund|livres?|libras?",
+}  # fmt: skip
+"""Measures that a translation may convert, with their metric values."""
+_MEASURE = re.compile(rf"(?<![^\W\d_])(?:{'|'.join(f'({words})' for words in _MEASURES.values())})(?!\w)")
+_ROUNDED, _CONVERTED = 0.06, 60
+"""The part by which a converted value may differ, and most numbers of a text where it may be one."""
 _OFTEN_A_WORD = 12
 """Numbers up to this one are often written as words."""
-_LETTERS_OF_A_UNIT = 2
-"""Most letters of a unit or a variable, such as m² and x₁."""
+_BEFORE = frozenset("the his her their my our your its early mid late à vers dès at um la las".split())
+"""Words before ages, decades and times, whose s and h are no units."""
+_LABELS = frozenset(
+    "version release update build section chapter figure table appendix part step rule kapitel abschnitt abbildung tabelle teil"
+    " chapitre partie tableau capítulo sección parte figura tabla versión".split()
+)
+"""Words before a number with a point that is no amount."""
+_LONGEST_WORD, _LONGEST_SIZE = 30, 15
 
 
-def find_numbers(text: str) -> list[Span]:
-    """Returns the spans of the numbers in a text that are not part of a word."""
-    return [found.span() for found in NUMBER.finditer(text)] if _DIGIT.search(text) else []
+class Number(NamedTuple):
+    """A number at [start, end) of a text with its signs, `written` from `digits` on, with the `values` of its parts as plain
+    decimals: 3 and 5 of 3/5. The word after it is of a `kind` (_KINDS) and ends at `until`. One that is not `whole` is within
+    a word, or `begins` one."""
+
+    start: int
+    end: int
+    digits: int
+    written: str
+    values: tuple[str, ...]
+    kind: str = ""
+    whole: bool = True
+    begins: bool = True
+    until: int = 0
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it is often written as a word. The 3 of 978-3-16 is not."""
+        return len(self.values) == 1 and self.values[0].isdigit() and int(self.values[0][:3]) <= _OFTEN_A_WORD
+
+    @property
+    def sizes(self) -> Iterator[float]:
+        """The values of its parts, that of the last one with a word such as million."""
+        power = _POWERS.get(self.kind, 0)
+        for place, value in enumerate(self.values, 1):
+            known = len(value) <= _LONGEST_SIZE and value.count(".") < 2
+            yield round(float(value) * 10 ** (power * (place == len(self.values))), 6) if known else -1.0
 
 
-def number_values(text: str) -> Counter[str]:
-    """Returns how often each number occurs in a text, as plain decimals, including digits within words."""
-    joined = _GROUPS.sub(lambda found: re.sub(r"\D", "", found[0]), text)
-    return Counter(_plain(found[0]) for found in _DIGITS.finditer(joined))
-
-
-def number_difference(
-    source: str, target: str, lacks: Set[str] = frozenset(), adds: Set[str] = frozenset()
-) -> tuple[Set[str], Set[str]]:
-    """Returns the numbers of a source that the target has not as often, but for those that it `lacks` in digits; and those that
-    it has too often, but for those that it `adds`. A small number may be missing, since it can be written as a word, unless
-    the target has one that the source does not have. Numbers in the translation of a source without digits are numbers
-    that it writes as words."""
-    if not _DIGIT.search(source):
-        return frozenset(), frozenset()
-    given, found = number_values(source), number_values(target)
-    if given == found:
-        return frozenset(), frozenset()
-    written = [source[start:end] for start, end in find_numbers(source)]
-    known = Counter([*map(roman_value, _ROMAN.findall(source)), *_DECADE.findall(source), *adds])
-    added = (found - given - known).keys()
-    missing = ((number_values("; ".join(written)) & given) - found - Counter(lacks)).keys()
-    # The 3 of 978-3-16 is not written as a word.
-    alone = {value for number in written if len(values := number_values(number)) == 1 for value in values}
-    return missing if added else {value for value in missing if value not in alone or not _is_small(value)}, added
-
-
-def _is_small(value: str) -> bool:
-    return value.isdigit() and len(value) < 3 and int(value) <= _OFTEN_A_WORD
-
-
-def written_otherwise(source: str, target: str) -> tuple[Set[str], Set[str]]:
-    """Returns the numbers of a source that its translation has in another way, and the reverse: by the other clock, as a decade
-    without its century, with a word for a half, with a word such as million in place of zeros."""
-    sides = [_values(source), _values(target)]
-    in_words = [found.lastindex for found in (*_IN_WORDS.finditer(source), *_IN_WORDS.finditer(target))]
-    clock = _CLOCK.search(source) or _CLOCK.search(target)
-    both = []
-    for values, others in (sides, sides[::-1]):
-        known = set(others.values()) - {0.0}  # the 0 of 11:00 is no hour
-        both.append(
-            {
-                plain
-                for plain, value in values.items()
-                if plain not in others
-                and (
-                    value in known
-                    or (value % 1 == 0.5 and 1 in in_words)
-                    or (value >= 1000 and value % 1000 == 0 and 2 in in_words)
-                    or (clock and 0 < value < 24 and not known.isdisjoint((value - 12, value + 12)))
-                    or (value % 10 == 0 and not known.isdisjoint((value - 1900, value + 1900)))
-                )
-            }
-        )
-    return both[0], both[1]
-
-
-def _values(text: str) -> dict[str, float]:
-    """Returns the numbers of a text as plain decimals, with their values together with words such as million."""
-    found = {plain: float(plain) for plain in number_values(text) if plain.count(".") < 2}
-    for match in _SCALED.finditer(text):
-        for plain in number_values(match[1]):
-            power = 3 if match[2] else 9 if match[3] else 6
-            found[plain] = found.get(plain, 0.0) * 10**power
+@lru_cache(maxsize=1024)
+def numbers(text: str) -> Sequence[Number]:
+    """Returns the numbers of a text in order, including those within words."""
+    found: list[Number] = []
+    for match in _NUMBER.finditer(text):
+        written, (start, end), at = match["digits"], match.span(), match.start("digits")
+        before = text[max(0, at - 2) : at]
+        begins = start < at or not (before[-1:].isalnum() or before[-1:] in tuple("_.,:/-"))
+        begins = begins or (before[-1:] == "-" and before[:1].isdigit())  # of a range of two numbers
+        kind = next((name for name in _KINDS if match[name]), "")
+        if kind == "unit" and match["unit"].strip() in ("s", "h"):
+            word = text[max(0, at - 7) : at - 1].replace("-", " ").rpartition(" ")[2].lower()
+            if before[-1:] in tuple("'’") or (before[-1:] in tuple(" -") and word in _BEFORE):
+                kind = "clock" if match["unit"] == "h" else "decade"
+        values = [_plain(part) for part in _PART.findall(written)]
+        whole = begins and match["end"] is not None
+        until = max([match.end(name) for name in _KINDS])
+        found.append(Number(start, end, at, written, tuple(values), kind, whole, begins, until))
     return found
 
 
-def lost_ordinal(source: str, target: str, lacks: Set[str] = frozenset()) -> bool:
-    """Returns whether the number of an ordinal or decade of the source, 18th or 1990s, is nowhere in the target: 18., 18e, 18º,
-    XVIII. A small one may be written as a word, and one that the target `lacks` in another way."""
-    found = _ORDINAL.findall(source) if _DIGIT.search(source) else ()
-    ordinals = {value for value in found if int(value) > _OFTEN_A_WORD}
-    return bool(ordinals) and not ordinals <= {
-        *lacks,
-        *number_values(target),
-        *map(roman_value, _ROMAN.findall(target)),
-    }
+def measures(text: str) -> list[Number]:
+    """Returns the numbers with their units."""
+    return [
+        each
+        for each in numbers(text)
+        if each.kind in ("unit", "letters")
+        and each.begins
+        and each.start == each.digits
+        and text[each.start - 1 : each.start] not in tuple("+$€£¥")
+        and not {*each.written} & {*":/'’–-"}
+    ]
+
+
+class Difference(NamedTuple):
+    """The numbers that a translation `lacks` and `adds`, and the values that it has in `other` ways (_paired)."""
+
+    lacks: Sequence[Number] = ()
+    adds: Sequence[Number] = ()
+    other: Set[str] = frozenset()
+
+
+_Part = tuple[str, float, Number]
+"""The value and the size of a part of a number, and the number."""
+
+
+def number_difference(source: str, target: str, language: str = "") -> Difference:
+    """Compares numbers by value. A small one may be a word of the target `language`; if its words are not known, unless the
+    target adds another number. The value of a large one that begins a word (18th, 1990s) must be somewhere. A source without
+    digits has its numbers in words."""
+    given, written = numbers(source), numbers(target)
+    values, found = [Counter([value for each in side for value in each.values]) for side in (given, written)]
+    if not given or values == found:
+        return Difference()
+    lost, added = _beyond(given, found), _beyond(written, values)
+    lost, other = _paired(lost, added, given, f"{source} {target}".lower())
+    romans = Counter(_romans(source))
+    adds = [
+        each
+        for value, _, each in added
+        if not _take(romans, value)
+        and (
+            value in values or not each.is_small or not any(_may_be_word(value, source, code) for code in _SMALL_WORDS)
+        )
+    ]
+    somewhere = {*found, *_romans(target)}
+    lacks = [
+        number
+        for value, _, number in lost
+        if (number.whole or (number.begins and value not in somewhere and not number.is_small))
+        and not (number.is_small and _may_be_word(value, target, language, not adds))
+    ]
+    return Difference(lacks, adds, other)
+
+
+def _beyond(side: Sequence[Number], others: Counter[str]) -> list[_Part]:
+    """Returns the parts of numbers that are not as often among others, those within words first."""
+    left = others.copy()
+    ordered = sorted(side, key=lambda each: not each.whole)
+    parts = [(value, size, each) for each in ordered for value, size in zip(each.values, each.sizes, strict=True)]
+    return [part for part in parts if not _take(left, part[0])]
+
+
+def _take(counts: Counter[str], value: str) -> bool:
+    counts[value] -= 1
+    return counts[value] >= 0
+
+
+def _paired(lost: list[_Part], added: list[_Part], given: Sequence[Number], both: str) -> tuple[list[_Part], set[str]]:
+    """Takes from both sides what has the same size with a word such as million, by the other clock, as a decade without its
+    century, or in another measure; of 5 miles (8 km) one is enough. Returns what is lost, and the values of the rest."""
+    clock = any(each.kind == "clock" or ":" in each.written for each in (*given, *[part[2] for part in added]))
+    factors = {[*_MEASURES][(found.lastindex or 1) - 1] for found in _MEASURE.finditer(both)}
+    factors = factors if len(lost) + len(added) + len(given) <= _CONVERTED else set()
+
+    def is_converted(one: float, other: float) -> bool:
+        values = [value for factor in factors for value in (one * factor, one / factor)]
+        return any(abs(value - other) <= max(_ROUNDED * abs(value), 0.5) for value in values)
+
+    sizes: dict[float, list[_Part]] = {}
+    for part in reversed(added):
+        sizes.setdefault(part[1], []).append(part)
+    rest, other = list[_Part](), set[str]()
+    for part in lost:
+        value, size, number = part
+        ways = [size, *((size - 12, size + 12) if clock and 0 < size < 24 else ())]
+        ways += (size - 1900, size + 1900) if size % 10 == 0 else ()
+        ways += [way for way in sizes if is_converted(size, way)] if factors else ()
+        same = next((way for way in ways if way > 0 and sizes.get(way)), None)
+        if same is not None:
+            sizes[same].pop()
+            other.add(value)
+        elif not any(is_converted(size, way) for each in given if factors and each != number for way in each.sizes):
+            rest.append(part)
+    added[:] = [part for parts in sizes.values() for part in parts]
+    return rest, other
+
+
+def _may_be_word(value: str, target: str, language: str, otherwise: bool = False) -> bool:
+    """Returns whether a translation may have a small number as a word; `otherwise` if the words are not known."""
+    code = primary_subtag(language)
+    if code not in _SMALL_WORDS or int(value) < 2:
+        return otherwise
+    beginnings = _SMALL_WORDS[code].split()[int(value) - 2]
+    edge = "" if code == "de" else r"\b"
+    return re.search(f"{edge}(?:{beginnings})", target.lower()) is not None
+
+
+def _romans(text: str) -> list[str]:
+    """Returns the values of the Roman numerals of a text."""
+    return [roman_value(match[0]) for match in _ROMAN.finditer(text)]
 
 
 def roman_value(numeral: str) -> str:
     """Returns the value of a Roman numeral: siglo XIX is the 19th century."""
-    values = [_VALUES[letter] for letter in numeral]
+    values = [_ROMAN_VALUES[letter] for letter in numeral]
     return str(sum(value if value >= after else -value for value, after in pairwise([*values, 0])))
 
 
+def is_roman(word: str) -> bool:
+    """Returns whether a word is a Roman numeral of two letters or more; of two, only of I, V and X."""
+    return _ROMAN.fullmatch(word) is not None and len(word) > 1 and (len(word) > 2 or {*word} <= {*"IVX"})
+
+
 def _plain(number: str) -> str:
-    """Returns a plain decimal: separators before groups of three digits are dropped, another one at the end becomes a
-    point. So 1,234.5 and 1.234,5 are equal, but not 1.234.5, and 0 and 00 are not."""
-    groups, separators = _SEPARATORS.split(number), _SEPARATORS.findall(number)
+    """Returns a plain decimal without the separators of groups of three digits: 1,234.5 and 1.234,5 are equal, but not 1.234.5,
+    and 0 and 00 are not."""
+    number = "".join(number.split())
+    separators = [character for character in number if not character.isdigit()]
+    groups = number.translate(_ONE_SEPARATOR).split(".")
     if all(len(group) == 3 for group in groups[1:]):
         plain = "".join(groups)
     elif all(len(group) == 3 for group in groups[1:-1]) and separators[-1] not in separators[:-1]:
@@ -150,11 +272,6 @@ def _plain(number: str) -> str:
     else:
         plain = ".".join(groups)
     return plain.lstrip("0") if plain.strip("0.") else plain
-
-
-def is_roman(word: str) -> bool:
-    """Returns whether a word is a Roman numeral of two letters or more; of two, only of I, V and X."""
-    return len(word) > 1 and _NUMERAL.fullmatch(word) is not None
 
 
 def with_colons(text: str) -> str:
@@ -167,7 +284,59 @@ def without_units(text: str) -> str:
     return _OTHERWISE.sub("", text)
 
 
-def is_formula(letters: str) -> bool:
-    """Returns whether the letters beside a raised or lowered digit are a unit, a variable or a formula (CaCO₃). Longer words
-    in small letters have the number of a note."""
-    return len(letters) <= _LETTERS_OF_A_UNIT or any(map(str.isupper, letters[1:]))
+def with_formats(source: str, target: str, source_language: str, target_language: str, everything: bool = False) -> str:
+    """Returns a translation of the same length, whose amounts have the format of its language, and others (versions, times,
+    dates) their own separators. 2.5 may be a version in languages with a decimal point: if it is not certain, and `everything`
+    is False, it stays. So do numbers of languages without a known format."""
+    given, wanted = [SEPARATORS.get(primary_subtag(language)) for language in (source_language, target_language)]
+    parts = list(_separated(source)) if given and wanted else []
+    if not parts or given is None or wanted is None:
+        return target
+    groups = _SPACES if given[1] in _SPACES else given[1]
+    separators = str.maketrans(given[0] + groups, wanted[0] + wanted[1] * len(groups))
+    labels = [each.kind == "clock" or _is_label(part, at, source, target, given) for part, at, each in parts]
+    forms: dict[str, str] = {}
+    for (written, _, number), is_label in zip(parts, labels, strict=True):
+        certain = given[0] != "." or given[1] in written or number.kind in _AMOUNTS or source[number.start] in "$€£¥"
+        if not is_label and (everything or certain):
+            form = written.translate(separators)
+        elif any(labels):
+            form = written  # also beside a version, as in 8.1, 8.2 and 8.3
+        else:
+            continue
+        forms[_key(written)] = forms[_key(written).replace(" ", ".")] = form
+    for written, start, _ in reversed(list(_separated(target))):
+        form = forms.get(_key(written), "")
+        if len(form) == len(written):
+            target = target[:start] + form + target[start + len(form) :]
+    return target
+
+
+def _separated(text: str) -> Iterator[tuple[str, int, Number]]:
+    """Yields each part of a number that has a separator, and its place; of a range both parts."""
+    for number in numbers(text):
+        if number.whole or (number.begins and number.kind in _AMOUNTS):
+            for part in _PART.finditer(text, number.digits, number.digits + len(number.written)):
+                if not part[0].isdigit() and {*":/'’"}.isdisjoint(number.written):
+                    yield part[0], part.start(), number
+
+
+def _key(written: str) -> str:
+    """Returns a text that is equal for two formats of a number."""
+    return " ".join(written.translate(_ONE_SEPARATOR).split())
+
+
+def _is_label(written: str, start: int, source: str, target: str, given: tuple[str, str]) -> bool:
+    """Returns whether a number is not in the `given` format, or follows a label, or a name that is in the translation."""
+    parts, group = written.split("."), f"[{_SPACES if given[1] in _SPACES else given[1]}]"
+    if not re.fullmatch(rf"(?:\d+|\d{{1,3}}(?:{group}\d{{3}})+)(?:[{given[0]}]\d+)?", written):
+        return True
+    if len(parts) == 4 and all(part.isdigit() and int(part) < 256 for part in parts):  # an address
+        return True
+    if len(parts) != 2 or not "".join(parts).isdigit():
+        return False
+    before = source[max(0, start - _LONGEST_WORD) : start].rstrip(" ").rsplit(None, 1)[-1:]
+    word = before[0].lstrip("(\"'") if before else ""
+    same = any(f" {word} {parts[0]}{sign}{parts[1]}" in f" {target}" for sign in ".,")
+    is_name = word[:1].isupper() and word.isalnum()
+    return word.casefold() in _LABELS or (is_name and same)

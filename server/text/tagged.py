@@ -24,7 +24,9 @@ Place = tuple[int, int, int]
 RAISED = frozenset({"sup", "sub"})
 PICTURES = frozenset("img svg audio video canvas object".split())
 MASKED = "masked"
-"""Kind of a number or name that is a code because the model lost it. It may be spelled in another way."""
+"""Kind of a number or name that is a code because the model lost it."""
+SPELLED = frozenset({MASKED, "unwritable"})
+"""Kinds of codes that are text of the source, which may be spelled in another way."""
 
 
 class Code(NamedTuple):
@@ -85,7 +87,7 @@ class Tagged:
     @property
     def bare(self) -> str:
         """The text with spaces in place of its codes, but for those that are codes because a model cannot write or lost them."""
-        spans = [(code.start, code.end) for code in self.codes if code.kind not in (MASKED, "unwritable")]
+        spans = [(code.start, code.end) for code in self.codes if code.kind not in SPELLED]
         return blanked(self.text, spans) if spans else self.text
 
     def cut(self, start: int, end: int) -> Tagged:
@@ -150,7 +152,7 @@ class Tagged:
         codes = []
         for number, start, end in places:
             code = self.codes[number].at(start, end, self.codes[number].pair)
-            respelled = code.kind == MASKED and code.message is None
+            respelled = code.kind in SPELLED and code.message is None
             codes.append(code._replace(equiv=text[start:end]) if respelled else code)
         return Tagged(text, tuple(codes), self.escape)
 

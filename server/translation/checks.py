@@ -51,7 +51,7 @@ async def apply(context: SentenceContext, draft: Draft) -> Draft:
     elif _is_elsewhere(context, source, context.leg.source):
         flags.add("source_language")
     source, target = segment.tagged.bare, draft.finished[0].tagged.bare
-    if not segment.messages and lost_numbers(source, target):
+    if not segment.messages and lost_numbers(source, target, leg.target):
         flags.add("number")
     if limits and context.request.thorough:
         gap = await attention_gap(

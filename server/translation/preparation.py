@@ -17,12 +17,12 @@ from server.text.reading import Reading, read, stand_ins_of, widened
 from server.text.segmentation import Span, Split, goes_on
 from server.text.syntax import html, plain, xml
 from server.text.syntax.match import Match
-from server.text.tagged import MASKED, Code, Tagged, Word
+from server.text.tagged import MASKED, SPELLED, Code, Tagged, Word
 from server.text.vocabulary import may_lack, with_unwritable
 from server.translation.catalog import AUTO, Leg, ModelCatalog, readable
 from server.translation.types import TranslationRequest
 
-ADDED = frozenset({"term", "unwritable", MASKED})
+ADDED = SPELLED | {"term"}
 """Kinds of codes that only a segment has, and not its text."""
 _WORDS: Mapping[str, Word] = {"word": "name", "number": "number", "point": ""}
 LONGEST_READ = 5_000

@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, NamedTuple
 
+import regex
+
 from server.errors import PayloadTooLarge
 from server.text.protection.inflection import dictionary_forms
 from server.text.segmentation import BREAKS, Span
@@ -25,16 +27,11 @@ STEPS, LEAST_STEPS = 10, 100_000
 Case = Literal["written", "initial", "upper"]
 """How a text writes a term: as the glossary does, with capital letters at the beginning of words, or in capitals."""
 
-_MARKS = (
-    "\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u0610-\u061a\u064b-\u065f\u0670\u0900-\u0903\u093a-\u094f\u0951-\u0957"
-    "\u0962\u0963\u0980-\u0983\u09bc-\u09d7\u0a01-\u0a03\u0a3c-\u0a4d\u0a81-\u0a83\u0abc-\u0acd\u0b01-\u0b03\u0b3c-\u0b57"
-    "\u0b82\u0bbe-\u0bd7\u0c00-\u0c04\u0c3e-\u0c56\u0c81-\u0c83\u0cbc-\u0cd6\u0d00-\u0d03\u0d3b-\u0d57\u0d81-\u0ddf"
-)
-"""Marks of the larger alphabets, which belong to the letter before them; `\\w` matches only letters."""
 _NO_SPACES = "\u0e00-\u0eff\u0f00-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 """Scripts that are written without spaces between words."""
 NO_SPACES = re.compile(f"[{_NO_SPACES}]")
-_UNIT = re.compile(rf"\s*(?:[{_NO_SPACES}]|(?:[^\W{_NO_SPACES}][{_MARKS}]*)+|\S)")
+_UNIT = regex.compile(rf"\s*(?:[{_NO_SPACES}]|(?:[^\W{_NO_SPACES}]\p{{M}}*)+|\S)")
+"""A mark belongs to the letter before it."""
 _SAME = str.maketrans({"\u2019": "'", "\u2018": "'", "\u02bc": "'", "\u2010": "-", "\u2011": "-", "\u00ad": None})
 
 

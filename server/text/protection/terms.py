@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from server.text.protection.glossary import Entry, TermIndex, TermMatch, term_key
 from server.text.protection.inflection import dictionary_forms, may_end
@@ -98,25 +98,6 @@ def _copy_before(text: str, position: int, words: Sequence[str]) -> int:
         if found := re.search(rf"(?<!\w){pattern}\s+\Z", text[:position], re.IGNORECASE):
             return found.start()
     return position
-
-
-def are_swapped(terms: Sequence[TermMatch], translation: str, places: Mapping[int, Span]) -> bool:
-    """Returns whether a term stands where another one belongs. `places` maps the positions of terms to the words that they
-    are aligned to."""
-    occurrences = _occurrences(terms, translation)
-    for term in terms:
-        low, high = places[term.start]
-        there = [term_key(found.entry.target) for found in occurrences if found.start < high and low < found.end]
-        if there and term_key(term.entry.target) not in there:
-            return True
-    return False
-
-
-def in_other_order(terms: Sequence[TermMatch], translation: str) -> bool:
-    """Returns whether a translation has the terms in another order than their source."""
-    written = list(dict.fromkeys([term_key(found.entry.target) for found in _occurrences(terms, translation)]))
-    wanted = [key for key in dict.fromkeys([term_key(term.entry.target) for term in terms]) if key in written]
-    return written != wanted
 
 
 def form(term: TermMatch, source: str, at_start: bool) -> str:

@@ -15,7 +15,7 @@ from model.search.options import DecodingOptions
 from model.symbols import form_of_address
 from server.errors import InvalidRequest
 from server.text.exact_tokens import all_tokens, is_plain, lost_tokens, words
-from server.text.numbers import find_numbers
+from server.text.numbers import numbers
 from server.text.segmentation import blanked
 from server.text.syntax.match import Match
 from server.translation.catalog import Leg
@@ -185,7 +185,7 @@ async def masked(context: SentenceContext, draft: Draft) -> Draft:
     ):
         return draft
     for everything in (False, True):
-        if not everything and len(find_numbers(best.segment.text)) > MANY_NUMBERS:
+        if not everything and sum([each.whole for each in numbers(best.segment.text)]) > MANY_NUMBERS:
             continue
         missing, segment = lost(best.segment, best.text, leg), best.segment
         if missing is None:
@@ -208,7 +208,7 @@ def lost(segment: Segment, target: str, leg: Leg) -> list[Match] | None:
     reading = segment.reading
     visible = blanked(segment.text, [(code.start, code.end) for code in segment.tagged.codes])
     read, written = visible.casefold(), target.casefold()
-    found = lost_tokens(visible, reading.without_stand_ins(target))
+    found = lost_tokens(visible, reading.without_stand_ins(target), leg.target)
     names = []
     for name in _names_in_bytes(segment, leg):
         word = visible[name.start : name.end].casefold().removesuffix("s")  # of a genitive

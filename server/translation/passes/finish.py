@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from server.text.exact_tokens import may_hold, respelled
 from server.text.finishing import Finished, finish, unchanged
-from server.text.number_format import with_formats
+from server.text.numbers import with_formats
 from server.text.offsets import edited
 from server.text.projection import WORD, Link
 from server.text.protection.terms import Edit, case_edits, form, is_start

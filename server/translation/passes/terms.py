@@ -14,11 +14,9 @@ from server.text.projection import SpanProjection
 from server.text.protection.glossary import NO_SPACES, TermMatch
 from server.text.protection.terms import (
     Edit,
-    are_swapped,
     case_edits,
     doubled_edits,
     form,
-    in_other_order,
     is_start,
     lacking,
 )
@@ -62,8 +60,7 @@ async def apply(context: SentenceContext, draft: Draft) -> Draft:
             draft, missing = other, still
         else:
             failed.add(term.start)
-    reordered = not missing and len(terms) > 1 and in_other_order(terms, draft.text)
-    if missing or (reordered and are_swapped(terms, draft.text, await _places(context, draft, terms))):
+    if missing:
         return await _masked(context, segment, terms)
     draft = await _with_edits(context, draft, doubled_edits(terms, draft.text))
     draft = await _with_edits(context, draft, case_edits(terms, segment.text, draft.text))

@@ -14,7 +14,6 @@ from lxml import etree
 
 from server.documents.formats.numbered import NumberedText, pieces
 from server.documents.formats.xml.parsing import INVALID_CHARACTERS, Element, clear
-from server.text.numbers import is_formula
 from server.text.syntax.html import parse
 from server.text.tagged import Tagged
 
@@ -196,7 +195,7 @@ class Paragraph:
         """Returns a word with the number of a note, which is moved like a word. The 2 of CO2 belongs to its word."""
         original = self.inline.originals[int(match[2])]
         if (
-            is_formula(match[1]) or original.inner is not original.elements[0]
+            _is_formula(match[1]) or original.inner is not original.elements[0]
         ):  # no formatting, but a bookmark or a control
             return match[0]
         self._put(original.inner, match[3])
@@ -258,3 +257,9 @@ class Paragraph:
             parent.text = (parent.text or "") + text
         else:
             last.tail = (last.tail or "") + text
+
+
+def _is_formula(letters: str) -> bool:
+    """Returns whether the letters beside a raised or lowered digit are a unit, a variable or a formula (m², x₁, CaCO₃).
+    Longer words in small letters have the number of a note."""
+    return len(letters) <= 2 or any(map(str.isupper, letters[1:]))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.text.number_format import with_formats
+from server.text.numbers import with_formats
 
 
 @pytest.mark.parametrize(

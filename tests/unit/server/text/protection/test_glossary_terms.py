@@ -8,7 +8,7 @@ import pytest
 
 from server.text.protection.glossary import Entry, TermIndex
 from server.text.protection.inflection import dictionary_forms
-from server.text.protection.terms import are_swapped, case_edits, doubled_edits, form, inflected_place, lacking
+from server.text.protection.terms import case_edits, doubled_edits, form, inflected_place, lacking
 
 
 def found(text: str, *terms: str, **options) -> list[str]:
@@ -178,20 +178,6 @@ def changed(text: str, edits) -> str:
 )
 def test_no_words_of_a_term_are_doubled(source, entries, translation, expected):
     assert changed(translation, doubled_edits(terms(source, entries), translation)) == expected
-
-
-@pytest.mark.parametrize(
-    ("translation", "places", "swapped"),
-    [
-        ("Katze und Hund", [(0, 5), (10, 14)], True),
-        ("Hund und Katze", [(0, 4), (9, 14)], False),
-        ("Katze und Hund", [(10, 14), (0, 5)], False),
-    ],
-)
-def test_terms_that_stand_in_place_of_each_other_are_detected(translation, places, swapped):
-    found = terms("cat and dog", {"cat": "Hund", "dog": "Katze"})
-    by_position = {term.start: place for term, place in zip(found, places, strict=True)}
-    assert are_swapped(found, translation, by_position) is swapped
 
 
 def test_a_term_within_another_counts_once():

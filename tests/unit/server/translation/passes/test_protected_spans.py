@@ -9,7 +9,7 @@ import pytest
 
 from server.config import Settings
 from server.services import Services
-from server.text.number_format import with_formats
+from server.text.numbers import with_formats
 from server.translation.catalog import ModelCatalog, ServedModel
 from server.translation.types import TranslationRequest
 from tests.support.engine.fake_engine import FIRST_LAYER
