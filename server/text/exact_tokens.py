@@ -240,9 +240,9 @@ def lost_tokens(text: str, target: str, language: str = "") -> Sequence[Match] |
 
 
 def _lost_measures(text: str, target: str) -> list[Match]:
-    """Returns the measures of a text whose numbers have another unit in its translation, or none, and no word for it."""
+    """Returns the measures whose number has another unit in a translation, or none."""
     after: dict[tuple[str, ...], list[str]] = {}
-    for each in numbers(target):
+    for each in [each for each in numbers(target) if each.begins]:
         end = each.digits + len(each.written)
         after.setdefault(each.values, []).append(_folded(target[end : end + _LONGEST_UNIT]).lstrip(" -"))
     lost = []
