@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from model.analysis.attention_alignment import Word, words
@@ -11,8 +10,6 @@ from model.analysis.types import ALIGNMENT
 from server.engine.ipc.messages import JobResult, Look
 from server.text.projection import WORD, Link
 from server.translation.catalog import Leg
-
-log = logging.getLogger(__name__)
 
 Attend = Callable[[Look], Awaitable[JobResult | None]]
 """Returns what a look asks for of the pass over a translation and its source; None if the worker cannot compute it."""

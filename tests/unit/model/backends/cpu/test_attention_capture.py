@@ -136,8 +136,17 @@ def test_attention_maps_do_not_depend_on_threads_or_change_other_slots(precision
 PARTS = ("encoder", "decoder", "cross", "token_scores", "candidate_ids", "candidate_scores", "value_products")
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize(
+    ("variant", "precision"),
+    [
+        ("the paper's", "float32"),
+        ("pre-norm", "int8"),
+        ("swish, half-and-half, bias, zero start", "int8"),
+        ("recurrence, pre-norm, two vocabularies", "int8"),
+        ("deep encoder, odd ids", "int8"),
+        ("large epsilon, deep decoder", "float32"),
+    ],
+)
 def test_a_pass_in_parts_has_the_bits_of_one_and_lets_steps_and_other_passes_run_between(
     monkeypatch: pytest.MonkeyPatch, variant: str, precision: Precision
 ) -> None:
