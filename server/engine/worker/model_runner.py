@@ -209,9 +209,10 @@ class ModelRunner:
         maps = [chosen_alignment(each, choice) for each in found]
         if hidden:
             maps = [each.without_first_token(looks[0].vectors_of) for each in maps]
-        for sentence, wanted in zip(*both_sides(read), strict=True) if not readings else ():
+        sentences, wanted = both_sides(read if not readings else ())
+        for part in _parts(sentences):
             yield None
-            readings += backend.read_words([sentence], [wanted])
+            readings += backend.read_words(sentences[part], wanted[part])
         links = yield from _links(looks, maps, iter(pairs_evidence(read, readings)))
         yield [
             JobResult(job.id, looked=each if look.maps else None, links=found)
@@ -254,6 +255,18 @@ def _links(
             pairs.append((look.words, next(evidence) if look.words.read else None, each.soft))
     found = iter((yield from word_links(pairs)))
     return [() if look.words is None else next(found) for look in looks]
+
+
+def _parts(sentences: Items[WordedSentence]) -> Iterator[slice]:
+    """Yields parts of sentences with up to _SHORT_PASS tokens, or with one sentence."""
+    first = tokens = 0
+    for number, sentence in enumerate(sentences):
+        if number > first and tokens + len(sentence.ids) > _SHORT_PASS:
+            yield slice(first, number)
+            first, tokens = number, 0
+        tokens += len(sentence.ids)
+    if sentences:
+        yield slice(first, len(sentences))
 
 
 def both_sides(
