@@ -49,7 +49,6 @@ def _listed(word: str, language: str) -> bool:
 
 @lru_cache(maxsize=2)
 def _words(name: str) -> dict[str, frozenset[str]]:
-    """Returns the words of a table by language."""
     words: dict[str, frozenset[str]] = {}
     for row in table(name):
         language, _, listed = row.partition(": ")

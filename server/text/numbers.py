@@ -48,7 +48,7 @@ _KINDS = {
     "letters": rf"(?!(?:ern|a|o|h\d+)(?!\w))(?-i:[A-Za-zµμΩ]{{1,4}})(?![\w{RAISED}/+='’])",
     "amount": rf"[{_SPACES}]?(?:[%‰°$€£¥]|[smhgl](?!\w)|dollars?|euros?|cents?)",
 }
-"""What the word after a number says. Decades such as the 80s are found by the word before them."""
+"""What the word after a number says."""
 _NUMBER = re.compile(
     rf"(?:(?<![\w.,:/-])[$€£¥+−-])?(?P<digits>(?<![\d.,])\d{{1,3}}(?:[{_SPACES}]\d{{3}})+(?!\d)(?:[.,'’]\d+)*"
     rf"|\d(?:[\d.,:/'’–-]*\d)?)(?=(?:{'|'.join(f'(?P<{name}>{words})' for name, words in _KINDS.items())})?)"
@@ -60,8 +60,8 @@ _PART = re.compile(rf"\d+(?:[{_SPACES}.,'’]\d+)*")
 _ROMAN = re.compile(r"(?<!\w)(?=[IVXLCDM])M{0,3}(?:C[MD]|D?C{0,3})(?:X[CL]|L?X{0,3})(?:I[XV]|V?I{0,3})(?![A-Z\d_])")
 _ROMAN_VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
 _TIME = re.compile(rf"(?<=\d)(?:\.(?=\d\d (?:Uhr|[ap]\.?m\b)|\d\d[ap]m\b)|[{_SPACES}]?h[{_SPACES}]?(?=\d\d\b))")
-_OTHERWISE = re.compile(r"(?<=\d):00\b|(?<=\d\d):(?=\d\d (?:UTC|GMT))|(?<=m)[23²³](?!\w)|(?<=°) ?[NSEWO]\b|(?<=\d)s\b")
-"""What translations leave out or write otherwise: full hours, powers of units, points of the compass, plurals."""
+_OTHERWISE = re.compile(r"(?<=\d):00\b|(?<=m)[23²³](?!\w)|(?<=°) ?[NSEWO]\b|(?<=\d)s\b")
+"""What translations leave out: full hours, powers of units, points of the compass, plurals."""
 _ONE_SEPARATOR = str.maketrans(",'’", "...")
 _POWERS = {"thousand": 3, "million": 6, "billion": 9}
 _AMOUNTS = frozenset({"amount", "unit", *_POWERS})
@@ -73,7 +73,7 @@ _MEASURES = {
 """Measures that a translation may convert, with their metric values."""
 _MEASURE = re.compile(rf"(?<![^\W\d_])(?:{'|'.join(f'({words})' for words in _MEASURES.values())})(?!\w)")
 _ROUNDED, _CONVERTED = 0.06, 60
-"""The part by which a converted value may differ, and most numbers of a text where it may be one."""
+"""Difference of a converted value, and most numbers of its text."""
 _OFTEN_A_WORD = 12
 """Numbers up to this one are often written as words."""
 _BEFORE = frozenset("the his her their my our your its early mid late à vers dès at um la las".split())
@@ -167,11 +167,14 @@ def number_difference(source: str, target: str, language: str = "") -> Differenc
     digits has its numbers in words."""
     given, written = numbers(source), numbers(target)
     values, found = [Counter([value for each in side for value in each.values]) for side in (given, written)]
+    somewhere = {*found, *map(roman_value, _ROMAN.findall(target))}
+    if not given and not {roman_value(word) for word in _ROMAN.findall(source) if is_roman(word)} <= somewhere:
+        return Difference(adds=written)  # siglo XVIII, 17th century
     if not given or values == found:
         return Difference()
     lost, added = _beyond(given, found), _beyond(written, values)
     lost, other = _paired(lost, added, given, f"{source} {target}".lower())
-    romans = Counter(_romans(source))
+    romans = Counter(map(roman_value, _ROMAN.findall(source)))
     adds = [
         each
         for value, _, each in added
@@ -180,7 +183,6 @@ def number_difference(source: str, target: str, language: str = "") -> Differenc
             value in values or not each.is_small or not any(_may_be_word(value, source, code) for code in _SMALL_WORDS)
         )
     ]
-    somewhere = {*found, *_romans(target)}
     lacks = [
         number
         for value, _, number in lost
@@ -241,11 +243,6 @@ def _may_be_word(value: str, target: str, language: str, otherwise: bool = False
     beginnings = _SMALL_WORDS[code].split()[int(value) - 2]
     edge = "" if code == "de" else r"\b"
     return re.search(f"{edge}(?:{beginnings})", target.lower()) is not None
-
-
-def _romans(text: str) -> list[str]:
-    """Returns the values of the Roman numerals of a text."""
-    return [roman_value(match[0]) for match in _ROMAN.finditer(text)]
 
 
 def roman_value(numeral: str) -> str:
@@ -313,7 +310,7 @@ def with_formats(source: str, target: str, source_language: str, target_language
 
 
 def _separated(text: str) -> Iterator[tuple[str, int, Number]]:
-    """Yields each part of a number that has a separator, and its place; of a range both parts."""
+    """Yields the parts of numbers that have a separator, and their places."""
     for number in numbers(text):
         if number.whole or (number.begins and number.kind in _AMOUNTS):
             for part in _PART.finditer(text, number.digits, number.digits + len(number.written)):
@@ -322,7 +319,6 @@ def _separated(text: str) -> Iterator[tuple[str, int, Number]]:
 
 
 def _key(written: str) -> str:
-    """Returns a text that is equal for two formats of a number."""
     return " ".join(written.translate(_ONE_SEPARATOR).split())
 
 

@@ -17,6 +17,7 @@ _WORD = re.compile(r"[^\W\d_][\w'’-]*")
 _LETTER = re.compile(r"[^\W\d_]")
 _LONG = 6
 """Words of at least this length may lose two letters in an inflection, as in cheval, chevaux."""
+_ARTICLES = ("the|an?", "d(?:er|ie|as|e[mns])|eine?[mnrs]?", "l'|l[aeo]s?|el|un[aeo]?s?|des|du")
 _ENDING = 3
 """Longest ending that an inflected word may add to a term."""
 
@@ -67,8 +68,8 @@ def case_edits(terms: Sequence[TermMatch], source: str, translation: str) -> lis
 
 
 def doubled_edits(terms: Sequence[TermMatch], translation: str) -> list[Edit]:
-    """Returns edits that remove a copy of a term's words beside the term ("the the house", "Akku Akku"), where the
-    translation has the term more often than the source."""
+    """Returns edits that remove a copy of a term's words beside it ("the the house", "Akku Akku"), or another article, where
+    the translation has the term more often than the source."""
     wanted = Counter([term_key(term.entry.target) for term in terms])
     occurrences = _occurrences(terms, translation)
     written = Counter([term_key(found.entry.target) for found in occurrences])
@@ -92,10 +93,11 @@ def doubled_edits(terms: Sequence[TermMatch], translation: str) -> list[Edit]:
 
 
 def _copy_before(text: str, position: int, words: Sequence[str]) -> int:
-    """Returns where a copy of the first of some words before a position begins, or the position."""
+    """Returns where a copy of the first of some words begins before a position, or the position."""
     for count in range(len(words), 0, -1):
-        pattern = r"\s+".join(map(re.escape, words[:count]))
-        if found := re.search(rf"(?<!\w){pattern}\s+\Z", text[:position], re.IGNORECASE):
+        first = next((each for each in _ARTICLES if re.fullmatch(each, words[0])), re.escape(words[0]))
+        pattern = r"\s+".join([f"(?:{first})", *map(re.escape, words[1:count])])
+        if found := re.search(rf"(?<!\w){pattern}(?:\s+|(?<='))\Z", text[:position], re.IGNORECASE):
             return found.start()
     return position
 
@@ -137,7 +139,6 @@ def _is_inflection(word: str, term: str, language: str) -> bool:
 
 
 def _bare(word: str) -> str:
-    """Returns a word in lower case without accents."""
     split = unicodedata.normalize("NFD", word.casefold())
     return "".join([character for character in split if not unicodedata.combining(character)])
 

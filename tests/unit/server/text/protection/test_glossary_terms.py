@@ -174,6 +174,9 @@ def changed(text: str, edits) -> str:
         ("a, a", {"a": "ja"}, "ja, ja", "ja, ja"),
         ("das Haus", {"Haus": "the house"}, "see the house", "see the house"),
         ("das Haus", {"Haus": "a house"}, "Canada a house", "Canada a house"),
+        ("the note", {"note": "la note"}, "voir l'la note", "voir la note"),
+        ("the book", {"book": "el libro"}, "lee la el libro", "lee el libro"),
+        ("the house", {"house": "la casa"}, "voy a la casa", "voy a la casa"),
     ],
 )
 def test_no_words_of_a_term_are_doubled(source, entries, translation, expected):
