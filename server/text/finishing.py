@@ -65,6 +65,10 @@ class _Element(NamedTuple):
     end: int
 
 
+SURPLUS = -1
+"""In place of the number of a code: nothing is written."""
+
+
 class _Event(NamedTuple):
     """Where in the model's translation a code is written. `stand_in` is the length of what it replaces there."""
 
@@ -78,8 +82,6 @@ def finish(
 ) -> Finished:
     """Returns a translation of what the model read with all codes of the sentence. Other text is passed through `write`. `links`
     connect words of both."""
-    if not sentence.codes:
-        return Finished(sentence, write(_cut(target, 0, len(target), _symbols(target, reading))))
     is_shown = all(code.equiv == sentence.text[code.start : code.end] for code in sentence.codes)
     if target == reading.text and not reading.capitals and is_shown:
         return unchanged(sentence)
@@ -99,16 +101,18 @@ def finish(
             at = at - 1 if follows and at < after.at else -1
         if at >= 0 and target[at : at + 1] == " ":
             insort(surplus, (at, at + 1))
-    events = _merged(order, sorted((span, number) for number, span in present.items()))
+    replaced = [*[(span, number) for number, span in present.items()], *[(span, SURPLUS) for span in surplus]]
     writer = _Writer(sentence, reading, separate=reading.text != target)
     done = 0
-    for event in events:
-        writer.text(_cut(target, done, event.at, surplus), write)
-        done = max(done, event.at) + event.stand_in
+    for event in _merged(order, sorted(replaced)):
+        writer.text(target[done : event.at], write)
+        done = max(done, event.at + event.stand_in)
+        if event.number == SURPLUS:
+            continue
         writer.code(event)
         if event.stand_in and target[done : done + 1] == "s" and writer.drops_genitive(event, target, done):
             done += 1
-    writer.text(_cut(target, done, len(target), surplus), write)
+    writer.text(target[done:], write)
     return Finished(sentence, *writer.result(), restored=len(present) < len(reading.stand_ins))
 
 
@@ -146,16 +150,6 @@ def _with_space(text: str, span: Span) -> Span:
     if text[start - 1 : start] == " ":
         return start - 1, end
     return start, end + (1 if start == 0 and text[end : end + 1] == " " else 0)
-
-
-def _cut(text: str, start: int, end: int, spans: Sequence[Span]) -> str:
-    parts = []
-    for low, high in spans:
-        if high <= start or low >= end:
-            continue
-        parts.append(text[start : max(start, low)])
-        start = max(start, high)
-    return "".join((*parts, text[start:end])) if parts else text[start:end]
 
 
 def _elements(sentence: Tagged, reading: Reading, present: dict[int, Span]) -> list[_Element]:
@@ -256,17 +250,15 @@ def _projected(element: _Element, code: Code, projection: SpanProjection) -> Spa
 
 
 def _merged(events: Sequence[_Event], stand_ins: Sequence[tuple[Span, int]]) -> Iterator[_Event]:
-    waiting = list(stand_ins)[::-1]
+    waiting = [_Event(start, number, end - start) for (start, end), number in stand_ins][::-1]
     done = 0
     for event in events:
-        while waiting and waiting[-1][0][0] < max(event.at, done):
-            (start, end), number = waiting.pop()
-            yield _Event(start, number, end - start)
-            done = max(done, end)
+        while waiting and waiting[-1].at < max(event.at, done):
+            done = max(done, waiting[-1].at + waiting[-1].stand_in)
+            yield waiting.pop()
         done = max(done, event.at)
         yield event
-    for (start, end), number in waiting[::-1]:
-        yield _Event(start, number, end - start)
+    yield from waiting[::-1]
 
 
 def _space_at(text: str, position: int) -> str:

@@ -132,26 +132,28 @@ def _apart(sentence: Tagged, tokenizer: Tokenizer) -> frozenset[int]:
     is_marked = not _MARKS.isdisjoint([text[code.start - 1 : code.start] for code in codes])
     if not is_marked and "ph" not in {code.role for code in codes} and all(a.end < b.start for a, b in pairwise(codes)):
         return frozenset()
-    apart: list[int] = []
-    first, follows = 0, False
-    for number, code in enumerate(codes):
-        if number and codes[number - 1].end < code.start:
-            first, follows = number, False
+    apart = [n for n, code in enumerate(codes) if code.kind == "reference" and unescape(code.equiv).isspace()]
+    number = 0
+    while number < len(codes):
+        first, joins = number, []
         sign = text[codes[first].start - 1 : codes[first].start]
-        joins = code.role == "sc" and (follows or (number == first and sign in _MARKS))
-        if code.role == "ec" and sign in _MARKS:  # the text goes on
-            joins = number + 1 == len(codes) or codes[number + 1].start > code.end
-        follows = code.role == "ec" or (follows and code.role == "ph")
-        if code.kind == "reference" and unescape(code.equiv).isspace():
-            apart.append(number)
-        if (joins or code.kind in PICTURES) and code.kind not in RAISED:
-            last = number
-            while last + 1 < len(codes) and codes[last + 1].start == codes[last].end:
-                last += 1
-            left = _WORDS_AT_END.search(text, max(0, codes[first].start - LONGEST_WORD), codes[first].start)
-            right = _WORDS_AT_START.match(text, codes[last].end, codes[last].end + LONGEST_WORD)
+        follows = is_last = False
+        while not is_last:
+            code = codes[number]
+            is_last = number + 1 == len(codes) or codes[number + 1].start > code.end
+            is_marked = sign in _MARKS
+            joins_next = code.role == "ec" and is_last and is_marked  # the text goes on
+            joins_last = code.role == "sc" and (follows or (is_marked and number == first))
+            if code.kind in PICTURES or ((joins_next or joins_last) and code.kind not in RAISED):
+                joins.append(number)
+            follows = code.role == "ec" or (follows and code.role == "ph")
+            number += 1
+        if joins:
+            start, end = codes[first].start, code.end
+            left = _WORDS_AT_END.search(text, max(0, start - LONGEST_WORD), start)
+            right = _WORDS_AT_START.match(text, end, end + LONGEST_WORD)
             if left and right and _are_words(sign, left[0], right[0], tokenizer):
-                apart.append(number)
+                apart += joins
     return frozenset(apart)
 
 

@@ -6,7 +6,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from itertools import accumulate, pairwise
+from itertools import pairwise
 
 from server.text.syntax.markup import INLINE
 from server.text.syntax.match import Match, Role
@@ -137,76 +137,59 @@ class Codes:
         is_word = match.role == "open" and match.kind in ("tag", "template") and match.name.isidentifier()
         return (code._replace(word="name"), match) if is_word and match.name not in INLINE else item
 
-    def fold_pairs(self) -> None:
-        """Makes one code of a pair around codes for words and no other words, `<1>{{count}}</1>`, or around a variable or unit
-        after its sign or amount, `#<i>tag</i>`."""
-        items, text = self.items, self._text
-        if len(items) < 2:
-            return
-        ends = {code.pair: number for number, (code, _) in enumerate(items) if code.role == "ec"}
-        gaps = [_LETTER.search(text, left.end, right.start) is not None for (left, _), (right, _) in pairwise(items)]
-        letters = [0, *accumulate(gaps)]
-        words = [0, *accumulate([match is not None and bool(code.word) for code, match in items])]
-        others = [0, *accumulate([code.splits or code.kind == "message" for code, _ in items])]
-        result: list[Item] = []
-        number = 0
-        while number < len(items):
-            last = ends.get(items[number][0].pair, number) if items[number][0].role == "sc" else number
-            is_word = (
-                letters[number] == letters[last] and words[number] < words[last] and others[number] == others[last]
-            )
-            if last > number and is_word:
-                result.append(self._folded(number, last))
-            elif last == number + 1 and (before := self._joined_before(number)):
-                result.append(self._folded(number, last, before))
-            else:
-                result.append(items[number])
-                last = number
-            number = last + 1
-        self.items = result
+    def words(self) -> list[Code]:
+        """Returns the codes. Words that have no space, letter, bracket or quote between them are one code, as is a pair with the
+        words in it if it has no others, `<1>{{count}}</1>`, or with its sign or amount if it has a variable or unit,
+        `#<i>tag</i>`."""
+        done: list[Item] = []
+        opened: dict[int, tuple[int, int, int, int]] = {}
+        """The number of the first code of each open pair, and how many were before it of what follows."""
+        letters = words = others = 0
+        for given in self.items:
+            item, code = given, given[0]
+            if done and _LETTER.search(self._text, done[-1][0].end, code.start):
+                letters += 1
+            if code.role == "sc":
+                opened[code.pair] = len(done), letters, words, others
+            elif code.pair in opened:
+                first, *before = opened.pop(code.pair)
+                is_word = before[0] == letters and before[1] < words and before[2] == others
+                joined = self._joined_before(done, code) if len(done) == first + 1 else 0
+                if is_word or joined:
+                    letters, _, others = before
+                    item = self._folded([*[each for each, _ in done[first:]], code], joined)
+                    del done[first:]
+            words += item[1] is not None and bool(item[0].word)
+            others += item[0].splits or item[0].kind == "message"
+            self._append(done, item)
+        return [code for code, _ in done]
 
-    def _joined_before(self, number: int) -> int:
+    def _append(self, done: list[Item], item: Item) -> None:
+        code, match = item
+        last, before = done[-1] if done else item
+        are_words = match and before and code.word and last.word and code.message is None is last.message
+        if done and are_words and _GLUE.fullmatch(self._text, last.end, code.start):
+            data = self._data(last.start, code.end, [last, code])
+            item = last._replace(end=code.end, data=data, equiv=self._text[last.start : code.end]), before
+            done.pop()
+        done.append(item)
+
+    def _joined_before(self, done: Sequence[Item], end: Code) -> int:
         """Returns how many characters before a pair are one word with it: the sign of a variable, or the amount of a unit."""
-        (code, _), (end, _) = self.items[number : number + 2]
-        found = _JOINED.search(
-            self._text, max(self.items[number - 1][0].end if number else 0, code.start - 20), code.start
-        )
-        within = _VARIABLE if found and found[0] in "#@$%" else _UNIT
-        if (
-            not found
-            or not within.fullmatch(self._text, code.end, end.start)
-            or self._text[end.end : end.end + 1].isalnum()
-        ):
+        text, start = self._text, done[-1][0]
+        low = done[-2][0].end if len(done) > 1 else 0
+        found = _JOINED.search(text, max(low, start.start - 20), start.start)
+        if found is None or text[end.end : end.end + 1].isalnum():
             return 0
-        return len(found[0])
+        within = _VARIABLE if found[0] in "#@$%" else _UNIT
+        return len(found[0]) if within.fullmatch(text, start.end, end.start) else 0
 
-    def _folded(self, first: int, last: int, before: int = 0) -> tuple[Code, Match]:
-        inside = [code for code, _ in self.items[first : last + 1]]
+    def _folded(self, inside: Sequence[Code], before: int) -> Item:
         start, end = inside[0].start - before, inside[-1].end
-        data = self._data(start, end, inside)
         kind = next((code.kind for code in inside if code.word), "variable")
-        match = Match(start, end, "word", kind)
-        return Code(start, end, data, word="name", kind=kind, equiv=self._text[start:end]), match
-
-    def join(self) -> None:
-        """Joins words that have no space, letter, bracket or quote between them."""
-        result: list[Item] = []
-        for code, match in self.items:
-            last, before = result[-1] if result else (code, None)
-            both = before is not None and match is not None
-            if (
-                both
-                and code.word
-                and last.word
-                and code.message is None is last.message
-                and _GLUE.fullmatch(self._text, last.end, code.start)
-            ):
-                data = self._data(last.start, code.end, [last, code])
-                joined = last._replace(end=code.end, data=data, equiv=self._text[last.start : code.end])
-                result[-1] = joined, before
-            else:
-                result.append((code, match))
-        self.items = result
+        data = self._data(start, end, inside)
+        code = Code(start, end, data, word="name", kind=kind, equiv=self._text[start:end])
+        return code, Match(start, end, "word", kind)
 
 
 def _partners(codes: Sequence[Code]) -> list[int]:

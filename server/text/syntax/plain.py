@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 
 import regex
 
@@ -93,9 +93,7 @@ def scan(tagged: Tagged, kept: tuple[str, ...] = (), raw: Raw | None = None) -> 
     made = Codes(tagged, raw)
     made.add(found)
     made.pair()
-    made.fold_pairs()
-    made.join()
-    return replace(tagged, codes=tuple([code for code, _ in made.items]))
+    return replace(tagged, codes=tuple(made.words()))
 
 
 def _opened(tagged: Tagged, message: Match, kept: tuple[str, ...]) -> Iterator[Match]:
@@ -126,31 +124,15 @@ def lex(text: str, kept: tuple[str, ...] = (), start: int = 0, end: int | None =
     scanner's."""
     part = text[start:end] if start or end is not None else text
     source = Source(part)
-    words = _kept(part, kept)
-    word = next(words, None)
-    for sign in _SIGN.finditer(part):
-        at = sign.start()
-        match = None
-        while at >= source.done:
-            for scanner in _SCANNERS[part[at]]:
-                if match := scanner(source, at):
-                    break
-            if match is None:
-                break
-            while word is not None and word.start < source.done:
-                word = next(words, None)
-            if word is None or word.start > match.start:
-                break
-            source.done = word.end
-            yield _moved(word, start)
+    found: list[tuple[int, Match | None]] = [(word.start, word) for word in _kept(part, kept)]
+    found += [(sign.start(), None) for sign in _SIGN.finditer(part)]
+    for at, word in sorted(found, key=itemgetter(0)) if kept else found:
+        match = word
+        if word is None and at >= source.done:
+            match = next((made for scanner in _SCANNERS[part[at]] if (made := scanner(source, at))), None)
         if match is not None and match.start >= source.done:
             source.done = match.end
             yield _moved(match, start)
-    while word is not None:
-        if word.start >= source.done:
-            source.done = word.end
-            yield _moved(word, start)
-        word = next(words, None)
 
 
 def _moved(match: Match, by: int) -> Match:

@@ -1,24 +1,34 @@
-"""Reads XML as text with codes, without changing a character of it."""
+"""Reads XML as text with codes, without changing a character of it.
+
+Some elements hold whole texts, and so separate sentences; others format words. An element beside words of its parent formats
+words; elements with nothing between them hold texts. A name that is used in both ways counts as what it is more often. Callers
+send fragments, and XML that is not well-formed, which parsers refuse.
+"""
 
 from __future__ import annotations
 
 import html
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html.entities import html5
 from itertools import pairwise
+from typing import Literal
 
 from server.text.syntax import plain
 from server.text.syntax.html import Builder
-from server.text.syntax.markup import Tag, markup_tokens
-from server.text.syntax.xml_outline import LINE_END, Token, mark_outline, scan_xml
+from server.text.syntax.markup import BLOCK, DOCTYPE, INLINE, Tag, markup_tokens
 from server.text.tagged import CDATA, CDATA_END, Tagged
 
 CODE = frozenset({"script", "style"})
+PHRASES = frozenset("p h1 h2 h3 h4 h5 h6".split())
+BREAKS = frozenset({"br", "lb", "tab", "line-break", "newline"})
+WORD = re.compile(r"\w")
 NOT_TRANSLATED = re.compile(r"\s(?:[\w.-]+:)?translat(?:e\s*=\s*[\"']no|able\s*=\s*[\"']false)[\"']")
 """Attributes of XHTML and ITS, and of Android."""
 REFERENCE = re.compile(r"(&#?[\w.:-]+;)")
+LINE_END = re.compile(r"&#(?:1[03]|[xX]0*[aAdD]);")
 ENTITY = re.compile(r"<!ENTITY\s+([\w.:-]+)")
 
 
@@ -33,14 +43,156 @@ class Rules:
     outline: bool = True
 
 
+@dataclass(slots=True, eq=False)
+class Token:
+    """A piece of XML as written: `empty` is an element without content, `other` a comment or a processing instruction. The
+    `partner` of a tag is the other tag of its element. One that `splits` separates sentences."""
+
+    kind: Literal["text", "start", "end", "empty", "cdata", "doctype", "other"]
+    raw: str
+    name: str = ""
+    partner: Token | None = field(default=None, repr=False)
+    splits: bool = False
+
+    @property
+    def local(self) -> str:
+        """The name without prefix, in lower case."""
+        return self.name.rpartition(":")[2].lower()
+
+
 def scan(document: str, rules: Rules, kept: tuple[str, ...] = ()) -> Tagged:
     """Returns a document as text with its markup as codes. The words of `kept` are codes too."""
-    parts = list(_without_ignored(scan_xml(document), rules))
-    mark_outline(parts, rules.splitting, rules.non_splitting, rules.outline)
+    parts = list(_without_ignored(tokens(document), rules))
+    mark_outline(parts, rules)
     builder = _Builder(ENTITY.findall("".join([token.raw for token in parts if token.kind == "doctype"])))
     for token in parts:
         builder.add(token)
     return plain.scan(builder.tagged("xml"), kept, builder.raw)
+
+
+def tokens(document: str) -> list[Token]:
+    """Returns the tokens, which joined together are the document. Takes linear time."""
+    found: list[Token] = []
+    unmatched: list[Token] = []
+    open_names: Counter[str] = Counter()
+    for part in markup_tokens(document, xml=True):
+        if isinstance(part, str):
+            token = Token("text", part)
+        elif part.name:
+            token = Token(
+                "end" if part.closing else "empty" if part.raw.endswith("/>") else "start", part.raw, part.name
+            )
+        else:
+            is_section, is_type = part.raw.startswith(CDATA), part.raw.startswith(DOCTYPE)
+            token = Token("cdata" if is_section else "doctype" if is_type else "other", part.raw)
+        found.append(token)
+        if token.kind == "start":
+            unmatched.append(token)
+            open_names[token.name] += 1
+        elif token.kind == "end" and open_names[token.name]:
+            while token.partner is None:
+                start = unmatched.pop()
+                open_names[start.name] -= 1
+                if start.name == token.name:
+                    token.partner, start.partner = start, token
+    return found
+
+
+def _without_ignored(tokens: Sequence[Token], rules: Rules) -> Iterator[Token]:
+    end, skipped = None, []
+    for token, after in pairwise([*tokens, Token("text", "")]):
+        if end is None and token.kind == "start" and token.partner is not None:
+            ignored = token.name.lower() in rules.ignored or token.local in CODE or NOT_TRANSLATED.search(token.raw)
+            end = token.partner if ignored or after is token.partner else None
+        if end is None:
+            yield token
+            continue
+        skipped.append(token.raw)
+        if token is end:
+            yield Token("empty", "".join(skipped), token.name)
+            end, skipped = None, []
+
+
+@dataclass(slots=True)
+class _Element:
+    """The element of a start tag, or the document. It has `words` or `signs` of its own, and `full` children that hold words.
+    Beside a `phrase` or an ancestor are words."""
+
+    tag: Token
+    parent: _Element = field(default=None, repr=False)  # type: ignore[assignment]  # of all but the document
+    words: bool = False
+    signs: bool = False
+    full: int = 0
+    phrase: bool = False
+    splits: bool = False
+
+    @property
+    def holds_words(self) -> bool:
+        return self.words or self.full > 0
+
+    def add_text(self, token: Token) -> None:
+        text = token.raw if token.kind == "cdata" else html.unescape(token.raw)
+        self.words = self.words or WORD.search(text) is not None
+        self.signs = self.signs or bool(text.strip())
+        self.splits = self.splits or LINE_END.search(token.raw) is not None
+
+
+def mark_outline(tokens: Sequence[Token], rules: Rules) -> None:
+    """Sets `splits` of the tokens that separate sentences: tags of `splitting` elements, those of the outline, and elements
+    around one that splits."""
+    for token in tokens:
+        name, breaks = token.name.lower(), rules.outline and token.kind == "empty" and token.local in BREAKS
+        breaks = name in rules.splitting or (breaks and name not in rules.non_splitting)
+        token.splits = token.kind in ("cdata", "doctype") or (token.partner is None and breaks)
+    document = current = _Element(Token("start", ""))
+    elements: list[_Element] = []
+    outermost: list[Token] = []
+    """Tags, comments and processing instructions that are in no element."""
+    for token in tokens:
+        if current is document and token.kind in ("start", "other"):
+            outermost.append(token)
+        current.splits = current.splits or token.splits  # it must not be moved within a sentence
+        if token.kind in ("text", "cdata"):
+            current.add_text(token)
+        elif token.kind == "start" and token.partner is not None:
+            current = _Element(token, current)
+            elements.append(current)
+        elif token.kind == "end" and token.partner is not None:
+            current.parent.full += current.holds_words
+            current = current.parent
+    if not document.words and document.full <= 1:  # nothing stands beside the root
+        for token in outermost:
+            token.splits = True
+    if rules.outline:
+        _detect(elements, rules)
+    for element in reversed(elements):  # inner elements first
+        tag = element.tag
+        if tag.partner and (element.splits or tag.splits or tag.name.lower() in rules.splitting):
+            tag.splits = tag.partner.splits = element.parent.splits = True
+
+
+def _detect(elements: Sequence[_Element], rules: Rules) -> None:
+    votes: Counter[str] = Counter()
+    alone: set[str] = set()
+    """Names of elements that are the only one with words in their parent."""
+    for element in elements:
+        element.phrase = element.parent.phrase or element.parent.words
+    candidates = [each for each in elements if each.holds_words and each.tag.name.lower() not in rules.non_splitting]
+    for element in candidates:
+        name, local, parent = element.tag.name, element.tag.local, element.parent
+        html_phrase = local in INLINE and (parent.signs or parent.phrase or parent.tag.local in PHRASES)
+        if local in BLOCK:
+            element.splits = True
+        elif parent.words or html_phrase:
+            votes[name] -= 1
+        elif parent.full > 1:
+            votes[name] += 1
+            element.splits = True
+        elif not parent.phrase:
+            alone.add(name)
+    for element in candidates:
+        name = element.tag.name
+        element.splits = element.splits or votes[name] > 0 or (votes[name] == 0 and name in alone)
 
 
 class _Builder(Builder):
@@ -70,9 +222,8 @@ class _Builder(Builder):
             self.code(token.raw, splits=True, kind=token.local)
 
     def _is_character(self, reference: str) -> bool:
-        if LINE_END.fullmatch(reference):
-            return False
-        return reference.startswith("&#") or (reference[1:] in html5 and reference[1:-1] not in self._entities)
+        is_number = reference.startswith("&#") and not LINE_END.fullmatch(reference)
+        return is_number or (reference[1:] in html5 and reference[1:-1] not in self._entities)
 
     def _section(self, content: str) -> None:
         parts = list(markup_tokens(content))
@@ -83,18 +234,3 @@ class _Builder(Builder):
         else:
             self.text(content, content)
         self.code(CDATA_END, splits=True, kind="cdata end")
-
-
-def _without_ignored(tokens: Sequence[Token], rules: Rules) -> Iterator[Token]:
-    end, skipped = None, []
-    for token, after in pairwise([*tokens, Token("text", "")]):
-        if end is None and token.kind == "start" and token.partner is not None:
-            ignored = token.name.lower() in rules.ignored or token.local in CODE or NOT_TRANSLATED.search(token.raw)
-            end = token.partner if ignored or after is token.partner else None
-        if end is None:
-            yield token
-            continue
-        skipped.append(token.raw)
-        if token is end:
-            yield Token("empty", "".join(skipped), token.name)
-            end, skipped = None, []

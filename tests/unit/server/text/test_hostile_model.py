@@ -30,7 +30,7 @@ SERVED = max(100, TEXTS // 50)
 EXACT = ("4x4", "(15)", "A4", "12.50", "house[15]", "7:45", "C++", "+49 30 123456", "a_b")
 """Exact tokens, which a hostile model loses and doubles."""
 RULES = {
-    "atomic: a code replaces its stand-in": ("max(done, event.at) + event.stand_in", "max(done, event.at)"),
+    "atomic: a code replaces its stand-in": ("max(done, event.at + event.stand_in)", "max(done, event.at)"),
     "once: what the model wrote is not placed again": ("number in present or number in closed", "number in closed"),
     "once: what the model dropped is placed": (
         "number in present or number in closed",

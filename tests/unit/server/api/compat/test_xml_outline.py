@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from lxml import etree
 
-from server.text.syntax.xml_outline import mark_outline, scan_xml
+from server.text.syntax.xml import Rules, mark_outline, tokens
 
 CORPUS = (Path(__file__).parent / "xml_corpus.txt").read_text(encoding="utf-8").split("\n%%%\n")
 PROLOGUE = re.compile(r"(?:\s+|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^\[>]*(?:\[.*?\]\s*)?>)*", re.DOTALL)
@@ -108,6 +108,6 @@ def test_more_tags_in_a_sentence_than_it_can_hold_stay_in_order(client):
 )
 def test_markup_that_is_not_well_formed_is_kept_in_linear_time(piece):
     for document in (piece * 20_000, f"one {piece} two", f"<p>{piece}one</p>"):
-        tokens = scan_xml(document)
-        mark_outline(tokens)
-        assert "".join(token.raw for token in tokens) == document
+        found = tokens(document)
+        mark_outline(found, Rules())
+        assert "".join(token.raw for token in found) == document
