@@ -28,17 +28,12 @@ class OffsetMap:
 
     def span(self, span: Span) -> Span:
         """Returns the span of the second text between the mapped start and end."""
-        start = self.position(span[0])
-        return start, max(start, self._end(span[1]))
-
-    def _end(self, position: int) -> int:
-        i = bisect_left(self._starts, position) - 1
-        if i < 0:
-            return 0
-        old, new, length = self._runs[i]
-        if position > old + length and i + 1 < len(self._runs):  # within a replaced part: the span includes it
-            return self._runs[i + 1][1]
-        return new + min(position - old, length)
+        start, end = self.position(span[0]), 0
+        if (i := bisect_left(self._starts, span[1]) - 1) >= 0:
+            old, new, length = self._runs[i]
+            is_replaced = span[1] > old + length and i + 1 < len(self._runs)  # the span includes the part
+            end = self._runs[i + 1][1] if is_replaced else new + min(span[1] - old, length)
+        return start, max(start, end)
 
 
 def edited(text: str, edits: Sequence[tuple[int, int, str]]) -> tuple[str, tuple[Run, ...]]:

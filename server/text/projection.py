@@ -39,7 +39,7 @@ class SpanProjection:
             return span
         start, end = self._trimmed(span)
         if (start, end) == self._trimmed((0, len(self.source))) and start < end:
-            return self._all_words()
+            return (self.words[0][0], self.words[-1][1]) if self.words else (0, len(self.target))
         if start == end:
             point = self._project_point(start)
             return point, point
@@ -91,13 +91,10 @@ class SpanProjection:
         return (self.words[first][0], self.words[last][1]) if linked else None
 
     def _relative(self, start: int, end: int) -> Span:
-        scale = len(self.target) / max(1, len(self.source))
-        low, high = start * scale, end * scale
-        inside = self.words[bisect_right(self.words, 2 * low, key=sum) : bisect_left(self.words, 2 * high, key=sum)]
-        if not inside:
-            near = bisect_left(self.words, low + high, key=sum)
-            inside = sorted(self.words[max(0, near - 1) : near + 1], key=lambda word: abs(sum(word) - low - high))[:1]
-        return (inside[0][0], inside[-1][1]) if inside else (round(low), round(low))
+        scale = 2 * len(self.target) / max(1, len(self.source))
+        low, high = [bisect_right(self.words, position * scale, key=sum) for position in (start, end)]
+        inside = self.words[low:high] or self.words[low : low + 1] or self.words[-1:]
+        return (inside[0][0], inside[-1][1]) if inside else (0, 0)
 
     def _project_point(self, position: int) -> int:
         """Returns the end of the target word linked to the last linked word before the point, or the same relative position. A
@@ -112,9 +109,6 @@ class SpanProjection:
     def _word_end(self, position: int) -> int:
         end = span_around(position, self.words)[1]
         return rest.end() if (rest := _CONTRACTED.match(self.target, end)) else end
-
-    def _all_words(self) -> Span:
-        return (self.words[0][0], self.words[-1][1]) if self.words else (0, len(self.target))
 
     def _trimmed(self, span: Span) -> Span:
         content = self.source[span[0] : span[1]]

@@ -41,7 +41,7 @@ BULLET = re.compile(
 )
 # The label of an item: a) red b) green.
 LABEL = re.compile(
-    r"(?<![^\s.:;,])(?:\[\d{1,3}\]|\(?(?:[a-z]|[ivx]{1,4}|\d{1,2}(?:\.?[a-z])?)\.?\)|\d{1,3}\])[^\S\n]+(?=\w)",
+    r"(?<![^\s.:;,])(?:\[\d{1,3}\]|\(?(?:[a-z]|[ivx]{1,4}|\d{1,2}(?:\.?[a-z])?)\.?\)|\d{1,3}\])(?:[^\S\n]+(?=\w)|(?=(?-i:[A-ZÀ-Þ][a-zß-ÿ])))",
     re.IGNORECASE,
 )
 _LABELLED = re.compile(r"[\W\d①-➓]|\w{1,6}[^\w\s]|\w\s[-–—]")

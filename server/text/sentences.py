@@ -6,11 +6,12 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import attrgetter
 
 from model.tokenizer import Tokenizer
 from server.text.protection.glossary import TermIndex, TermMatch
 from server.text.protection.terms import form, is_start
-from server.text.segmentation import Span, Split, span_around, split_long_sentence, split_sentences
+from server.text.segmentation import Span, Split, blanked, span_around, split_long_sentence, split_sentences
 from server.text.tagged import Code, Tagged
 
 
@@ -29,7 +30,8 @@ class Sentence:
 
     def part(self, start: int, end: int) -> Sentence:
         """Returns the part [start, end), with its codes and the terms that begin in it."""
-        return Sentence(start, self.tagged.cut(start, end), _terms_within(self.terms, start, end))
+        terms = _terms_within(self.terms, start, end) if self.terms else ()
+        return Sentence(start, self.tagged.cut(start, end), terms)
 
 
 def split(
@@ -47,6 +49,8 @@ def split(
             for start, end in split_sentences(text, language, split, is_ordinary)
         ]
     breaks = [(code.start, code.end) for code in tagged.codes if code.splits]
+    raised = [(code.start, code.end) for code in tagged.codes if code.kind == "note" and code.equiv.isdigit()]
+    text = blanked(text, raised, ")")  # which may follow the mark at the end of a sentence: twice.²
     spans: list[Span] = []
     done = 0
     for start, end in (*breaks, (len(text), len(text))):
@@ -88,19 +92,16 @@ def _with_terms(
 def _matches(
     tagged: Tagged, visible: Sequence[Code], glossary: TermIndex, lines: bool, language: str
 ) -> Iterator[TermMatch]:
-    ends = [*[code.start for code in tagged.codes if code.splits], len(tagged.text)]
     spans = [(code.start, code.end) for code in visible]
     done = number = 0
-    for end in ends:
+    for end in [*[code.start for code in tagged.codes if code.splits], len(tagged.text)]:
         if end <= done:
             continue
-        inside = []
-        while number < len(spans) and spans[number][1] <= end:
-            inside.append((spans[number][0] - done, spans[number][1] - done))
-            number += 1
+        last = bisect_right(spans, end, lo=number, key=lambda span: span[1])
+        inside = [(low - done, high - done) for low, high in spans[number:last]]
         for match in glossary.find(tagged.text[done:end], inside, lines, language):
             yield match._replace(start=match.start + done, end=match.end + done)
-        done = end
+        done, number = end, last
 
 
 def with_codes(tagged: Tagged, further: Sequence[Code]) -> Tagged:
@@ -111,8 +112,8 @@ def with_codes(tagged: Tagged, further: Sequence[Code]) -> Tagged:
     done = 0
     for new in further:
         code = new
-        first = bisect_right(codes, code.start, lo=done, key=_end)
-        last = bisect_left(codes, code.end, lo=first, key=_start)
+        first = bisect_right(codes, code.start, lo=done, key=attrgetter("end"))
+        last = bisect_left(codes, code.end, lo=first, key=attrgetter("start"))
         within = codes[first:last]
         pairs = {each.pair for each in within} - {0}
         low, high = first, last
@@ -130,14 +131,6 @@ def with_codes(tagged: Tagged, further: Sequence[Code]) -> Tagged:
         result += [*codes[done:first], code, *late]
         done = last
     return replace(tagged, codes=(*result, *codes[done:]))
-
-
-def _start(code: Code) -> int:
-    return code.start
-
-
-def _end(code: Code) -> int:
-    return code.end
 
 
 def is_written(term: str, tokenizer: Tokenizer) -> bool:
@@ -170,8 +163,5 @@ def _joined_within(sentences: Sequence[Span], spans: Sequence[Span]) -> list[Spa
 
 
 def _terms_within(terms: Sequence[TermMatch], start: int, end: int) -> tuple[TermMatch, ...]:
-    if not terms:
-        return ()
-    first = bisect_left(terms, start, key=lambda term: term.start)
-    last = bisect_left(terms, end, lo=first, key=lambda term: term.start)
+    first, last = [bisect_left(terms, place, key=attrgetter("start")) for place in (start, end)]
     return tuple([term._replace(start=term.start - start, end=term.end - start) for term in terms[first:last]])

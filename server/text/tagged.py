@@ -10,6 +10,7 @@ import html
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from server.text.segmentation import Span, blanked
@@ -133,19 +134,19 @@ class Tagged:
 
     def passages(self) -> list[Tagged]:
         """Returns the parts that splitting codes separate, each with those before it."""
-        parts: list[Tagged] = []
-        start = first = 0
+        cuts = [(0, 0)]
         inside = False
         for number, code in enumerate((*self.codes, Code(len(self.text), len(self.text), "", splits=True))):
-            if code.splits and (inside or code.start > start):
-                codes = tuple([each.moved(-start) for each in self.codes[first:number]])
-                parts.append(Tagged(self.text[start : code.start], codes, self.escape))
-                start, first, inside = code.start, number, False
+            if code.splits and (inside or code.start > cuts[-1][0]):
+                cuts.append((code.start, number))
+                inside = False
             inside = inside or not code.splits
-        if first < len(self.codes):
-            codes = tuple([each.moved(-start) for each in self.codes[first:]])
-            parts.append(Tagged(self.text[start:], codes, self.escape))
-        return parts
+        if cuts[-1][1] < len(self.codes):
+            cuts.append((len(self.text), len(self.codes)))
+        return [
+            Tagged(self.text[start:end], tuple([code.moved(-start) for code in self.codes[first:last]]), self.escape)
+            for (start, first), (end, last) in pairwise(cuts)
+        ]
 
     def placed(self, text: str, places: Sequence[Place]) -> Tagged:
         """Returns a translation with the codes of this text at the given places, which are in order."""

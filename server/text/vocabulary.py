@@ -100,19 +100,16 @@ def _widened(text: str, run: tuple[int, int]) -> tuple[int, int]:
     if low == start and high == end:
         operands = OPERAND_END.search(text, max(0, start - LONGEST_PART), start), OPERAND.match(text, end)
         return (operands[0].start(1), operands[1].end(1)) if operands[0] and operands[1] else run
-    is_word = [LONG_WORD.fullmatch(text, *part) is not None for part in ((low, start), (end, high))]
-    return (
-        run if all(w or a == b for w, (a, b) in zip(is_word, ((low, start), (end, high)), strict=True)) else (low, high)
-    )
+    is_alone = all(a == b or LONG_WORD.fullmatch(text, a, b) for a, b in ((low, start), (end, high)))
+    return run if is_alone else (low, high)
 
 
 def core_end(text: str, start: int, end: int) -> int:
     """Returns the end of a token without the punctuation after it; brackets and quotes that it opens belong to it."""
-    while end > start and text[end - 1] in CLOSING:
-        opening = PARTNERS.get(text[end - 1], "")
-        if opening and text.count(opening, start, end - 1) > text.count(text[end - 1], start, end - 1) * (
-            opening != '"'
-        ):
+    while end > start and (sign := text[end - 1]) in CLOSING:
+        opening = PARTNERS.get(sign, "")
+        opened = text.count(opening, start, end - 1) if opening else 0
+        if opened > (0 if opening == sign else text.count(sign, start, end - 1)):
             break
         end -= 1
     return end

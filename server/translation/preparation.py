@@ -273,6 +273,7 @@ def with_codes(segment: Segment, further: Sequence[Match], leg: Leg) -> Segment 
     none."""
     tagged = segment.tagged
     taken = [(term.start, term.end) for term in segment.terms]
+    taken += [(tagged.codes[number].start,) * 2 for number in segment.reading.apart]  # two words are no token
     inside: list[Span] = []
     for code in tagged.codes:
         is_within = bool(code.word) and code.message is None and tagged.is_text(code)

@@ -101,7 +101,7 @@ class Codes:
             elif match is None and code.role == "ec" and len(frames) > 1:
                 frames.pop()
             elif match is not None and match.role in ("open", "close"):
-                name = f"{match.kind} {match.name}"
+                name = f"{match.kind.replace('voice', 'tag')} {match.name}"
                 if names[name] and (match.role == "close" or match.kind == "strong"):
                     while names[name]:
                         other, partner = opened.pop()
@@ -172,6 +172,11 @@ class Codes:
             data = self._data(last.start, code.end, [last, code])
             item = last._replace(end=code.end, data=data, equiv=self._text[last.start : code.end]), before
             done.pop()
+        elif len(done) > 1 and match and match.kind == "escape" and last.word and last.end == code.start:
+            first, opening = done[-2]
+            if opening and opening.kind == "escape" and first.end == last.start and first.equiv == code.equiv:
+                item = self._folded([first, last, code], 0)
+                del done[-2:]
         done.append(item)
 
     def _joined_before(self, done: Sequence[Item], end: Code) -> int:

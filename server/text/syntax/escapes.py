@@ -1,17 +1,27 @@
 """Scans the escape sequences of string literals (C: ISO C 5.1.1.2 and 6.4.4.4, JSON: RFC 8259, Android's string resources), and
-the control sequences of terminals (ECMA-48, 5.4)."""
+the control sequences of terminals (ECMA-48, 5.4); and the controls of bidirectional text (UAX #9, 2)."""
 
 from __future__ import annotations
 
 import re
 
-from server.text.syntax.match import NO_FLAG, Match, Source, by_pattern
+from server.text.syntax.match import CLOSING, NO_FLAG, Match, Role, Source, by_pattern
 
-_CLOSING = ".,;:!?)]}\"'»”’…"
+_OPENING = "\"'«„“‘"
 _RUN = re.compile(r"\S*")
 line_end = by_pattern(r"\\[nrt](?![a-z]*\{|\[\d)", "break", "line end", NO_FLAG)
 escape = by_pattern(r"\\(?:[uU][0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[\"'\\]|[vf0](?!\w))", "point", "escape", NO_FLAG)
+BIDI_OPENING, BIDI_CLOSING = "\u202a\u202b\u202d\u202e\u2066\u2067\u2068", "\u202c\u2069"
+BIDI = f"{BIDI_OPENING}{BIDI_CLOSING}\u061c\u200e\u200f"
+share = by_pattern(r"(?<!\w)\\\\[\w.-]+\\(?:[\w.$-]+\\)*[\w.$-]*\w", "word", "path")
 control = by_pattern(r"\x1b\[[0-?]*[ -/]*[@-~]", "point", "control")
+
+
+def direction(source: Source, at: int) -> Match | None:
+    """Returns a control of the direction of text: an embedding or isolate begins or ends, or a mark."""
+    sign = source.text[at]
+    role: Role = "open" if sign in BIDI_OPENING else "close" if sign in BIDI_CLOSING else "point"
+    return Match(at, at + 1, role, "direction", "isolate" if sign >= "\u2066" else "embedding")
 
 
 def backslash(source: Source, at: int) -> Match | None:
@@ -23,6 +33,7 @@ def backslash(source: Source, at: int) -> Match | None:
     if end < len(text) and not text[end].isspace():
         end += 1
     run = _RUN.match(text, end)
-    end += len(run[0].rstrip(_CLOSING)) if run else 0
+    end += len(run[0].rstrip(CLOSING)) if run else 0
     end += text.startswith("}", end) and text.count("{", start, end) > text.count("}", start, end)
-    return Match(start, end, "word", "backslash")
+    opening = _OPENING if ")" in text[start:end] else f"({_OPENING}"
+    return Match(at - len(text[start:at].lstrip(opening)), end, "word", "backslash")

@@ -212,15 +212,11 @@ def _element_end(parts: Sequence[str | Tag], start: int) -> int:
 def _note(parts: Sequence[str | Tag], start: int) -> int:
     """Returns the number of the part after a raised note mark, which may be a link, house<sup>1</sup>, or 0. The 2 of
     H<sub>2</sub>O belongs to a word."""
-    name, text = parts[start].name, ""  # type: ignore[union-attr]
-    for place in range(start + 1, min(start + NOTE_PARTS, len(parts))):
-        part = parts[place]
-        if isinstance(part, str):
-            text += part
-        elif part.name == name and part.closing:
-            after = parts[place + 1] if place + 1 < len(parts) else ""
-            joined = isinstance(after, str) and after[:1].isalnum()
-            return place + 1 if NOTE.fullmatch(text) and not joined else 0
-        elif part.name not in INLINE:
-            return 0
-    return 0
+    within = parts[start : start + NOTE_PARTS]
+    within = within[: _element_end(within, 0)]
+    last, after = within[-1], parts[start + len(within) : start + len(within) + 1]
+    is_closed = len(within) > 1 and isinstance(last, Tag) and last.closing and last.name == within[0].name  # type: ignore[union-attr]
+    is_inline = all(isinstance(part, str) or part.name in INLINE for part in within)
+    joined = bool(after) and isinstance(after[0], str) and after[0][:1].isalnum()
+    text = "".join([part for part in within if isinstance(part, str)])
+    return start + len(within) if is_closed and is_inline and not joined and NOTE.fullmatch(text) else 0

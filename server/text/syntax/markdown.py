@@ -15,8 +15,8 @@ _BRACKETS = re.compile(r"\\.|[\[\]\n]", re.DOTALL)
 _TARGET = re.compile(
     r"\]\(\s?(?:<[^<>\n]{0,500}>|(?:[^()\s]|\([^()\s]{0,200}\)){0,500}+)(?:\s+(?:\"[^\"\n]{0,200}\"|'[^'\n]{0,200}'))?\s?\)"
 )
-_REFERENCE = re.compile(r"(?<=[\w.!?)`*])\]\[(?=[^\[\]\n]*[^\W\d_]{2})\w[^\[\]\n]{0,100}\](?![\w\[])")
-_BEFORE_REFERENCE = re.compile(r"(?<![\w\])=])!?\[[\w`*]")
+_REFERENCE = re.compile(r"(?<=[\w.!?)`*])\]\[(?:\d{1,3}|(?=[^\[\]\n]*[^\W\d_]{2})\w[^\[\]\n]{0,100})\](?![\w\[])")
+_BEFORE_REFERENCE = re.compile(r"(?<![\w\])=])!?\[(?=[^\[\]\n]{0,30}?[^\W\d_]{2}|[^\[\]]+\]\[\D)[\w`*]")
 _NAME = re.compile(r"\S{2,}")
 """Code that may have a word after it: Run`make`now. In l`homme d`affaires there is none."""
 _TEX_QUOTE = re.compile(r"[^'`]*'(?!\w).* ")

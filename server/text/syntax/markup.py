@@ -140,6 +140,8 @@ FLAGS = frozenset(
 VALUES = re.compile(r"\"[^\"]*\"|'[^']*'|\{[{%].*?[}%]\}|\{[^{}]*\}")
 TEXT_TAG = re.compile(r"<(/?)(\w[^\s/>]*)(>?)")
 TAG_NAME = re.compile(r"\w[\w:.-]*(?:=[^\s<>\"']+)?")
+VOICE = re.compile(r"<(?:v|lang)(?:\.\w+)* [^<>\n&]+>")
+"""A span of WebVTT with an annotation: <v Anna>."""
 LONGEST_TAG = 2000
 NEW_SENTENCE = re.compile(r"[A-ZÀ-Þ][a-zà-ÿ]")
 section = by_pattern(r"<!\[CDATA\[|\]\]>", "break", "section")
@@ -162,7 +164,7 @@ def tag(source: Source, at: int) -> Match | None:
     window = text[at : at + LONGEST_TAG] if source.find(">", at) >= 0 else ""
     found = TEXT_TAG.match(window)
     end = -1 if not found else found.end() if found[3] else _tag_end(window, found.end())
-    if not found or end < 0 or not _is_tag(found, window[:end]):
+    if not found or end < 0 or not (_is_tag(found, window[:end]) or VOICE.fullmatch(window, 0, end)):
         return None
     end += at
     name = found[2].partition("=")[0].lower()
@@ -175,6 +177,8 @@ def tag(source: Source, at: int) -> Match | None:
             return Match(at, last + 1, "word", "element")
     if name in BLOCK or name in ("br", "hr"):
         return Match(at, end, "break", "tag")
+    if VOICE.fullmatch(text, at, end):
+        return Match(at, end, "open", "voice", name.partition(".")[0])
     is_void = name in VOID and source.find(f"</{found[2]}", end) < 0
     if is_void or text[end - 2] == "/":
         splits = not is_void and NEW_SENTENCE.match(text, end)

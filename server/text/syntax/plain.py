@@ -14,7 +14,6 @@ import regex
 
 from server.text.syntax import (
     addresses,
-    bbcode,
     escapes,
     latex,
     markdown,
@@ -30,7 +29,15 @@ from server.text.syntax.match import LATIN, Match, Scanner, Source
 from server.text.tagged import Code, Tagged
 
 _SCANNERS: dict[str, tuple[Scanner, ...]] = {
-    "<": (templates.template, markup.section, markup.declaration, markup.tag, markdown.autolink, addresses.emoticon),
+    "<": (
+        templates.template,
+        markup.section,
+        markup.declaration,
+        addresses.expression,
+        markup.tag,
+        markdown.autolink,
+        addresses.emoticon,
+    ),
     "&": (markup.reference,),
     "{": (templates.template, messages.message, templates.braces, messages.head),
     "'": (messages.apostrophe, messages.quoted),
@@ -40,35 +47,42 @@ _SCANNERS: dict[str, tuple[Scanner, ...]] = {
     "`": (markdown.fence, markdown.code_span),
     "*": (templates.sign_before_braces, wiki.merge_tag, markdown.strong, markdown.emphasis),
     "~": (templates.sign_before_braces, markdown.fence, markdown.strong, addresses.unix_path),
-    "!": (markdown.link, templates.sign_before_braces),
-    "[": (addresses.note, markdown.link, wiki.link, templates.field, bbcode.tag),
+    "!": (markdown.link, templates.sign_before_braces, templates.negated),
+    "[": (addresses.note, addresses.expression, markdown.link, wiki.link, templates.field, wiki.tag),
     "]": (markup.section, markdown.link),
     "\\": (
         messages.apostrophe,
         escapes.line_end,
         latex.display,
-        addresses.share,
+        escapes.share,
         latex.command,
         escapes.escape,
         escapes.backslash,
     ),
     "/": (addresses.note, addresses.file_path, addresses.community, addresses.unix_path),
     "@": (templates.sign_before_braces, addresses.email, templates.linked, addresses.handle),
-    ":": (addresses.uri, addresses.windows_path, addresses.emoticon, templates.colon_name),
+    ":": (addresses.uri, addresses.emoticon, templates.colon_name),
     ";": (addresses.emoticon,),
     "=": (addresses.emoticon,),
     "_": (templates.underscores, markdown.emphasis),
-    ".": (addresses.uri, addresses.unix_path),
+    ".": (addresses.uri, addresses.unix_path, addresses.numbered),
+    "-": (addresses.option,),
+    "(": (addresses.expression,),
     ">": (separators.separator,),
     '"': (separators.docstring,),
     "\x1b": (escapes.control,),
-    **dict.fromkeys("|¦›·•", (separators.separator,)),
+    **dict.fromkeys("|¦›»·•", (separators.separator,)),
+    **dict.fromkeys(escapes.BIDI, (escapes.direction,)),
+    **dict.fromkeys(addresses.RAISED_DIGITS, (addresses.note,)),
 }
 """The scanners that are tried at a sign, in order."""
-_RARE = r"%{$<&`\\#\[*~/@\x1b|¦›·•"
+_RARE = rf"%{{$<&`\\#\[*~/@\x1b|¦›»·•{escapes.BIDI}"
 _SIGN = re.compile(
-    rf"[{_RARE}:;=_'.!>\"\]](?:(?<=[{_RARE}])|(?<=:)(?=[^\s\d])|(?<=[;=])(?=['^-]?[()\[\]DPpOo|/*@$])|(?<=_)(?:(?<![{LATIN}\d_]_)|(?!\w))"
-    r"|(?<=')(?=['{}#|])|(?<=\.)(?:(?<=[wW]{3}\.)|(?=\.?/))|(?<=!)(?=[\[{])|(?<=>)(?= )|(?<=\")(?=\"\")|(?<=\])(?=[\](\[]))"
+    rf"[{_RARE}:;=_'.!>\"\]\-({addresses.RAISED_DIGITS}](?:(?<=[{_RARE}])|(?<=[^\W\d][{addresses.RAISED_DIGITS}])"
+    rf"|(?<=[.,;:!?][{addresses.RAISED_DIGITS}])|(?<=:)(?=[^\s\d])|(?<=[;=])(?=['^-]?[()\[\]DPpOo|/*@$])|(?<=\w\()"
+    rf"|(?<=_)(?:(?<![{LATIN}\d_]_)|(?!\w))|(?<=')(?=['{{}}#|])|(?<=!)(?=[\[{{a-z_])|(?<=>)(?= )|(?<=\")(?=\"\")"
+    r"|(?<=\.)(?:(?<=[wW]{3}\.)|(?=\.?/)|(?<=[Nn]o\.|os\.|rt\.|ts\.)(?=[ \u00a0]?\d))|(?<=\])(?=[\](\[])"
+    r"|(?<=-)(?<![\w-]-)(?=-[a-zA-Z]))"
 )
 """Signs where a scanner may find something."""
 NUMBER_SIGN = "#"

@@ -9,7 +9,7 @@ from server.text.syntax.match import Match, Source, by_pattern
 docstring = by_pattern('"{3}', "break", "docstring")
 _AT_END = re.compile(r"(?<![^\n])[|¦›·•](?!\S)|(?<!\S)[|¦›·•](?![^\n])")
 _BETWEEN = re.compile(
-    r"(?:(?<=[^\W\d_]{3} )>|(?<=[^\W\d_]{2} )›|(?<=[\u3040-\u9fff\uac00-\ud7af] )>)(?= [^\W\d_]{2})|(?<=\S )[|¦](?= \S)"
+    r"(?:(?<=[^\W\d_]{3} )>|(?<=[^\W\d_]{2} )[›»]|(?<=[\u3040-\u9fff\uac00-\ud7af] )>)(?= [^\W\d_]{2})|(?<=\S )[|¦](?= \S)"
     r"|(?:(?<=[^\W\d_]{2} )|(?<=[)\]!?.…»”\"] ))[·•](?= [\"„“«(]?[^\W\d_]{2})"
 )
 
@@ -20,7 +20,9 @@ def separator(source: Source, at: int) -> Match | None:
     if _AT_END.match(text, at) is None:
         if _BETWEEN.match(text, at) is None:
             return None
-        if text[at + 2].islower() and (text[at] in ">›" or not source.computed(_is_list)):
+        if text[at] == "»" and "«" in text:
+            return None
+        if text[at + 2].islower() and (text[at] in ">›»" or not source.computed(_is_list)):
             return None
     return Match(at, at + 1, "break", "separator")
 

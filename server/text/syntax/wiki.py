@@ -1,9 +1,18 @@
-"""Scans the links of wikis ([[page]]; https://www.mediawiki.org/wiki/Help:Links), which Angular and Polymer write too, and the
-merge tags of Mailchimp (*|NAME|*)."""
+"""Scans markup in brackets: BBCode ([b]...[/b], [url=...]...[/url]; https://www.bbcode.org/reference.php), shortcodes of
+WordPress ([gallery ids="1,2"]), links of wikis ([[page]]; https://www.mediawiki.org/wiki/Help:Links), which Angular and Polymer
+write too, and merge tags of Mailchimp (*|NAME|*). A tag without a value and its partner is text (`Codes.pair`): [sic]."""
 
 from __future__ import annotations
 
-from server.text.syntax.match import by_pattern
+import re
 
+from server.text.syntax.match import Match, Source, by_pattern
+
+_TAG = re.compile(r"\[(/?)([a-z]{1,20})((?: [\w-]{1,30})?=[^\[\]\n]{1,200})? ?/?\]", re.IGNORECASE)
 link = by_pattern(r"\[\[[^\[\]\n]{1,100}\]\]", "word", "wiki link")
 merge_tag = by_pattern(r"\*\|[^|*\n]{1,100}\|\*", "word", "merge tag")
+
+
+def tag(source: Source, at: int) -> Match | None:
+    found = _TAG.match(source.text, at)
+    return Match(at, found.end(), "close" if found[1] else "open", "bbcode", found[2].lower()) if found else None

@@ -154,6 +154,49 @@ def test_a_name_of_several_foreign_words_is_one_code(tokenizer: Tokenizer) -> No
         assert " ".join([code.equiv for code in codes]) == name
 
 
+def test_what_a_program_writes_is_one_code() -> None:
+    chance = random.Random(SEED)
+    for _ in range(300):
+        names = ["".join(chance.choices("abcdefgh", k=chance.randint(2, 6))) for _ in range(3)]
+        first, second, third = names
+        for token in (
+            f"--{first}", f"--{first}-{second}={third}", f"--{first}[={second.upper()}]", f"{first[0]}[{second}]",
+            f"{first}[{second[0]}][{third[0]}]", f"{first.title()}<{second.title()}, {third.title()}>",
+            f"{first}.{second}({third}, 1)", f"{first}_{second}()", f"std::{first}({second}, {third})",
+            f"No. {chance.randrange(1, 99)}", f"art. {chance.randrange(1, 99)}.2", rf'\"{{{first}}}\"', r"\'%s\'",
+            f"C:\\{first}\\{second}.txt", rf"\\{first}\{second}", f"#{first}-{chance.randrange(9999)}",
+        ):  # fmt: skip
+            for around in ("see {} here", "({})", '"{}", he said', "{}."):
+                text = around.format(token)
+                assert [code.equiv for code in plain.codes(text)] == [token], text
+
+
+def test_prose_beside_the_signs_of_programs_has_no_code() -> None:
+    for text in (
+        "the word(s), a colo(u)r (here) and he said[sic] it",
+        "yes -- but no--or maybe - and so on",
+        "I said no. Five people left. State of the art. The end",
+        "5 < 6, 7 > 3; a, b and c",
+    ):
+        assert not plain.codes(text), text
+
+
+@pytest.mark.parametrize("opening", "\u202a\u202b\u202d\u202e\u2066\u2067\u2068")
+def test_controls_of_direction_stay_around_their_words(opening: str) -> None:
+    closing = "\u2069" if opening >= "\u2066" else "\u202c"
+    tagged = plain.scan(Tagged(f"see {opening}Anna{closing} here"))
+    assert [code.role for code in tagged.codes] == ["sc", "ec"]
+    assert [code.role for code in plain.codes(f"see {opening}Anna here \u200e")] == ["ph", "ph"]
+
+
+def test_a_raised_number_is_a_note_and_its_sentence_ends(tokenizer: Tokenizer) -> None:
+    for number in ("¹", "²", "¹²"):
+        assert texts_of(f"It rained twice.{number} We left.", tokenizer)[-1].endswith("We left.")
+        assert len(texts_of(f"It rained twice.{number} We left.", tokenizer)) == 2
+        assert [code.kind for code in plain.codes(f"the house{number} is red,{number} and")] == ["note", "note"]
+        assert not plain.codes(f"5 m{number} and 3 km{number}")
+
+
 @pytest.mark.parametrize("shown", ["สวัสดีชาวโลก", "नमस्ते", "`Ctrl + C`", "e\u0301te\u0301 {a b}", "👩‍👩‍👧"])
 def test_a_code_is_one_word_of_the_page(shown: str) -> None:
     text = "see <ph1> here"
