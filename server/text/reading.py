@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from html import unescape
 from itertools import pairwise
+from unicodedata import category
 
 from model.symbols import PLACEHOLDERS, SYMBOLS
 from model.tokenizer import Tokenizer
@@ -137,7 +138,7 @@ def _apart(sentence: Tagged, tokenizer: Tokenizer) -> frozenset[int]:
     while number < len(codes):
         first, joins = number, []
         sign = text[codes[first].start - 1 : codes[first].start]
-        follows = is_last = False
+        follows = is_last = is_icon = False
         while not is_last:
             code = codes[number]
             is_last = number + 1 == len(codes) or codes[number + 1].start > code.end
@@ -146,13 +147,14 @@ def _apart(sentence: Tagged, tokenizer: Tokenizer) -> frozenset[int]:
             joins_last = code.role == "sc" and (follows or (is_marked and number == first))
             if code.kind in PICTURES or ((joins_next or joins_last) and code.kind not in RAISED):
                 joins.append(number)
+                is_icon = is_icon or (follows and category(sign or " ") in ("Sm", "So"))
             follows = code.role == "ec" or (follows and code.role == "ph")
             number += 1
         if joins:
             start, end = codes[first].start, code.end
             left = _WORDS_AT_END.search(text, max(0, start - LONGEST_WORD), start)
             right = _WORDS_AT_START.match(text, end, end + LONGEST_WORD)
-            if left and right and _are_words(sign, left[0], right[0], tokenizer):
+            if left and right and (is_icon or _are_words(sign, left[0], right[0], tokenizer)):
                 apart += joins
     return frozenset(apart)
 

@@ -22,7 +22,8 @@ or nowhere."""
 BREAKS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u2028\u2029]+")
 # Further ends of sentences in lines that a program has laid out: columns, rulers, and colors of a terminal.
-LAYOUT = re.compile(rf" {{3,}}|(?<!\S)([-=])\1{{2,}}(?!\S)|\x1b\[[0-?]*[ -/]*[@-~]|{BREAKS.pattern}")
+LAYOUT = re.compile(rf" {{3,}}|(?<!\S)([-=:*+~])\1{{2,}}(?!\S)|\x1b\[[0-?]*[ -/]*[@-~]|{BREAKS.pattern}")
+LAID_OUT = ("   ", "\x1b", *[3 * sign for sign in "-=:*+~"])
 # The beginning of a list item, a line of dialogue, a comment or a heading. The groups are a label that may also be an initial,
 # one that may be a part of a sentence, and the word after it, with its article: B. Franklin, § 5 BGB.
 _NUMBER = r"\d{1,4}(?:[.–-]\d{1,4})*[a-z]?"
@@ -87,7 +88,7 @@ def split_sentences(
     if split == "none":
         return list(_trimmed(text, 0, len(text)))
     breaks = CONTROLS if split != "all" else BREAKS
-    if split == "all" and ("   " in text or "---" in text or "===" in text or "\x1b" in text):
+    if split == "all" and any(map(text.__contains__, LAID_OUT)):
         breaks = LAYOUT
     made: dict[str, list[str]] = {}
     subtag = primary_subtag(language)

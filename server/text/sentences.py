@@ -48,16 +48,15 @@ def split(
             Sentence(start, Tagged(text[start:end], (), tagged.escape))
             for start, end in split_sentences(text, language, split, is_ordinary)
         ]
-    breaks = [(code.start, code.end) for code in tagged.codes if code.splits]
     raised = [(code.start, code.end) for code in tagged.codes if code.kind == "note" and code.equiv.isdigit()]
     text = blanked(text, raised, ")")  # which may follow the mark at the end of a sentence: twice.²
     spans: list[Span] = []
     done = 0
-    for start, end in (*breaks, (len(text), len(text))):
-        if start > done:
-            found = split_sentences(text[done:start], language, split, is_ordinary)
+    for code in (*[code for code in tagged.codes if code.splits], Code(len(text), len(text))):
+        if code.start > done:
+            found = split_sentences(text[done : code.start], language, split, is_ordinary)
             spans += [(first + done, last + done) for first, last in found] if done else found
-        done = end
+        done = code.end
     whole = Sentence(0, tagged, tuple(terms))
     kept = _spans(tagged, terms)
     return [whole.part(start, end) for start, end in (_joined_within(spans, kept) if kept else spans)]

@@ -161,10 +161,6 @@ class Tagged:
         """Returns the text with parts [start, end), which are in order, replaced with their codes (`owned`)."""
         texts: list[str] = []
         codes: list[Code] = []
-        if not self.codes and len(parts) == 1:
-            [(start, end, part)] = parts
-            codes = [code.moved(start) for code in part.codes]
-            return Tagged(f"{self.text[:start]}{part.text}{self.text[end:]}", tuple(codes), self.escape)
         done = numbered = length = 0
         for start, end, part in (*parts, (len(self.text), len(self.text), Tagged(""))):
             first, last = self.owned(start, end) if end > start else (len(self.codes),) * 2

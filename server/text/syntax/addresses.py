@@ -13,7 +13,7 @@ _REST = re.compile(r"[^\s<>‹›«»„“”\u0e00-\u0eff\u3000-\u30ff\u3400-\
 _SEGMENT = r"(?:(?:[\w.@+*]|-(?!(?<=[a-z]-)[A-Z][a-z]{2}))+|\[\w+\]|\{[\w.]+\}|:\w+|<[\w-]+>)"
 _NAME = rf"[\w{MARKS}]"
 handle = by_pattern(
-    rf"(?<![\w@])@@?{_NAME}+(?:\.[a-z0-9]\w*)*(?:@[\w-]+(?:\.[\w-]+)+|/[a-z][\w.-]*\w)?", "word", "handle", NO_FLAG
+    rf"(?<![\w@])@@?{_NAME}+(?:[.-][a-z0-9]\w*)*(?:@[\w-]+(?:\.[\w-]+)+|/[a-z][\w.-]*\w)?", "word", "handle", NO_FLAG
 )
 hashtag = by_pattern(rf"(?<![\w&#])#[^\W\d_]{_NAME}*(?:-\d+(?![\w-]))?", "word", "hashtag")
 emoticon = by_pattern(
@@ -28,7 +28,10 @@ note = by_pattern(
     NO_FLAG,
 )
 """The number of a note at a word: house/15, children[15], twice.²"""
-option = by_pattern(r"--[a-z]\w*(?:-\w+)*+(?:\[?=[^\s\"'`,;()\[\]]*[^\s\"'`,;()\[\].:!?]\]?)?", "word", "option")
+option = by_pattern(
+    r"--[a-z]\w*(?:-\w+)*+(?:\[?=[^\s\"'`,;()\[\]“”«»]*[^\s\"'`,;()\[\]“”«».:!?]\]?)?", "word", "option"
+)
+"""An option in quotes or brackets. Others are compared with the command that they belong to."""
 unix_path = by_pattern(
     r"(?<![^\s(\[{\"'`«»„“‚‘‹›=:,;|>*#])(?<!\w#)(?<![\w.!?][\"'])(?:(?:~|\.{1,2})/|(?<![€$£¥%] )/)"
     r"(?=[^\W\d]|[.*]\w|\*\.|\[|[\w.-]+/)"
@@ -47,11 +50,12 @@ file_path = around(
     "file",
 )
 """The relative path of a file: src/main.py."""
+_ARGUMENT = r"(?:\"[^\"\n]{0,80}\"|[^\s(),\"]+)"
 expression = around(
     r"(?<![\w.-])[A-Za-z_][\w.:>-]{0,60}",
     r"(?:[A-Za-z]|\w+(?=\[\w+\]\[|\[0\]))(?:\[\w+\])+(?!\w)"
     r"|(?:\w+(?:\.|::|->))*\w+<[\w:.*&?]{1,60}(?:, ?[\w:.*&?<>]{1,60}){1,9}>"
-    r"|(?:(?:\w+(?:\.|::|->))+\w+|[a-z]+(?:_\w*|[A-Z]\w*))\((?:[^\s(),]+(?:, ?[^\s(),]+)*)?\)",
+    rf"|(?:(?:\w+(?:\.|::|->))+\w+|[a-z]+(?:_\w*|[A-Z]\w*))\((?:{_ARGUMENT}(?:, ?{_ARGUMENT})*)?\)",
     "word",
     "expression",
 )

@@ -18,7 +18,7 @@ from server.text.tagged import PICTURES, RAISED, Code, Escape, Tagged, Word
 CONTAINERS = frozenset("html head body main article section div".split())
 """Elements whose language is often wrong."""
 LANGUAGE = re.compile(r"\slang\s*=\s*[\"']?([\w-]*)", re.IGNORECASE)
-NOTE = re.compile(r"\s*(?:\[[\w ]{1,10}\]|\(\w{1,3}\)|[\s\d*†‡,–-]*[\d*†‡][\s\d*†‡,–-]*)\s*")
+NOTE = re.compile(r"\s*(?:\[[\w ]{1,10}\]|\(\w{1,3}\)|\w(?:,\s?[\w*†‡])+|[\s\d*†‡,–-]*[\d*†‡][\s\d*†‡,–-]*)\s*")
 NOTE_PARTS = 8
 TAGS = re.compile(r"<[^>]*>")
 RUBY_TEXT = re.compile(r"<(r[tp])\b[^>]*>[^<]*(?:</\1\s*>)?", re.IGNORECASE)

@@ -130,7 +130,7 @@ def _tag_end(text: str, position: int) -> int:
 KEPT = ATOMS | OPAQUE | {"keep", "xliff:g", "ph"}
 BLOCK = frozenset(
     "p div li ul ol dl dt dd table thead tbody tfoot tr td th h1 h2 h3 h4 h5 h6 blockquote section article para listitem "
-    "entry row".split()
+    "entry row details summary figure figcaption header footer nav aside main caption legend fieldset option".split()
 )
 FLAGS = frozenset(
     "allowfullscreen async autofocus autoplay checked controls default defer disabled hidden inert ismap loop multiple muted "

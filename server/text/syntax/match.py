@@ -15,8 +15,6 @@ from server.text.segmentation import Span
 T = TypeVar("T")
 CLOSING = ".,;:!?)]}\"'»”’…"
 NO_FLAG = re.RegexFlag(0)
-LONGEST_START = 100
-"""Characters before the sign of a syntax that may belong to it."""
 MARKS = (
     "\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed\u0900-\u0dff\u0e31-\u0e4e\u0eb1-\u0ecd\u0f35-\u0fbc"
     "\u102b-\u109d\u17b4-\u17d3\u1ab0-\u1aff\u1dc0-\u1dff\u200c\u200d\u20d0-\u20ff\ufe20-\ufe2f"
@@ -83,11 +81,11 @@ def by_pattern(pattern: str, role: Role, kind: str, flags: re.RegexFlag = re.IGN
 
 
 def around(before: str, pattern: str, role: Role, kind: str) -> Scanner:
-    """Returns the scanner of a syntax that begins before its sign, with a match of `before` up to it."""
+    """Returns the scanner of a syntax that begins up to 100 characters before its sign, with a match of `before` up to it."""
     start, match = re.compile(rf"(?:{before})$"), re.compile(pattern).match
 
     def scan(source: Source, at: int) -> Match | None:
-        begin = start.search(source.text, max(source.done, at - LONGEST_START), at)
+        begin = start.search(source.text, max(source.done, at - 100), at)
         found = match(source.text, begin.start()) if begin else None
         return Match(found.start(), found.end(), role, kind) if found and found.end() > at else None
 

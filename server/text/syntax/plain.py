@@ -47,7 +47,7 @@ _SCANNERS: dict[str, tuple[Scanner, ...]] = {
     "`": (markdown.fence, markdown.code_span),
     "*": (templates.sign_before_braces, wiki.merge_tag, markdown.strong, markdown.emphasis),
     "~": (templates.sign_before_braces, markdown.fence, markdown.strong, addresses.unix_path),
-    "!": (markdown.link, templates.sign_before_braces, templates.negated),
+    "!": (markdown.link, templates.sign_before_braces),
     "[": (addresses.note, addresses.expression, markdown.link, wiki.link, templates.field, wiki.tag),
     "]": (markup.section, markdown.link),
     "\\": (
@@ -78,11 +78,11 @@ _SCANNERS: dict[str, tuple[Scanner, ...]] = {
 """The scanners that are tried at a sign, in order."""
 _RARE = rf"%{{$<&`\\#\[*~/@\x1b|¦›»·•{escapes.BIDI}"
 _SIGN = re.compile(
-    rf"[{_RARE}:;=_'.!>\"\]\-({addresses.RAISED_DIGITS}](?:(?<=[{_RARE}])|(?<=[^\W\d][{addresses.RAISED_DIGITS}])"
-    rf"|(?<=[.,;:!?][{addresses.RAISED_DIGITS}])|(?<=:)(?=[^\s\d])|(?<=[;=])(?=['^-]?[()\[\]DPpOo|/*@$])|(?<=\w\()"
-    rf"|(?<=_)(?:(?<![{LATIN}\d_]_)|(?!\w))|(?<=')(?=['{{}}#|])|(?<=!)(?=[\[{{a-z_])|(?<=>)(?= )|(?<=\")(?=\"\")"
+    rf"[{_RARE}:;=_'.!>\"\]\-({addresses.RAISED_DIGITS}](?:(?<=[{_RARE}])|(?<=[^\s\d][{addresses.RAISED_DIGITS}])"
+    rf"|(?<=:)(?=[^\s\d])|(?<=[;=])(?=['^-]?[()\[\]DPpOo|/*@$])|(?<=\w\()"
+    rf"|(?<=_)(?:(?<![{LATIN}\d_]_)|(?!\w))|(?<=')(?=['{{}}#|])|(?<=!)(?=[\[{{])|(?<=>)(?= )|(?<=\")(?=\"\")"
     r"|(?<=\.)(?:(?<=[wW]{3}\.)|(?=\.?/)|(?<=[Nn]o\.|os\.|rt\.|ts\.)(?=[ \u00a0]?\d))|(?<=\])(?=[\](\[])"
-    r"|(?<=-)(?<![\w-]-)(?=-[a-zA-Z]))"
+    r"|(?<=[\"'“„«‘(\[]-)(?=-[a-zA-Z]))"
 )
 """Signs where a scanner may find something."""
 NUMBER_SIGN = "#"

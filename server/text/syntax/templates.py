@@ -1,6 +1,6 @@
 """Scans templates: Mustache, Handlebars, Angular and Vue ({{ }}; mustache(5)), Jinja, Liquid, Twig and Django ({% %}, {# #}),
 ERB and PHP (<% %>, <? ?>), shell and JavaScript (${ }, $(), $NAME: POSIX 2.6.2, ECMA-262 12.9.6), Ruby (#{ }, %{ }), Thymeleaf
-(@{ }, *{ }), Drupal (@name, %name, !name), Rails (:name), i18next (__name__, $t()), Python, Java and C# ({name}, {0:N2})."""
+(@{ }, *{ }), Drupal (@name, %name), Rails (:name), i18next (__name__, $t()), Python, Java and C# ({name}, {0:N2})."""
 
 from __future__ import annotations
 
@@ -73,7 +73,6 @@ sign_before_braces = by_pattern(
     rf"(?:(?<!\d)%|#|(?<!\w)[@*!~](?!\{{.{{0,200}}\}}[*~]))(?!\{{[{{%]){BRACES}", "word", "signed braces"
 )
 linked = by_pattern(r"@(?:\.\w+)?:[\w.]*\w", "word", "linked message")
-negated = by_pattern(r"(?<!\S)![a-z_]\w+", "word", "negated", NO_FLAG)
 colon_name = by_pattern(
     r"(?<![^\s(\[{\"'`«»„“‚‘‹›=,;|/*>])(?<!\w[\"'])(?::[a-z_][\w-]*:|:[a-z_]\w*)(?!\w)", "word", "symbol"
 )

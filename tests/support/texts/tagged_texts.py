@@ -147,7 +147,7 @@ ALONE: tuple[Kind, ...] = (
     _alone("wiki", "[[@@]]", "[[@@|cat]]", "*|@@|*"),
     _alone("code span", "`@@ x`", "``@@``"),
     _alone("address", "https://@@.org/a?b=1", "www.@@.org", "@@@example.org", r"C:\dir\@@.txt", "/usr/lib/@@/x", "@@@"),
-    _alone("program", "--@@", "--@@=x", "@@[i][j]", "Map<@@, cat>", "os.@@(a, b)", "!@@"),
+    _alone("program", "(--@@)", "'--@@=x'", "@@[i][j]", "Map<@@, cat>", "os.@@(a, b)"),
     _plain("\u2066", "\u2069", "\u200e", "No. 5", "art. 7.2", "cat,²", "twice²", '\\"%s\\"', "<v Anna>"),
     _plain("\\n", "\\t", "it''s", ":)", "a > b", "| cat |", "10s", "5x", "[15]", "(15)", "r/name", "a)", "&", "<3", "$5"),
     _plain(*SIGNS, "\u00ad", "\u00a0", "\u200b", "\t", "\u2028", "’", "cat’s", "\x00", "\x1b[0m", "---", "\r\n"),

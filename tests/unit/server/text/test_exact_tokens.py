@@ -97,7 +97,7 @@ def test_apostrophes_of_the_translation_are_written_as_those_of_the_text(written
         ("Node.js, spiegel.de and __init__.py", ["Node.js", "spiegel.de", "__init__.py"]),
         ("in the 90+3' or 45', 5'10\" tall: 'rock 'n' roll'", ["90+3", "5'10\""]),
         ("in the 90+3' or 45', it's 27\" wide", ["90+3'", "45'", '27"']),
-        ("fooBar, f(x²), student(s), items[0] of C++ in .profile", ["fooBar", "f(x²)", "[0]", "C++", ".profile"]),
+        ("fooBar, f(x²), student(s), items[0] of C++ in .profile", ["fooBar", "f(x²)", "items[0]", "C++", ".profile"]),
         ("if x != y, a && b (p = 0.03): I & you", ["x != y", "a && b", "p = 0.03"]),
         ("127.0.0.1 - - and ⌘+C - so....", ["127.0.0.1 - -", "⌘+C", "...."]),
         (

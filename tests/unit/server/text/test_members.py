@@ -160,13 +160,23 @@ def test_what_a_program_writes_is_one_code() -> None:
         names = ["".join(chance.choices("abcdefgh", k=chance.randint(2, 6))) for _ in range(3)]
         first, second, third = names
         for token in (
-            f"--{first}", f"--{first}-{second}={third}", f"--{first}[={second.upper()}]", f"{first[0]}[{second}]",
+            f"{first[0]}[{second}]",
             f"{first}[{second[0]}][{third[0]}]", f"{first.title()}<{second.title()}, {third.title()}>",
             f"{first}.{second}({third}, 1)", f"{first}_{second}()", f"std::{first}({second}, {third})",
             f"No. {chance.randrange(1, 99)}", f"art. {chance.randrange(1, 99)}.2", rf'\"{{{first}}}\"', r"\'%s\'",
             f"C:\\{first}\\{second}.txt", rf"\\{first}\{second}", f"#{first}-{chance.randrange(9999)}",
         ):  # fmt: skip
             for around in ("see {} here", "({})", '"{}", he said', "{}."):
+                text = around.format(token)
+                assert [code.equiv for code in plain.codes(text)] == [token], text
+
+
+def test_options_in_quotes_are_codes() -> None:
+    chance = random.Random(SEED)
+    for _ in range(300):
+        first, second = ["".join(chance.choices("abcdefgh", k=chance.randint(1, 6))) for _ in range(2)]
+        for token in (f"--{first}", f"--{first}-{second}={first}", f"--{first}[={second.upper()}]"):
+            for around in ("({})", '"{}", he said', "use '{}'.", "« a “{}” »"):
                 text = around.format(token)
                 assert [code.equiv for code in plain.codes(text)] == [token], text
 
