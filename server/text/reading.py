@@ -147,7 +147,7 @@ def _apart(sentence: Tagged, tokenizer: Tokenizer) -> frozenset[int]:
             joins_last = code.role == "sc" and (follows or (is_marked and number == first))
             if code.kind in PICTURES or ((joins_next or joins_last) and code.kind not in RAISED):
                 joins.append(number)
-                is_icon = is_icon or (follows and category(sign or " ") in ("Sm", "So"))
+                is_icon |= follows and category(sign or " ") in ("Sm", "So")
             follows = code.role == "ec" or (follows and code.role == "ph")
             number += 1
         if joins:

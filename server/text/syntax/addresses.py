@@ -8,6 +8,7 @@ import re
 from server.text.syntax.match import CLOSING, MARKS, NO_FLAG, Match, Source, around, by_pattern
 
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]{1,30}$", re.IGNORECASE)
+_WWW = re.compile(r"(?<![\w.])www$", re.IGNORECASE)
 _REST = re.compile(r"[^\s<>‹›«»„“”\u0e00-\u0eff\u3000-\u30ff\u3400-\u9fff\uff00-\uff65]+")
 """Scripts without spaces would go on after an address."""
 _SEGMENT = r"(?:(?:[\w.@+*]|-(?!(?<=[a-z]-)[A-Z][a-z]{2}))+|\[\w+\]|\{[\w.]+\}|:\w+|<[\w-]+>)"
@@ -68,21 +69,14 @@ numbered = around(
 
 def uri(source: Source, at: int) -> Match | None:
     """Returns the address around "://", or at "www."."""
-    text, start = source.text, at
-    if text[at] == ":":
-        scheme = _SCHEME.search(text, max(source.done, at - 31), at) if text.startswith("://", at) else None
-        if scheme is None:
-            return None
-        start = scheme.start()
-    elif text[max(source.done, at - 3) : at].lower() == "www" and not re.match(r"[\w.]", text[max(0, at - 4) : at - 3]):
-        start = at - 3
-    else:
-        return None
-    rest = _REST.match(text, at)
+    text = source.text
+    before = _SCHEME if text.startswith("://", at) else _WWW if text[at] == "." else None
+    begin = before.search(text, max(source.done, at - 31), at) if before else None
+    rest = _REST.match(text, at) if begin else None
     end = at + len(rest[0].rstrip(CLOSING)) if rest else at
-    if end < at + (3 if text[at] == ":" else 2):
+    if begin is None or end < at + (3 if text[at] == ":" else 2):
         return None
-    return Match(start, _balanced(text, start, end), "word", "uri")
+    return Match(begin.start(), _balanced(text, begin.start(), end), "word", "uri")
 
 
 def _balanced(text: str, start: int, end: int) -> int:

@@ -198,7 +198,9 @@ class Codes:
 
 
 def _partners(codes: Sequence[Code]) -> list[int]:
-    ends = {code.pair: number for number, code in enumerate(codes) if code.role == "ec"}
-    starts = {code.pair: number for number, code in enumerate(codes) if code.role == "sc"}
-    sides = {"sc": ends, "ec": starts}
-    return [sides[code.role].get(code.pair, number) if code.pair else number for number, code in enumerate(codes)]
+    partners, opened = list(range(len(codes))), dict[int, int]()
+    for number, code in enumerate(codes):
+        if code.pair:
+            other = opened.setdefault(code.pair, number)
+            partners[other], partners[number] = number, other
+    return partners

@@ -214,8 +214,8 @@ def _note(parts: Sequence[str | Tag], start: int) -> int:
     H<sub>2</sub>O belongs to a word."""
     within = parts[start : start + NOTE_PARTS]
     within = within[: _element_end(within, 0)]
-    last, after = within[-1], parts[start + len(within) : start + len(within) + 1]
-    is_closed = len(within) > 1 and isinstance(last, Tag) and last.closing and last.name == within[0].name  # type: ignore[union-attr]
+    first, last, after = within[0], within[-1], parts[start + len(within) : start + len(within) + 1]
+    is_closed = isinstance(first, Tag) and isinstance(last, Tag) and last.closing and last.name == first.name
     is_inline = all(isinstance(part, str) or part.name in INLINE for part in within)
     joined = bool(after) and isinstance(after[0], str) and after[0][:1].isalnum()
     text = "".join([part for part in within if isinstance(part, str)])

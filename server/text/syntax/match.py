@@ -81,7 +81,7 @@ def by_pattern(pattern: str, role: Role, kind: str, flags: re.RegexFlag = re.IGN
 
 
 def around(before: str, pattern: str, role: Role, kind: str) -> Scanner:
-    """Returns the scanner of a syntax that begins up to 100 characters before its sign, with a match of `before` up to it."""
+    """Returns the scanner of a syntax that begins up to 100 characters before its sign, with `before`."""
     start, match = re.compile(rf"(?:{before})$"), re.compile(pattern).match
 
     def scan(source: Source, at: int) -> Match | None:
