@@ -199,6 +199,41 @@ def test_a_word_of_many_languages_is_translated(detector, text):
         assert detector.detect(text, target)[0].language in detector.languages
 
 
+def test_two_words_of_many_languages_are_translated(detector):
+    words = (
+        "Hotel Restaurant Taxi Bar Radio Film Video Internet Bus Park Museum Menu Photo Format Profil Plan Text".split()
+    )
+    pairs = [f"{first} {second}" for first in words for second in words if first != second]
+    copied = [
+        (pair, target)
+        for pair in pairs
+        for target in ("", "en", "fr")
+        if detector.detect(pair, target)[0].language not in detector.languages
+    ]
+    assert not copied
+
+
+@pytest.mark.parametrize(
+    ("language", "labels"),
+    [
+        (
+            "en",
+            "Cancel|Settings|Save file|Log in|Sign up|Undo|Print preview|Cart|Checkout|Forgot password|Terms of use",
+        ),
+        ("de", "Abbrechen|Einstellungen|Datei speichern|Anmelden|Hilfe|Bearbeiten|Warenkorb|Bahnhof|Konto|Über uns"),
+        ("fr", "Annuler|Paramètres|Enregistrer le fichier|Connexion|Gare|Aide|Panier|Mot de passe|Plein écran|Accueil"),
+        (
+            "es",
+            "Cancelar|Ajustes|Guardar archivo|Iniciar sesión|Ayuda|Carrito|Contraseña|Agotado|Ver|Pantalla completa",
+        ),
+    ],
+)
+def test_labels_of_user_interfaces_are_translated(detector, language, labels):
+    for label in labels.split("|"):
+        for target in {"en", "de", "fr", "es"} - {language}:
+            assert detector.detect(label, target)[0].language in detector.languages, (label, target)
+
+
 def test_few_short_texts_of_no_served_language_are_claimed_for_a_served_one(detector):
     texts = [(text, language) for text, language in listed(UNSERVED) if " " in text]
     found = [detector.detect(text)[0].language for text, _ in texts]
