@@ -177,8 +177,8 @@ def _likelihoods(sample: str) -> Shares:
 
 
 def words_of(text: str) -> str:
-    """Returns a text as the classifier reads it: words with their vowel marks in small letters, divided by spaces. Names beyond Latin-1 are left out
-    where no other word is and two are in small letters: Łódź is nice."""
+    """Returns a text as the classifier reads it: words with vowel marks in small letters, divided by spaces. Names beyond
+    Latin-1 are left out where no other word is and two are in small letters: Łódź is nice."""
     if not text.isascii():
         kept = [word for word in text.split() if word.isascii() or word[0].islower() or max(word) <= LATIN_1]
         if max("".join(kept), default=" ") <= LATIN_1 and sum(map(str.islower, kept)) > 1:
