@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import takewhile
@@ -20,6 +21,7 @@ import regex
 from server.text.numbers import (
     ORDINAL_ENDINGS,
     RAISED,
+    Number,
     is_roman,
     measures,
     number_difference,
@@ -56,7 +58,7 @@ _MARK = re.compile(
 )
 """The number or letter of a note or an item: children[15], dogs[a][b], (15), house/15, note¹, (ii)."""
 _IN_WORDS = {"h": "h|st|uh|o|p|a", "x": "x|mal|fois|fach|vec|tim", "d": "d|tag|jo|j", "°": "deg|gra", "º": "deg|gra"}
-"""How the words of a unit begin, beside its own letter."""
+"""How words of a unit begin, beside its letter."""
 _VERB = (
     "install|uninstall|add|remove|update|upgrade|run|build|up|down|start|stop|restart|status|init|clone|pull|push|commit|checkout"
     "|merge|rebase|reset|stash|log|diff|exec|compose|test|publish|apply|get|describe|logs|enable|apt|apt-get|systemctl"
@@ -81,7 +83,7 @@ _INFLECTED = (
     rf"\d+(?:[.,]\d+)?(?:{ORDINAL_ENDINGS}|[ap]m|bn|h\d*|(?<=0)s|(?<=0)ern|['’]s)?(?:-[^\W\d_][a-zß-ÿ]+)*|[a-z]+-\d+['’]?s"
     r"|\d+º[A-Z]?|[Nn][or]\.\d+|\d{1,3}(?:[.,]\d{3})+[.,]?\d*|[A-Z]{0,3}[$€£¥][\d.,]+\w*"
 )
-"""Numbers, and words of numbers that are translated: 21st, 1990s, 6pm, US$5m, 20-year-old."""
+"""Words of numbers that are translated: 21st, 1990s, 6pm, US$5m, 20-year-old."""
 _CODE = re.compile(
     rf"(?!(?:{_INFLECTED})\Z)(?=.*?(?:\d.*[A-Za-zµμΩ°]|[A-Za-zµμΩ°].*\d|\d:|:\d|\b\d+(?:(?:[.-]\d+){{2,}}|/\d+)\Z|\d\.\d+[/,]\d"
     rf"|\d'\d|[{RAISED}{_COMBINING}]|\w::\w|\w:\w+:\w|\(\)|\b[A-Z]{{3}}/[A-Z]{{3}}\Z|\w{{40}}|\w\.(?:{_ENDING})\Z"
@@ -95,7 +97,7 @@ _MAY_HOLD = re.compile(
     r"|(?<=[IVXLCDM]{2})|(?<=[A-Z])(?=/[A-Z])|(?<=[.:])(?=[.:\w])|(?<=\()(?=[a-z]{0,4}\))|(?<=-)(?= -))|\S{40}"
 )
 _UNIT_LETTERS = "/°º%abcdefghijklmnopqrstuvwxyzµμ"
-_LONGEST, _LONGEST_UNIT = 300, 20
+_LONGEST = 300
 _AROUND = "\"'([{<.,;:!?)]}>*-"
 _OPERATORS = "=<>+*^|~±×÷≠≤≥≈∈∉⊂∪∩→"
 _SPELLINGS = str.maketrans("–—−‐‑’‘′”“″,\u00a0\u202f", "-----'''\"\"\".  ")
@@ -241,23 +243,25 @@ def lost_tokens(text: str, target: str, language: str = "") -> Sequence[Match] |
 
 def _lost_measures(text: str, target: str) -> list[Match]:
     """Returns the measures whose number has another unit in a translation, or none."""
-    after: dict[tuple[str, ...], list[str]] = {}
-    for each in [each for each in numbers(target) if each.begins]:
-        end = each.digits + len(each.written)
-        after.setdefault(each.values, []).append(_folded(target[end : end + _LONGEST_UNIT]).lstrip(" -"))
-    lost = []
+
+    def after(side: str, number: Number, end: int) -> str:
+        return _folded(side[number.digits + len(number.written) : end]).lstrip(" -").partition(" ")[0]
+
+    said, units = defaultdict[object, Counter[str]](Counter), defaultdict[tuple[object, str], list[Match]](list)
+    for each in numbers(target):
+        said[each.values][after(target, each, each.end + 20)] += each.begins
     for each in measures(text):
-        unit = _folded(text[each.digits + len(each.written) : each.until]).strip()
-        words = tuple(_IN_WORDS.get(unit, unit[0]).split("|"))
-        found = after.get(each.values, [])
-        bare = ["".join(takewhile(str.isalpha, word)) for word in found]
-        same = [n for n, word in enumerate(found) if word.startswith(unit) and not word[len(unit) :][:1].isalpha()]
-        same += [n for n, word in enumerate(bare) if len(word) > 2 and word.startswith(words) and unit != word[:-1]]
-        if same:
-            found.pop(same[0])
-        else:
-            lost.append(Match(each.start, each.until, "number", "measure"))
+        units[each.values, after(text, each, each.until)].append(Match(each.start, each.until, "number", "measure"))
+    lost = []
+    for (values, unit), found in units.items():
+        lost += found if sum([n for word, n in said[values].items() if _says(word, unit)]) < len(found) else []
     return lost
+
+
+def _says(word: str, unit: str) -> bool:
+    bare, words = "".join(takewhile(str.isalpha, word)), tuple(_IN_WORDS.get(unit, unit[0]).split("|"))
+    is_unit = word.startswith(unit) and not word[len(unit) :][:1].isalpha()
+    return is_unit or (len(bare) > 2 and bare.startswith(words) and unit != bare[:-1])
 
 
 def lost_numbers(text: str, target: str, language: str = "") -> bool:

@@ -82,7 +82,7 @@ _LABELS = frozenset(
     "version release update build section chapter figure table appendix part step rule kapitel abschnitt abbildung tabelle teil"
     " chapitre partie tableau capítulo sección parte figura tabla versión".split()
 )
-"""Words before a number with a point that is no amount."""
+"""Words before a number that is no amount."""
 _LONGEST_WORD, _LONGEST_SIZE = 30, 15
 
 
@@ -169,7 +169,7 @@ def number_difference(source: str, target: str, language: str = "") -> Differenc
     values, found = [Counter([value for each in side for value in each.values]) for side in (given, written)]
     somewhere = {*found, *map(roman_value, _ROMAN.findall(target))}
     if not given and not {roman_value(word) for word in _ROMAN.findall(source) if is_roman(word)} <= somewhere:
-        return Difference(adds=written)  # siglo XVIII, 17th century
+        return Difference(adds=written)
     if not given or values == found:
         return Difference()
     lost, added = _beyond(given, found), _beyond(written, values)
@@ -257,8 +257,7 @@ def is_roman(word: str) -> bool:
 
 
 def _plain(number: str) -> str:
-    """Returns a plain decimal without the separators of groups of three digits: 1,234.5 and 1.234,5 are equal, but not 1.234.5,
-    and 0 and 00 are not."""
+    """Returns a plain decimal: 1,234.5 and 1.234,5 are equal, but not 1.234.5, and 0 and 00 are not."""
     number = "".join(number.split())
     separators = [character for character in number if not character.isdigit()]
     groups = number.translate(_ONE_SEPARATOR).split(".")
