@@ -62,9 +62,9 @@ expression = around(
 )
 """What a program has with a name before a bracket: a[i], matrix[i][j], Map<K, V>, os.rename(old, new)."""
 numbered = around(
-    r"(?<!\w)(?:[Nn]os?|[Aa]rts?)", r"[a-zA-Z]+\.[ \u00a0]?\d+(?:[-/.]\d+)*(?![\w:]|,\d)", "number", "number"
+    r"(?<!\w)(?:[Nn](?:os?|úms?)?|[Aa]rts?)", r"\w+\.[ºª°]?[ \u00a0]?\d+(?:[-/.]\d+)*(?![\w:]|,\d)", "number", "number"
 )
-"""A number after its short form, which is no word: No. 5, art. 14.2."""
+"""A number after its short form, which is no word: No. 5, art. 14.2, n.º 3."""
 
 
 def uri(source: Source, at: int) -> Match | None:

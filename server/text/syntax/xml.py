@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from html.entities import html5
 from itertools import pairwise
-from typing import Literal
 
 from server.text.syntax import plain
 from server.text.syntax.html import Builder
@@ -45,10 +44,10 @@ class Rules:
 
 @dataclass(slots=True, eq=False)
 class Token:
-    """A piece of XML as written: `empty` is an element without content, `other` a comment or a processing instruction. The
+    """A piece of XML as written: text, start, end, cdata, doctype, `empty` for an element without content, or `other`. The
     `partner` of a tag is the other tag of its element. One that `splits` separates sentences."""
 
-    kind: Literal["text", "start", "end", "empty", "cdata", "doctype", "other"]
+    kind: str
     raw: str
     name: str = ""
     partner: Token | None = field(default=None, repr=False)
