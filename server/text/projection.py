@@ -92,8 +92,10 @@ class SpanProjection:
 
     def _relative(self, start: int, end: int) -> Span:
         scale = 2 * len(self.target) / max(1, len(self.source))
-        low, high = [bisect_right(self.words, position * scale, key=sum) for position in (start, end)]
-        inside = self.words[low:high] or self.words[low : low + 1] or self.words[-1:]
+        low, high = start * scale, end * scale
+        inside = self.words[bisect_right(self.words, low, key=sum) : bisect_left(self.words, high, key=sum)]
+        if not inside and self.words:
+            inside = [min(self.words, key=lambda at: abs(2 * sum(at) - low - high))]
         return (inside[0][0], inside[-1][1]) if inside else (0, 0)
 
     def _project_point(self, position: int) -> int:

@@ -164,7 +164,7 @@ def test_what_a_program_writes_is_one_code() -> None:
             f"{first}[{second[0]}][{third[0]}]", f"{first.title()}<{second.title()}, {third.title()}>",
             f"{first}.{second}({third}, 1)", f"{first}_{second}()", f"std::{first}({second}, {third})",
             f"No. {chance.randrange(1, 99)}", f"art. {chance.randrange(1, 99)}.2", f"n.º {chance.randrange(1, 99)}",
-            f"núm. {chance.randrange(1, 99)}", rf'\"{{{first}}}\"', rf"\'%s\'", f"C:\\{first}\\{second}.txt",
+            f"núm. {chance.randrange(1, 99)}", rf'\"{{{first}}}\"', r"\'%s\'", f"C:\\{first}\\{second}.txt",
             rf"\\{first}\{second}", f"#{first}-{chance.randrange(9999)}",
         ):  # fmt: skip
             for around in ("see {} here", "({})", '"{}", he said', "{}."):
