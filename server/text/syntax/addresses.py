@@ -32,7 +32,7 @@ note = by_pattern(
 option = by_pattern(
     r"--[a-z]\w*(?:-\w+)*+(?:\[?=[^\s\"'`,;()\[\]“”«»]*[^\s\"'`,;()\[\]“”«».:!?]\]?)?", "word", "option"
 )
-"""An option in quotes or brackets. Others are compared with the command that they belong to."""
+"""An option in quotes or brackets. Others are compared with their command."""
 unix_path = by_pattern(
     r"(?<![^\s(\[{\"'`«»„“‚‘‹›=:,;|>*#])(?<!\w#)(?<![\w.!?][\"'])(?:(?:~|\.{1,2})/|(?<![€$£¥%] )/)"
     r"(?=[^\W\d]|[.*]\w|\*\.|\[|[\w.-]+/)"
@@ -43,14 +43,14 @@ unix_path = by_pattern(
 )
 email = around(r"[\w.+-]{1,64}", r"[\w.+-]+@[\w-]{1,63}(?:\.[\w-]{1,63})+", "word", "email")
 community = around(r"(?<![\w./-])[ru]", r"(?:r/\w{2,21}|u/[\w-]{3,20})(?![\w/])", "word", "handle")
-"""The name of a forum or of a user of Reddit: r/name, u/name."""
+"""A forum or user of Reddit: r/name, u/name."""
 file_path = around(
     r"(?<![\w./-])[\w.-]{1,100}",
     r"[\w.-]+/(?:[\w.-]+/)*+[\w-]+\.(?:[a-z][a-z0-9]{0,4}|[A-Z][A-Z0-9]{1,3})(?!\w|\.\w)",
     "word",
     "file",
 )
-"""The relative path of a file: src/main.py."""
+"""A relative path: src/main.py."""
 _ARGUMENT = r"(?:\"[^\"\n]{0,80}\"|[^\s(),\"]+)"
 expression = around(
     r"(?<![\w.-])[A-Za-z_][\w.:>-]{0,60}",
@@ -60,11 +60,11 @@ expression = around(
     "word",
     "expression",
 )
-"""What a program has with a name before a bracket: a[i], matrix[i][j], Map<K, V>, os.rename(old, new)."""
+"""What a program has with a name before a bracket: a[i][j], Map<K, V>, os.rename(old, new)."""
 numbered = around(
     r"(?<!\w)(?:[Nn](?:os?|úms?)?|[Aa]rts?)", r"\w+\.[ºª°]?[ \u00a0]?\d+(?:[-/.]\d+)*(?![\w:]|,\d)", "number", "number"
 )
-"""A number after its short form, which is no word: No. 5, art. 14.2, n.º 3."""
+"""A number and its short form, which is no word: No. 5, art. 14.2, n.º 3."""
 
 
 def uri(source: Source, at: int) -> Match | None:

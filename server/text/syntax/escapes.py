@@ -7,7 +7,6 @@ import re
 
 from server.text.syntax.match import CLOSING, NO_FLAG, Match, Role, Source, by_pattern
 
-_OPENING = "\"'«„“‘"
 _RUN = re.compile(r"\S*")
 line_end = by_pattern(r"\\[nrt](?![a-z]*\{|\[\d|(?<=[\"“„«'`]..)[\"”“»'`])", "break", "line end", NO_FLAG)
 escape = by_pattern(r"\\(?:[uU][0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[\"'\\]|[vf0](?!\w))", "point", "escape", NO_FLAG)
@@ -35,5 +34,5 @@ def backslash(source: Source, at: int) -> Match | None:
     run = _RUN.match(text, end)
     end += len(run[0].rstrip(CLOSING)) if run else 0
     end += text.startswith("}", end) and text.count("{", start, end) > text.count("}", start, end)
-    opening = _OPENING if ")" in text[start:end] else f"({_OPENING}"
+    opening = "\"'«„“‘" + "(" * (")" not in text[start:end])
     return Match(at - len(text[start:at].lstrip(opening)), end, "word", "backslash")

@@ -20,9 +20,8 @@ def separator(source: Source, at: int) -> Match | None:
     if _AT_END.match(text, at) is None:
         if _BETWEEN.match(text, at) is None:
             return None
-        if text[at] == "»" and "«" in text:
-            return None
-        if text[at + 2].islower() and (text[at] in ">›»" or not source.computed(_is_list)):
+        is_joined = text[at + 2].islower() and (text[at] in ">›»" or not source.computed(_is_list))
+        if is_joined or (text[at] == "»" and "«" in text):
             return None
     return Match(at, at + 1, "break", "separator")
 
