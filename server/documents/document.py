@@ -12,7 +12,6 @@ import orjson
 
 from server.text.languages import script_of
 from server.text.syntax.html import parse
-from server.text.tagged import Tagged
 
 if TYPE_CHECKING:  # its module imports numpy, which the process that reads documents does not need
     from server.translation.types import Format
@@ -37,11 +36,6 @@ class Document:
     @property
     def characters(self) -> int:
         return sum(map(len, self.texts))
-
-
-def tagged_document(texts: Sequence[Tagged], write: Callable[[Sequence[Tagged]], bytes]) -> Document:
-    """Returns a document whose texts are `Tagged`: between its two ends, which are in processes of their own, they are HTML."""
-    return Document(tuple([text.write() for text in texts]), "html", lambda made: write(list(map(parse, made))))
 
 
 class Workspace:

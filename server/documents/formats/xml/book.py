@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from itertools import islice
 from urllib.parse import unquote
 
-from server.documents.document import Document, has_words, tagged_document
+from server.documents.document import Document, has_words
 from server.documents.formats import html
 from server.documents.formats.xml.parsing import INVALID_CHARACTERS, Element, parse_xml, write_xml
 from server.documents.formats.xml.vocabularies import BOOK, DC
 from server.documents.zip_archive import Archive
 from server.errors import InvalidRequest
-from server.text.tagged import Tagged
+from server.text.syntax.html import parse
+from server.text.tagged import escaped
 
 OPF = "{http://www.idpf.org/2007/opf}"
 CONTAINER = "META-INF/container.xml"
@@ -60,11 +61,11 @@ def labels(root: Element, target: str) -> Document:
     """Reads the elements with plain text, and sets the language of the book if it is there."""
     elements = [element for element in root.iter(*BOOK) if has_words(element.text or "")]
 
-    def write(translations: Sequence[Tagged]) -> bytes:
+    def write(translations: Sequence[str]) -> bytes:
         for element, translated in zip(elements, translations, strict=True):
-            element.text = INVALID_CHARACTERS.sub("", translated.text)
+            element.text = INVALID_CHARACTERS.sub("", parse(translated).text)
         for language in islice(root.iter(DC + "language"), 1):
             language.text = target
         return write_xml(root)
 
-    return tagged_document([Tagged(SPACES.sub(" ", each.text).strip(), (), "html") for each in elements], write)
+    return Document(tuple(escaped(SPACES.sub(" ", each.text).strip()) for each in elements), "html", write)

@@ -10,7 +10,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
 
-from server.documents.document import Document, has_words, tagged_document
+from server.documents.document import Document, has_words
 from server.documents.formats.numbered import NumberedText, pieces
 from server.documents.formats.xml.package import bound_values, parts_by_kind, stores_by_id
 from server.documents.formats.xml.paragraph import Paragraph
@@ -161,20 +161,23 @@ def read_parts(
     data = {id: parse_xml(archive.part(name)) for id, name in stores.items()}
     found = [PARAGRAPHS[element.tag](element) for root in roots.values() for element in root.iter(*PARAGRAPHS)]
     labels = [*find_labels(roots.values()), *map(Label, bound_values(roots.values(), data))]
-    texts: list[Paragraph | SheetMargin | Label] = [
-        text for text in (*found, *labels) if has_words(text.tagged.text) and text.tagged.text not in kept
-    ]
+    texts: list[Paragraph | SheetMargin | Label] = []
+    written: list[str] = []
+    for text in (*found, *labels):
+        if has_words((tagged := text.tagged).text) and tagged.text not in kept:
+            texts.append(text)
+            written.append(tagged.write())
 
-    def write(translations: Sequence[Tagged]) -> bytes:
+    def write(translations: Sequence[str]) -> bytes:
         # Backwards, because a text box or a note within a paragraph contains paragraphs, which must be filled before it is
         # moved.
-        for text, translated in reversed(list(zip(texts, translations, strict=True))):
-            text.fill(translated)
+        for text, translated in zip(reversed(texts), reversed(translations), strict=True):
+            text.fill(parse(translated))
         changed = {text.element.getroottree().getroot() for text in texts if isinstance(text, Label)}
-        written = roots | {name: data[id] for id, name in stores.items() if data[id] in changed}
-        return archive.replaced({name: write_xml(root) for name, root in written.items()})
+        made = roots | {name: data[id] for id, name in stores.items() if data[id] in changed}
+        return archive.replaced({name: write_xml(root) for name, root in made.items()})
 
-    return tagged_document([text.tagged for text in texts], write)
+    return Document(tuple(written), "html", write)
 
 
 def find_labels(roots: Iterable[Element]) -> Iterator[Label]:

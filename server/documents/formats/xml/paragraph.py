@@ -66,7 +66,13 @@ class Paragraph:
         self._ends: list[Element] = []
         self._base = self._most_frequent()
         self.add_children(element, top=True)
-        self.tagged = parse(NOTE.sub(self._note, self.inline.html))
+        self._originals: list[Original] = self.inline.originals
+        self._html = NOTE.sub(self._note, self.inline.html)
+        del self.inline  # a file may have very many paragraphs
+
+    @property
+    def tagged(self) -> Tagged:
+        return parse(self._html)
 
     def fill(self, translated: Tagged) -> None:
         """Replaces the content."""
@@ -193,13 +199,13 @@ class Paragraph:
 
     def _note(self, match: re.Match[str]) -> str:
         """Returns a word with the number of a note, which is moved like a word. The 2 of CO2 belongs to its word."""
-        original = self.inline.originals[int(match[2])]
+        original = self._originals[int(match[2])]
         if (
             _is_formula(match[1]) or original.inner is not original.elements[0]
         ):  # no formatting, but a bookmark or a control
             return match[0]
         self._put(original.inner, match[3])
-        self.inline.originals[int(match[2])] = Original(original.elements)
+        self._originals[int(match[2])] = Original(original.elements)
         return f"{match[1]}<img k{match[2]}>"
 
     def _rebuild(self, parent: Element, translated: Tagged) -> None:
@@ -214,7 +220,7 @@ class Paragraph:
                 continue
             if piece.number is None:
                 continue
-            original: Original = self.inline.originals[piece.number]
+            original = self._originals[piece.number]
             if not original.elements:
                 waiting.append("\n")
                 continue

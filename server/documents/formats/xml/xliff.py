@@ -9,13 +9,13 @@ from dataclasses import replace
 
 from lxml import etree
 
-from server.documents.document import Document, has_words, tagged_document
+from server.documents.document import Document, has_words
 from server.documents.formats.labels import with_mark, without_mark
 from server.documents.formats.xml.paragraph import Paragraph
 from server.documents.formats.xml.parsing import Element, clear, parse_xml, write_xml
 from server.documents.formats.xml.vocabularies import XLIFF, vocabulary
 from server.errors import InvalidRequest
-from server.text.tagged import Tagged
+from server.text.syntax.html import parse
 
 NAMESPACE = re.compile(r"(\{urn:oasis:names:tc:xliff:document:([12])\.\d\}|)xliff")
 HEAD = re.compile(rb"(?:\xef\xbb\xbf|\s|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^\[>]*>)*", re.DOTALL)
@@ -32,23 +32,26 @@ def read(data: bytes, target: str) -> Document:
         raise InvalidRequest("The file is not XLIFF 1.x or 2.x.")
     namespace, second = named[1], (named[2] or root.get("version", "1")[:1]) == "2"
     inline = vocabulary(namespace, XLIFF)
-    units: list[tuple[Element, Element, Paragraph]] = []
+    units: list[tuple[Element, Element, Paragraph, str]] = []
+    texts: list[str] = []
     for source in sources(root, namespace):
         segments = marks_of(source.getparent().find(namespace + "seg-source"))
         done = translated_segments(source, namespace)
         for place in [segment for segment in segments if segment.get("mid") not in done] if segments else [source]:
             paragraph = Paragraph(copy.deepcopy(place), inline)
-            if has_words(paragraph.tagged.text):
-                units.append((source, place, paragraph))
-    tagged = [paragraph.tagged for *_, paragraph in units]
-    labels = [(text.text, "") if text.codes else without_mark(text.text) for text in tagged]
+            tagged = paragraph.tagged
+            label, mark = (tagged.text, "") if tagged.codes else without_mark(tagged.text)
+            if has_words(label):
+                units.append((source, place, paragraph, mark))
+                texts.append(replace(tagged, text=label).write())
 
-    def write(translations: Sequence[Tagged]) -> bytes:
+    def write(translations: Sequence[str]) -> bytes:
         places: dict[Element, Element] = {}
-        for (source, place, paragraph), translated, (_, mark) in zip(units, translations, labels, strict=True):
+        for (source, place, paragraph, mark), made in zip(units, translations, strict=True):
             if place not in places:
                 places |= new_target(source, namespace, second)
             paragraph.element = places[place]
+            translated = parse(made)
             paragraph.fill(replace(translated, text=with_mark(translated.text, mark)) if mark else translated)
         if second:
             root.set("trgLang", target)
@@ -57,8 +60,7 @@ def read(data: bytes, target: str) -> Document:
                 file.set("target-language", target)
         return in_frame(data, root)
 
-    texts = [replace(text, text=label) for text, (label, _) in zip(tagged, labels, strict=True)]
-    return tagged_document(texts, write)
+    return Document(tuple(texts), "html", write)
 
 
 def in_frame(data: bytes, root: Element) -> bytes:
