@@ -58,7 +58,7 @@ def package_name(archive: Archive) -> str:
 
 
 def labels(root: Element, target: str) -> Document:
-    """Reads the elements with plain text, and sets the language of the book if it is there."""
+    """Reads the elements with plain text, and sets the language of the book."""
     elements = [element for element in root.iter(*BOOK) if has_words(element.text or "")]
 
     def write(translations: Sequence[str]) -> bytes:

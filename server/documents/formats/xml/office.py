@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -155,29 +156,33 @@ def read_parts(
     kept: frozenset[str] = frozenset(),
     stores: Mapping[str, str] = MappingProxyType({}),
 ) -> Document:
-    """Reads the paragraphs and the labels of these parts. Texts in `kept` are not translated. `stores` are the parts with the
-    values of content controls, by their ids."""
+    """Reads these parts. Texts in `kept` are not translated. `stores` are the parts with data of content controls, by id."""
     roots = {name: parse_xml(archive.part(name)) for name in parts}
     data = {id: parse_xml(archive.part(name)) for id, name in stores.items()}
-    found = [PARAGRAPHS[element.tag](element) for root in roots.values() for element in root.iter(*PARAGRAPHS)]
+    elements = (element for root in roots.values() for element in root.iter(*PARAGRAPHS))
     labels = [*find_labels(roots.values()), *map(Label, bound_values(roots.values(), data))]
-    texts: list[Paragraph | SheetMargin | Label] = []
+    texts: list[Element | Label] = []
     written: list[str] = []
-    for text in (*found, *labels):
-        if has_words((tagged := text.tagged).text) and tagged.text not in kept:
+    for text in chain(elements, labels):
+        tagged = reader_of(text).tagged
+        if has_words(tagged.text) and tagged.text not in kept:
             texts.append(text)
             written.append(tagged.write())
 
     def write(translations: Sequence[str]) -> bytes:
-        # Backwards, because a text box or a note within a paragraph contains paragraphs, which must be filled before it is
-        # moved.
+        # Backwards, because a text box or a note in a paragraph has paragraphs, which must be filled before it is moved.
         for text, translated in zip(reversed(texts), reversed(translations), strict=True):
-            text.fill(parse(translated))
+            reader_of(text).fill(parse(translated))
         changed = {text.element.getroottree().getroot() for text in texts if isinstance(text, Label)}
         made = roots | {name: data[id] for id, name in stores.items() if data[id] in changed}
         return archive.replaced({name: write_xml(root) for name, root in made.items()})
 
     return Document(tuple(written), "html", write)
+
+
+def reader_of(text: Element | Label) -> Paragraph | SheetMargin | Label:
+    """Returns what reads or fills a text; one of each paragraph at once would need much memory."""
+    return text if isinstance(text, Label) else PARAGRAPHS[text.tag](text)
 
 
 def find_labels(roots: Iterable[Element]) -> Iterator[Label]:

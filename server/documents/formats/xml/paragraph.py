@@ -68,7 +68,6 @@ class Paragraph:
         self.add_children(element, top=True)
         self._originals: list[Original] = self.inline.originals
         self._html = NOTE.sub(self._note, self.inline.html)
-        del self.inline  # a file may have very many paragraphs
 
     @property
     def tagged(self) -> Tagged:
