@@ -157,7 +157,7 @@ def read_parts(
     stores: Mapping[str, str] = MappingProxyType({}),
 ) -> Document:
     """Reads these parts. Texts in `kept` are not translated. `stores` are the parts with data of content controls, by id."""
-    roots = {name: parse_xml(archive.part(name)) for name in parts}
+    roots = {name: parse_xml(archive.part(name), name.endswith("/content.xml")) for name in parts}
     data = {id: parse_xml(archive.part(name)) for id, name in stores.items()}
     elements = (element for root in roots.values() for element in root.iter(*PARAGRAPHS))
     labels = [*find_labels(roots.values()), *map(Label, bound_values(roots.values(), data))]
@@ -170,7 +170,7 @@ def read_parts(
             written.append(tagged.write())
 
     def write(translations: Sequence[str]) -> bytes:
-        # Backwards, because a text box or a note in a paragraph has paragraphs, which must be filled before it is moved.
+        # Backwards, because a text box in a paragraph has paragraphs, which must be filled before it is moved.
         for text, translated in zip(reversed(texts), reversed(translations), strict=True):
             reader_of(text).fill(parse(translated))
         changed = {text.element.getroottree().getroot() for text in texts if isinstance(text, Label)}
@@ -181,7 +181,7 @@ def read_parts(
 
 
 def reader_of(text: Element | Label) -> Paragraph | SheetMargin | Label:
-    """Returns what reads or fills a text; one of each paragraph at once would need much memory."""
+    """Returns what reads or fills a text; those of all at once need much memory."""
     return text if isinstance(text, Label) else PARAGRAPHS[text.tag](text)
 
 

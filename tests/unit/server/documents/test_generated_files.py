@@ -45,7 +45,8 @@ def test_codes_that_are_lost_doubled_or_elsewhere_are_found(body: str) -> None:
 def test_objects_and_parts_with_backslashes_are_read() -> None:
     with zipfile.ZipFile(io.BytesIO(open_document("<text:p>one word</text:p>"))) as entries:
         parts = {name: entries.read(name).decode() for name in entries.namelist()}
-    both = archive(parts | {"Object 1/content.xml": parts["content.xml"]})
+    formula = '<!DOCTYPE math:math PUBLIC "-//a" "math.dtd"><math:math xmlns:math="m"/>'
+    both = archive(parts | {"Object 1/content.xml": parts["content.xml"], "Object 2/content.xml": formula})
     assert len(read_document("a.odt", both, "de").texts) == 2
     with zipfile.ZipFile(io.BytesIO(word_body("<w:p><w:r><w:t>one word</w:t></w:r></w:p>"))) as entries:
         windows = archive({name.replace("/", "\\"): entries.read(name) for name in entries.namelist()})
