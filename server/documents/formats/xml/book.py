@@ -51,7 +51,7 @@ def read(data: bytes, target: str) -> Document:
 
 
 def package_name(archive: Archive) -> str:
-    """Returns the name of the package document."""
+    """Returns the package document's name."""
     for rootfile in parse_xml(archive.part(CONTAINER)).iter("{*}rootfile"):
         return str(rootfile.get("full-path", ""))
     raise InvalidRequest("The file is damaged: it does not say where the book is.")

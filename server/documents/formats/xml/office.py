@@ -39,7 +39,7 @@ KINDS = frozenset(
 """Kinds of parts with text."""
 SHEET_WITH_TEXT = re.compile(rb"inlineStr|dataValidation |headerFooter")
 MARGIN_CODE = re.compile(r'&(?:"[^"]*"|K[0-9A-F]{6}|K\d\d[+\-]\d{3}|\d+|.)', re.DOTALL)
-"""A code of a header or footer (ECMA-376 part 1, 18.3.1.46)."""
+"""A code of a header (ECMA-376 part 1, 18.3.1.46)."""
 TEXT = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}"
 OPEN_DOCUMENT_PART = re.compile(r"(?:[^/]+/)?content\.xml|styles\.xml|meta\.xml")
 """Parts with text: of the document, and of objects in it, such as charts."""
@@ -70,7 +70,7 @@ class SheetMargin:
 
 
 class Label(NamedTuple):
-    """A plain text in an attribute of an element, or in the element itself (None)."""
+    """A plain text in an attribute, or in the element itself (None)."""
 
     element: Element
     name: str | None = None

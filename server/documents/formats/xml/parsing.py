@@ -18,8 +18,7 @@ INVALID_CHARACTERS = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U00
 
 
 def parse_xml(data: bytes, doctype: bool = False) -> Element:
-    """Returns the root element of an XML file. Entities are not expanded, nothing is fetched, and lxml limits the
-    depth.
+    """Returns the root element of an XML file. Entities are not expanded, nothing is fetched, lxml limits the depth.
 
     Raises InvalidRequest, also for a document type declaration unless `doctype`: office formats have none.
     """
