@@ -1,5 +1,5 @@
-"""Reads Word files (.docx), presentations (.pptx), workbooks (.xlsx) and OpenDocument files (.odt, .odp, .ods). The names of
-sheets and the headers of tables are not changed, because formulas refer to them.
+"""Reads .docx, .pptx, .xlsx, .odt, .odp and .ods files. The names of sheets and the headers of tables are not changed, because
+formulas refer to them.
 """
 
 from __future__ import annotations
@@ -89,7 +89,8 @@ class Label(NamedTuple):
             self.element.set(self.name, text)
 
 
-PARAGRAPHS: dict[str, Callable[[Element], Paragraph | SheetMargin]] = {
+Readers = dict[str, Callable[[Element], Paragraph | SheetMargin]]  # by the tag of the element
+PARAGRAPHS: Readers = {
     **{
         w + "p": partial(WordParagraph, vocabulary=vocabulary(w, WORD, True))
         for w in prefixes("wordprocessingml", "main")
@@ -106,9 +107,10 @@ PARAGRAPHS: dict[str, Callable[[Element], Paragraph | SheetMargin]] = {
         for page in ("odd", "even", "first")
         for place in ("Header", "Footer")
     },
-    **{TEXT + name: partial(Paragraph, vocabulary=vocabulary(TEXT, OPEN_DOCUMENT)) for name in ("p", "h")},
 }
-"""What reads a text, by the tag of its element."""
+OPEN_PARAGRAPHS: Readers = {
+    TEXT + name: partial(Paragraph, vocabulary=vocabulary(TEXT, OPEN_DOCUMENT)) for name in ("p", "h")
+}
 
 
 def read_word(data: bytes, target: str) -> Document:
@@ -147,7 +149,7 @@ def read_open_document(data: bytes, target: str) -> Document:
     """Reads an OpenDocument file."""
     archive = Archive(data)
     archive.require("content.xml")
-    return read_parts(archive, list(filter(OPEN_DOCUMENT_PART.fullmatch, archive.names)))
+    return read_parts(archive, filter(OPEN_DOCUMENT_PART.fullmatch, archive.names), readers=OPEN_PARAGRAPHS)
 
 
 def read_parts(
@@ -155,16 +157,17 @@ def read_parts(
     parts: Iterable[str],
     kept: frozenset[str] = frozenset(),
     stores: Mapping[str, str] = MappingProxyType({}),
+    readers: Readers = PARAGRAPHS,
 ) -> Document:
     """Reads these parts. Texts in `kept` are not translated. `stores` are the parts with data of content controls, by id."""
     roots = {name: parse_xml(archive.part(name), name.endswith("/content.xml")) for name in parts}
     data = {id: parse_xml(archive.part(name)) for id, name in stores.items()}
-    elements = (element for root in roots.values() for element in root.iter(*PARAGRAPHS))
+    elements = (element for root in roots.values() for element in root.iter(*readers))
     labels = [*find_labels(roots.values()), *map(Label, bound_values(roots.values(), data))]
     texts: list[Element | Label] = []
     written: list[str] = []
     for text in chain(elements, labels):
-        tagged = reader_of(text).tagged
+        tagged = reader_of(text, readers).tagged
         if has_words(tagged.text) and tagged.text not in kept:
             texts.append(text)
             written.append(tagged.write())
@@ -172,7 +175,7 @@ def read_parts(
     def write(translations: Sequence[str]) -> bytes:
         # Backwards, because a text box in a paragraph has paragraphs, which must be filled before it is moved.
         for text, translated in zip(reversed(texts), reversed(translations), strict=True):
-            reader_of(text).fill(parse(translated))
+            reader_of(text, readers).fill(parse(translated))
         changed = {text.element.getroottree().getroot() for text in texts if isinstance(text, Label)}
         made = roots | {name: data[id] for id, name in stores.items() if data[id] in changed}
         return archive.replaced({name: write_xml(root) for name, root in made.items()})
@@ -180,9 +183,9 @@ def read_parts(
     return Document(tuple(written), "html", write)
 
 
-def reader_of(text: Element | Label) -> Paragraph | SheetMargin | Label:
-    """Returns what reads or fills a text; those of all at once need much memory."""
-    return text if isinstance(text, Label) else PARAGRAPHS[text.tag](text)
+def reader_of(text: Element | Label, readers: Readers) -> Paragraph | SheetMargin | Label:
+    """Returns what reads a text; all at once need much memory."""
+    return text if isinstance(text, Label) else readers[text.tag](text)
 
 
 def find_labels(roots: Iterable[Element]) -> Iterator[Label]:
