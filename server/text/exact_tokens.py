@@ -295,12 +295,12 @@ def lost_numbers(text: str, target: str, language: str = "") -> bool:
 
 
 def respelled(text: str, target: str) -> str:
-    """Returns a translation of the same length, with the capitals, dashes and primes that the codes of its source have."""
+    """Returns a translation of the same length, with the capitals, dashes and primes of its source's codes."""
     tokens = [each for each in exact_tokens(text) if each.kind == "code" or text[each.start : each.end].isalnum()]
     tokens += [each for each in _numbers(text) if {*text[each.start : each.end]} & {*"–—−′″"}]
     for written in dict.fromkeys([text[token.start : token.end] for token in tokens]):
         if target.count(written) < text.count(written):
-            for found in re.finditer(rf"(?<!\w){re.escape(_folded(written))}(?!\w)", _folded(target)):
+            for found in re.finditer(rf"(?!\B\w){re.escape(_folded(written))}(?<!\w\B)", _folded(target)):
                 target = target[: found.start()] + written + target[found.end() :]
     for sign, letter in zip("\u00b5\u2126\u212b", "μΩÅ", strict=True):  # a vocabulary has only the letters
         target = target.replace(letter, sign) if sign in text else target
