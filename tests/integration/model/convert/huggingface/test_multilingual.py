@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
+import itertools
 import json
 import shutil
 from collections.abc import Iterator
@@ -23,6 +26,8 @@ from tests.support.models.transformers_pairs import Pair
 
 transformers = pytest.importorskip("transformers")
 CASES, LIMIT = 60, 20
+TIES = {torch.bfloat16: 0.4, torch.float16: 0.05}
+"""The largest difference of two logits, whose standard deviation is 1, that count as equal in a precision."""
 LANGUAGES = {
     "m2m100": ("de", "fr"),
     "mbart50": ("de", "fr"),
@@ -70,6 +75,28 @@ def test_targets_are_equal(pair: Pair, beam: int) -> None:
     if beam > 1:
         scores = torch.tensor([listed[0].score for listed in ours])
         assert (scores - theirs.sequences_scores).abs().max() <= 1e-4
+
+
+@pytest.mark.parametrize("dtype", TIES)
+def test_targets_in_half_precision_are_equal_up_to_ties(pair: Pair, dtype: torch.dtype) -> None:
+    """Where two greedy targets part, float32 says that both tokens are as good."""
+    half = dataclasses.replace(
+        pair, theirs=copy.deepcopy(pair.theirs).to(dtype), ours=load_model(pair.folder).to(dtype)
+    )
+    ours = [list(listed[0].tokens) for listed in half.translate(beam_size=1)]
+    theirs = half.targets(half.generate(num_beams=1).sequences)
+    config, parted = pair.folder.model, 0
+    for source, written, expected in zip(pair.sources, ours, theirs, strict=True):
+        ends = ([*written, config.eos_id], [*expected, config.eos_id])
+        same = sum(1 for _ in itertools.takewhile(lambda both: both[0] == both[1], zip(*ends, strict=False)))
+        if written != expected:
+            parted += 1
+            first = () if pair.first_token is None else (pair.first_token,)
+            read = torch.tensor([[config.decoder_start_id, *first, *written[:same]]])
+            with torch.inference_mode():
+                logits = pair.ours(torch.tensor([source]), torch.ones(1, len(source), dtype=torch.bool), read)[0, -1]
+            assert abs(logits[ends[0][same]] - logits[ends[1][same]]) <= TIES[dtype]
+    assert parted < CASES // 2
 
 
 @needs_cpu_backend
