@@ -41,7 +41,7 @@ def check_document_type(element: Element, allowed: bool) -> None:
         raise InvalidRequest("A part of the file has a document type (DOCTYPE), which is not read here; remove it.")
     subset = document.internalDTD
     if subset is not None and (subset.entities() or subset.elements()):
-        raise InvalidRequest("A part of the file defines entities or elements of its own; remove its document type.")
+        raise InvalidRequest("A part of the file defines entities or elements of its own; remove its DOCTYPE.")
 
 
 def write_xml(root: Element) -> bytes:

@@ -114,7 +114,7 @@ def test_the_public_address_is_checked():
 
 @pytest.mark.parametrize("name", ["a.xlf", "a.xliff"])
 def test_a_document_type_is_named(client, name):
-    for content in (b'<!DOCTYPE x [<!ENTITY a "b">]><xliff>&a;</xliff>', b"<!DOCTYPE xliff><xliff/>"):
+    for content in (b'<!DOCTYPE x [<!ENTITY a "b">]><xliff>&a;</xliff>', b"<!DOCTYPE x [<!ELEMENT x ANY>]><xliff/>"):
         answer = client.post("/translate_file", files={"file": (name, content)}, data={"source": "en", "target": "de"})
         assert answer.status_code == 400 and "DOCTYPE" in answer.text and "damaged" not in answer.text
 
