@@ -42,13 +42,14 @@ async def test_records_of_a_table_are_written_read_and_deleted(any_store):
 async def test_a_renewed_record_outlives_the_one_before_it(any_store):
     """Also where the next record removes the oldest, and where the one before has expired and was not removed yet."""
     async with any_store() as store:
-        await store.add("history", [("a", b"1"), ("b", b"1")], Bounds(2, MANY, 0.2))
-        await store.add("history", [("a", b"22")], Bounds(2, MANY, 0.2))
-        await store.add("history", [("c", b"1")], Bounds(2, MANY, 0.2))
+        await store.add("history", [("a", b"1"), ("b", b"1")], Bounds(2, MANY, 60))
+        await store.add("history", [("a", b"22")], Bounds(2, MANY, 60))
+        await store.add("history", [("c", b"1")], Bounds(2, MANY, 60))
         assert [await store.find("history", id) for id in "abc"] == [b"22", None, b"1"]
-        await asyncio.sleep(0.25)
-        await store.add("history", [("a", b"333")], Bounds(2, MANY, 60))
-        assert await store.find("history", "a") == b"333"
+        await store.add("history", [("d", b"1")], Bounds(2, MANY, 1))
+        await asyncio.sleep(1.1)
+        await store.add("history", [("d", b"22")], Bounds(2, MANY, 1))
+        assert await store.find("history", "d") == b"22"
 
 
 async def test_a_write_over_an_older_version_changes_nothing(any_store):
