@@ -1,8 +1,8 @@
 """The named tensors of one position in one layer, which a forced pass returns: every number between two layers of the paper.
 
 This list is a contract between the page, the backends and the engine (csrc/layers/attention_capture.h), which may fuse what
-lies between two of them. Of attention they hold all heads concatenated (section 3.2.2); queries, keys and values of one head are
-`HeadVectors`, and its weights are in `AttentionMaps`. NumPy only.
+lies between two of them. Tensors of attention hold all heads concatenated (section 3.2.2); queries, keys and values of one head
+are `HeadVectors`, and its weights are in `AttentionMaps`. NumPy only.
 """
 
 from __future__ import annotations

@@ -8,14 +8,13 @@ from ctypes import c_int32, c_uint64, c_void_p
 
 import numpy as np
 
-from model.analysis.tensors import TENSORS, Followed, names, width
+from model.analysis.tensors import TENSORS, names, width
 from model.analysis.types import EVERYTHING, Head, HeadVectors, MapChoice, check_head
 from model.backends.cpu.bindings import Float32, address
 from model.config import ModelConfig
 
 _KINDS = {"encoder": 0, "decoder": 1, "cross": 2}
 _NO_HEAD = -1
-_NOT_FOLLOWED = Followed("encoder", 0, 0)
 _PART = ("held", "first_layer", "layers", "first_row", "rows")
 
 
@@ -72,8 +71,7 @@ class AttentionCapture:
             _mask, (choice.encoder, choice.decoder, choice.cross_layers(config.decoder_layers), choice.value_layers)
         )
         written = map(address, (*arrays, *vectors, self.cross_values, self.forget_gates, self.normalizers))
-        side, *place = followed or _NOT_FOLLOWED
-        place = [_KINDS[side] if followed else _NO_HEAD, *place]
+        place = (_KINDS[followed.side], followed.layer, followed.position) if followed else (_NO_HEAD, 0, 0)
         tensors = (c_void_p * len(TENSORS))(*(address(self.tensors.get(name)) for name in TENSORS))
         self._struct = _Struct(
             source,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
+from collections.abc import Sequence
 
 from opentelemetry.context import Context
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -59,8 +60,9 @@ class Tracing:
 
         async def send_recorded(message: Message) -> None:
             if message["type"] == "http.response.start":
-                span.set_attributes(response_attributes(message))
-                self._add_parts(message, set_span_in_context(span))
+                parts = timings(message)
+                span.set_attributes(response_attributes(message, parts))
+                self._add_parts(parts, set_span_in_context(span))
                 if message["status"] >= 500:
                     span.set_status(StatusCode.ERROR)
             await send(message)
@@ -74,10 +76,10 @@ class Tracing:
             span.set_attributes({"http.request.method": scope["method"], "http.route": route})
             span.end()
 
-    def _add_parts(self, start: Message, parent: Context) -> None:
+    def _add_parts(self, timings: Sequence[tuple[str, float]], parent: Context) -> None:
         """Adds a span for each part in Server-Timing. Only their lengths are known, so each begins where the one before it
         ends, and the last one ends now."""
-        parts = [(name, round(1e6 * milliseconds)) for name, milliseconds in timings(start) if milliseconds]
+        parts = [(name, round(1e6 * milliseconds)) for name, milliseconds in timings if milliseconds]
         moment = time.time_ns() - sum(nanoseconds for _, nanoseconds in parts)
         for name, nanoseconds in parts:
             span = self._tracer.start_span(name, parent, start_time=moment)
@@ -85,12 +87,12 @@ class Tracing:
             span.end(moment)
 
 
-def response_attributes(start: Message) -> dict[str, str | int | float]:
+def response_attributes(start: Message, parts: Sequence[tuple[str, float]]) -> dict[str, str | int | float]:
     """Returns attributes of a response: status, request id, and the seconds of each part in Server-Timing."""
     attributes: dict[str, str | int | float] = {"http.response.status_code": start["status"]}
     if identity := header(start, b"x-request-id"):
         attributes["attentive.request_id"] = identity
-    return attributes | {f"attentive.{part}_seconds": milliseconds / 1000 for part, milliseconds in timings(start)}
+    return attributes | {f"attentive.{part}_seconds": milliseconds / 1000 for part, milliseconds in parts}
 
 
 def timings(start: Message) -> list[tuple[str, float]]:

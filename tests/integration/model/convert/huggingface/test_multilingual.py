@@ -87,15 +87,16 @@ def test_targets_in_half_precision_are_equal_up_to_ties(pair: Pair, dtype: torch
     theirs = half.targets(half.generate(num_beams=1).sequences)
     config, parted = pair.folder.model, 0
     for source, written, expected in zip(pair.sources, ours, theirs, strict=True):
+        if written == expected:
+            continue
+        parted += 1
         ends = ([*written, config.eos_id], [*expected, config.eos_id])
         same = sum(1 for _ in itertools.takewhile(lambda both: both[0] == both[1], zip(*ends, strict=False)))
-        if written != expected:
-            parted += 1
-            first = () if pair.first_token is None else (pair.first_token,)
-            read = torch.tensor([[config.decoder_start_id, *first, *written[:same]]])
-            with torch.inference_mode():
-                logits = pair.ours(torch.tensor([source]), torch.ones(1, len(source), dtype=torch.bool), read)[0, -1]
-            assert abs(logits[ends[0][same]] - logits[ends[1][same]]) <= TIES[dtype]
+        first = () if pair.first_token is None else (pair.first_token,)
+        read = torch.tensor([[config.decoder_start_id, *first, *written[:same]]])
+        with torch.inference_mode():
+            logits = pair.ours(torch.tensor([source]), torch.ones(1, len(source), dtype=torch.bool), read)[0, -1]
+        assert abs(logits[ends[0][same]] - logits[ends[1][same]]) <= TIES[dtype]
     assert parted < CASES // 2
 
 
