@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import shutil
 
@@ -109,6 +110,7 @@ class Services:
         self._was_ready = False
         self._loading: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
+        self._free: float | None = None
         self.metrics.registry.register(StateCollector(self.engine.workers.status, self._counters))
 
     async def start(self) -> None:
@@ -155,14 +157,21 @@ class Services:
         self._was_ready = self.engine.workers.rests = True  # from now on workers without a model are ready
         return "degraded" if missing else "ready"
 
+    async def measure_disk(self) -> None:
+        """Measures the free part of the disk of --data, in a thread, because a network disk may not answer."""
+        self._free = None
+        if self.settings.data is not None:
+            with contextlib.suppress(OSError):  # the folder was removed: it has no figure
+                disk = await asyncio.to_thread(shutil.disk_usage, self.settings.data)
+                self._free = disk.free / disk.total
+
     def _counters(self) -> dict[str, float]:
         """Returns the current values of the metrics in `server.observability.metrics.DESCRIPTIONS`."""
         admission, history, cache = self.translator.admission, self.history, self.translator.cache
         state = self.state
         further: dict[str, float] = {} if state is None else {"state_up": state.up, "state_errors_total": state.errors}
-        if self.settings.data is not None:
-            disk = shutil.disk_usage(self.settings.data)
-            further["data_free_ratio"] = disk.free / disk.total
+        if self._free is not None:
+            further["data_free_ratio"] = self._free
         return further | {
             "models_missing": len(self.pulls.missing),
             "models_failed": len(self.models.errors),

@@ -82,7 +82,9 @@ async def ready(request: Request) -> Response:
     responses={200: content("text/plain")},
 )
 async def metrics(request: Request) -> Response:
-    return Response(services_of(request).metrics.render(), headers={"Content-Type": CONTENT_TYPE})
+    services = services_of(request)
+    await services.measure_disk()
+    return Response(services.metrics.render(), headers={"Content-Type": CONTENT_TYPE})
 
 
 def without_folders(sentences: dict[str, str]) -> dict[str, str]:

@@ -139,6 +139,17 @@ def test_a_head_request_is_logged_and_counted_as_one(client, caplog):
         assert f'attentive_http_requests_total{{method="{method}",route="/languages",status="200"}} 1.0' in counted
 
 
+def test_metrics_have_the_free_part_of_the_disk_and_survive_its_folder(serve, tmp_path):
+    data = tmp_path / "data"
+    client = serve(data=data)
+    [free] = re.findall(r"^attentive_data_free_ratio (\S+)$", client.get("/metrics").text, re.M)
+    assert 0 < float(free) <= 1
+    data.rename(tmp_path / "moved")
+    answer = client.get("/metrics")
+    assert answer.status_code == 200 and "data_free_ratio" not in answer.text
+    assert "data_free_ratio" not in serve().get("/metrics").text
+
+
 def test_the_log_says_why_a_request_was_refused_and_whose_it_was(serve, keys, caplog):
     secret, key = keys.create("Ann", characters_per_minute=10)
     client = serve(data=keys.folder, key_required=True)
