@@ -21,7 +21,7 @@ LARGE_SECONDS = 2.0
 ADD = """
 local size, bytes, life, prefix = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
 local clock = redis.call('TIME')
-local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+local now = clock[1] * 1000 + clock[2] / 1000
 local held = tonumber(redis.call('GET', KEYS[2]) or 0)
 local function forget(entry)
   local id, length = string.match(entry, '(%S+) (%d+)')
@@ -35,7 +35,7 @@ for i = 5, #ARGV, 2 do
   local before = ARGV[i] .. ' ' .. redis.call('STRLEN', key)
   if redis.call('ZSCORE', KEYS[1], before) then forget(before) end
   redis.call('SET', key, ARGV[i + 1], 'PX', life)
-  held = held + length * redis.call('ZADD', KEYS[1], now, ARGV[i] .. ' ' .. length)
+  held = held + length * redis.call('ZADD', KEYS[1], now + i / 2000, ARGV[i] .. ' ' .. length)
 end
 while redis.call('ZCARD', KEYS[1]) > size or held > bytes do
   local oldest = redis.call('ZRANGE', KEYS[1], 0, 0)[1]
@@ -47,7 +47,8 @@ redis.call('PEXPIRE', KEYS[1], life)
 """
 """Adds records, in place of those with the same id, and removes those beyond the bounds. The clock is that of Redis, so that
 those of the servers need not agree. KEYS: the index, a sorted set of "id bytes" scored by the time of writing in milliseconds,
-and the total bytes. ARGV: most records, most bytes, life in milliseconds, prefix of the keys; then id, value of each record."""
+and the total bytes. Each record of a call is a microsecond younger than the one before: no two are of the same age. ARGV: most
+records, most bytes, life in milliseconds, prefix of the keys; then id, value of each record."""
 
 CHARGE = """
 for i, key in ipairs(KEYS) do

@@ -52,6 +52,13 @@ async def test_a_renewed_record_outlives_the_one_before_it(any_store):
         assert await store.find("history", "d") == b"22"
 
 
+async def test_the_oldest_record_goes_first_however_fast_they_were_written(any_store):
+    async with any_store() as store:
+        for names in ("zy", "xw", "vu", "ts", "rq", "po", "nm"):
+            await store.add("history", ids(names), Bounds(3, MANY, 60))
+        assert await kept(store, "nmop") == "nmo"
+
+
 async def test_a_write_over_an_older_version_changes_nothing(any_store):
     async with any_store() as store:
         assert await store.write({"t": {"a": b"1"}}, {"t": ""})
