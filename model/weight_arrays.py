@@ -42,7 +42,7 @@ class SafetensorFiles(Mapping[str, Float32]):
         return self.stored(name).astype(np.float32, copy=False)
 
     def stored(self, name: str) -> NDArray[Any]:
-        """Returns a tensor in its own precision, float32 or float16; bfloat16 and int8 become float32."""
+        """Returns a tensor in its own precision, float32 or float16; float64, bfloat16 and int8 become float32."""
         if name not in self._files:
             raise FolderError(f"The weights lack the tensor {name}.")
         file, opened = self._files[name]
@@ -50,6 +50,8 @@ class SafetensorFiles(Mapping[str, Float32]):
         match stored.get_dtype():
             case "F32" | "F16":
                 array: NDArray[Any] = opened.get_tensor(name)
+            case "F64":
+                array = to_float32(opened.get_tensor(name))
             case "BF16":
                 if name not in self._bfloat16:
                     tensors: Any = deserialize(file.read_bytes())  # type: ignore[no-untyped-call]
@@ -58,7 +60,7 @@ class SafetensorFiles(Mapping[str, Float32]):
             case "I8" if name in self._scales:
                 array = opened.get_tensor(name) * self._scales[name]
             case kind:
-                raise FolderError(f"{file.name}: {name} has the type {kind}, which is neither F32, F16 nor BF16.")
+                raise FolderError(f"{file.name}: {name} has the type {kind}, which is none of F64, F32, F16 and BF16.")
         check_finite(file.name, name, array)
         return array
 
@@ -105,6 +107,12 @@ def _scales(metadata: Mapping[str, str]) -> dict[str, np.float32]:
         return {str(name): np.float32(scale) for name, scale in json.loads(metadata.get(SCALES, "{}")).items()}
     except (ValueError, TypeError, AttributeError, RecursionError):
         raise FolderError("The scales of int8 matrices are not numbers.") from None
+
+
+def to_float32(array: NDArray[Any]) -> Float32:
+    """Returns numbers of float64 in float32; those beyond its range are infinite."""
+    with np.errstate(over="ignore"):
+        return array.astype(np.float32)
 
 
 def from_bfloat16(data: bytes) -> Float32:

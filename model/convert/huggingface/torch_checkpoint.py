@@ -19,7 +19,7 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from model.convert.source_files import ImportRefused, Tensors
-from model.weight_arrays import from_bfloat16
+from model.weight_arrays import from_bfloat16, to_float32
 
 _BFLOAT16 = "<u2"
 _TYPES = {"Float": "<f4", "Half": "<f2", "BFloat16": _BFLOAT16, "Double": "<f8", "Long": "<i8", "Int": "<i4"}
@@ -30,6 +30,7 @@ _KNOWN: dict[tuple[str, str], Any] = {
     ("collections", "OrderedDict"): OrderedDict,
 }
 """What a pickle may call or refer to."""
+_NO_TENSORS = "the file does not hold a dictionary of tensors alone: save the model by save_pretrained"
 _BROKEN = (zipfile.BadZipFile, OSError, EOFError, RuntimeError, TypeError, ValueError, AttributeError)
 
 
@@ -59,7 +60,7 @@ def read_checkpoint(file: Path) -> Tensors:
         with file.open("rb") as opened:
             raw, storages = (_read_archive if zipfile.is_zipfile(opened) else _read_pickles)(opened)
         if not isinstance(raw, dict) or not all(type(name) is str and type(raw[name]) is tuple for name in raw):
-            raise ImportRefused(file, ["the file does not hold a dictionary of tensors"])
+            raise ImportRefused(file, [_NO_TENSORS])
         return {name: _array(storages[storage], *view) for name, (storage, *view) in raw.items()}
     except ImportRefused:
         raise
@@ -95,7 +96,7 @@ def _numbers(data: bytes, kind: str, count: int) -> NDArray[Any]:
     numbers: NDArray[Any] = from_bfloat16(data) if kind == _BFLOAT16 else np.frombuffer(data, kind)
     if len(numbers) != count:
         raise ValueError
-    return numbers
+    return to_float32(numbers) if kind == _TYPES["Double"] else numbers
 
 
 def _array(numbers: NDArray[Any], offset: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> NDArray[Any]:

@@ -21,6 +21,8 @@ _SOURCE = "model.encoder.embed_tokens.weight"
 _TARGET = "model.decoder.embed_tokens.weight"
 _HEAD = "lm_head.weight"
 _BIAS = "final_logits_bias"
+_UNPREFIXED = ("shared.", "encoder.", "decoder.")
+"""How names begin in a file of the model without its output layer, which transformers reads as well."""
 _POSITIONS = ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight")
 WEIGHTS = ("model.safetensors", "model-*-of-*.safetensors", "pytorch_model.bin", "pytorch_model-*-of-*.bin")
 _IGNORED = ("model.encoder.embed_positions.weights", "model.decoder.embed_positions.weights")
@@ -43,8 +45,10 @@ def read_weights(path: Path) -> Tensors:
         part = _read_safetensors(file) if file.suffix == ".safetensors" else read_checkpoint(file)
         if twice := [name for name in part if name in stored]:
             raise ImportRefused(path, [f"{twice[0]} is in two files"])
-        stored |= {name: tensor for name, tensor in part.items() if name not in _IGNORED}
-    return stored
+        stored |= part
+    if not any(name.startswith("model.") for name in stored):
+        stored = {f"model.{name}" if name.startswith(_UNPREFIXED) else name: stored[name] for name in stored}
+    return {name: tensor for name, tensor in stored.items() if name not in _IGNORED}
 
 
 def _read_safetensors(file: Path) -> Tensors:

@@ -86,6 +86,30 @@ def test_a_pickled_checkpoint_gives_the_same_folder(copy: Path) -> None:
         assert (first.path / "model.safetensors").read_bytes() == (second.path / "model.safetensors").read_bytes()
 
 
+@pytest.mark.parametrize("pickled", [False, True])
+def test_a_model_without_its_output_layer_and_in_float64_gives_the_same_folder(pickled: bool, copy: Path) -> None:
+    for name in ("final_logits_bias", "lm_head.weight"):
+        change_tensors(copy, lambda tensors, n=name: tensors.pop(n, None))  # type: ignore[misc]
+    first = imported(copy)
+    tensors = load_file(copy / "model.safetensors")
+    tensors = {name.removeprefix("model."): tensor.double() for name, tensor in tensors.items()}
+    if pickled:
+        (copy / "model.safetensors").unlink()
+        torch.save(tensors, copy / "pytorch_model.bin")
+    else:
+        save_file(tensors, copy / "model.safetensors", metadata={"format": "pt"})
+    second = imported(copy, name="other")
+    assert (first.path / "model.safetensors").read_bytes() == (second.path / "model.safetensors").read_bytes()
+    assert transformers.MarianMTModel.from_pretrained(copy).model.shared.weight.isfinite().all()
+
+
+def test_a_checkpoint_of_a_training_says_how_the_model_is_saved_alone(copy: Path) -> None:
+    tensors = load_file(copy / "model.safetensors")
+    (copy / "model.safetensors").unlink()
+    torch.save({"state_dict": tensors, "epoch": 3}, copy / "pytorch_model.bin")
+    refused(copy, "save the model by save_pretrained")
+
+
 def test_an_existing_folder_is_replaced_only_on_request(copy: Path) -> None:
     first = imported(copy, license="one")
     with pytest.raises(FolderError, match="exists already"):
@@ -151,7 +175,7 @@ def test_invalid_tensors_are_refused(copy: Path) -> None:
         (lambda tensors: tensors.pop(name), f"{name} is missing"),
         (lambda tensors: tensors.update({name: torch.zeros(3, 3)}), "shape"),
         (lambda tensors: tensors.update({name: tensors[name].to(torch.int8)}), "I8"),
-        (lambda tensors: tensors.update({name: tensors[name].double()}), "F64"),
+        (lambda tensors: tensors.update({name: tensors[name].double() * 1e300}), "finite"),
         (lambda tensors: tensors.update({name: tensors[name] / 0}), "finite"),
         (lambda tensors: tensors.update({"lm_head.weight": tensors["model.shared.weight"] + 1}), "differs"),
         (lambda tensors: tensors.clear(), "missing"),
