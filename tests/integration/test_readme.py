@@ -144,9 +144,9 @@ def test_readme_block_runs(block: Block, shipped: LiveServer, tmp_path: Path) ->
         assert block.language in {"text", "mermaid"}
 
 
-def test_readme_has_the_correct_defaults_of_settings() -> None:
+def test_the_table_of_settings_has_the_correct_defaults() -> None:
     defaults = {f"--{item.name.replace('_', '-')}": default_text(item.default) for item in dataclasses.fields(Settings)}
-    rows = re.findall(r"^\| (`--.*) \| (\S+) \|", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    rows = re.findall(r"^\| (`--.*) \| (\S+) \|", (ROOT / "docs" / "operations.md").read_text("utf-8"), re.MULTILINE)
     documented = {name: default.strip("`") for names, default in rows for name in re.findall(r"--[\w-]+", names)}
     assert documented
     assert documented.items() <= defaults.items()
