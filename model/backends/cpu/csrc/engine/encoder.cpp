@@ -10,6 +10,7 @@ namespace attentive {
 namespace {
 constexpr int kChunk =
     512;  // source tokens encoded together: bounds memory and keeps a layer's rows in the cache
+constexpr size_t kEncoded = 4096;  // tokens of the latest sentences whose encoder output is kept
 }  // namespace
 
 void Engine::prefill(const std::vector<Sentence>& sentences) {
@@ -73,6 +74,38 @@ void Engine::prefill_chunk(const Sentence* sentences, size_t count) {
         encode(thread, spans, total, nullptr, 0, config_.encoder_layers);
         write_cross(thread, spans, total);
     });
+    for (const Span& span : spans) keep_encoded(span);
+}
+
+// Keeps the encoder's output for a sentence: its words may be read soon.
+void Engine::keep_encoded(const Span& span) {
+    if (span.masked) return;
+    const size_t stride = padded_width(config_.d_model), size = span.length * stride;
+    const auto copy = [&](const Buffer& buffer) {
+        const float* first = buffer.as<float>() + span.first * stride;
+        return std::vector<float>(first, first + size);
+    };
+    encoded_.push_back({{span.tokens, span.tokens + span.length},
+                        copy(x_),
+                        config_.pre_norm ? copy(normed_) : std::vector<float>()});
+    for (encoded_tokens_ += span.length; encoded_tokens_ > kEncoded; encoded_.pop_front())
+        encoded_tokens_ -= encoded_.front().tokens.size();
+}
+
+const Engine::Encoded* Engine::find_encoded(int length, const int32_t* tokens) const {
+    const auto found = std::find_if(encoded_.rbegin(), encoded_.rend(), [&](const Encoded& each) {
+        return std::equal(each.tokens.begin(), each.tokens.end(), tokens, tokens + length);
+    });
+    return found == encoded_.rend() ? nullptr : &*found;
+}
+
+// Writes the encoder's output to the rows from `first` on, as `encode` leaves it.
+void Engine::load_encoded(const Encoded& encoded, int first) {
+    const size_t stride = padded_width(config_.d_model);
+    std::copy(encoded.x.begin(), encoded.x.end(), x_.as<float>() + first * stride);
+    std::copy(encoded.normed.begin(), encoded.normed.end(), normed_.as<float>() + first * stride);
+    for (int row = first; row < first + static_cast<int>(encoded.tokens.size()); ++row)
+        quantize_input(row, sublayer_input().values + row * stride, config_.d_model);
 }
 
 // Runs the layers [first_layer, last_layer), and leaves the output (total, padded d_model) in x_.

@@ -134,8 +134,9 @@ class Engine {
                        int common, const int32_t* own, int count, int candidates,
                        const int32_t* forced, int32_t* ids, float* scores, float* forced_scores,
                        const AttentionCapture& capture);
-    // Reads sentences as one batch, see WordSentence. No slot changes. With `keep` the first of
-    // each two sentences is the source of a capture of the next call of `capture`.
+    // Reads sentences as one batch, see WordSentence. No slot changes. Those that `prefill` encoded
+    // lately are not encoded again. With `keep` the first of each two sentences is the source of a
+    // capture of the next call of `capture`.
     void read_words(const std::vector<WordSentence>& sentences, int32_t start, bool keep);
     // Decodes the inputs of each capture (queries) after its source as one batch, up to the depth
     // of the captures, which is the same for all; nothing is scored. No slot changes. Without
@@ -201,6 +202,10 @@ class Engine {
         Slot slot;
         Buffer x, normed, quantized, scales;
     };
+    struct Encoded {  // a sentence that was encoded without masked heads, and the encoder's output
+        std::vector<int32_t> tokens;
+        std::vector<float> x, normed;  // rows of the buffers of these names
+    };
     struct Span {  // a sentence within the packed rows of a prefill
         int first, length, source;
         const int32_t* tokens;
@@ -234,6 +239,9 @@ class Engine {
     void write_cross(PoolThread& thread, const std::vector<Span>& spans, int rows);
     void prefill_chunk(const Sentence* sentences, size_t count);
     void reserve_encoder(int rows, int longest);
+    void keep_encoded(const Span& span);
+    const Encoded* find_encoded(int length, const int32_t* tokens) const;
+    void load_encoded(const Encoded& encoded, int first);
     void swap_rows(ForcedPass& pass);
 
     void prepare_step(int rows, const int32_t* slots, const int32_t* lengths,
@@ -292,6 +300,8 @@ class Engine {
     PagePool pages_;
     std::vector<Slot> slots_;  // config_.slots, and kCaptures more for capture
     std::array<ForcedPass, kHeld> passes_;
+    std::deque<Encoded> encoded_;  // of the latest prefills, oldest first
+    size_t encoded_tokens_ = 0;
     std::vector<Source> sources_;
     std::vector<int> free_sources_;
 

@@ -9,7 +9,9 @@ namespace attentive {
 
 void Engine::read_words(const std::vector<WordSentence>& sentences, int32_t start, bool keep) {
     check_token(start);
-    std::vector<Span> whole, spans;  // every word is a source
+    std::vector<Span> fresh, spans;  // sentences to encode, first in the batch; words are sources
+    std::vector<const Encoded*> known;
+    std::vector<int> firsts(sentences.size());
     std::vector<WordRow> rows;
     std::vector<std::vector<int>> places(  // by sentence and panel: indices of the wanted tokens
         sentences.size() * projection_->panels());
@@ -23,9 +25,22 @@ void Engine::read_words(const std::vector<WordSentence>& sentences, int32_t star
     if (keep && sentences.size() > 2 * kCaptures)
         throw std::invalid_argument("a batch of captures is empty or too large");
     int total = 0, longest = 0;
+    for (const WordSentence& sentence : sentences) {
+        check_source(sentence.length, sentence.tokens);
+        known.push_back(find_encoded(sentence.length, sentence.tokens));
+        longest = std::max(longest, sentence.length);
+    }
+    for (const bool encoded : {false, true}) {
+        for (size_t number = 0; number < sentences.size(); ++number) {
+            const WordSentence& sentence = sentences[number];
+            if ((known[number] != nullptr) != encoded) continue;
+            if (!encoded) fresh.push_back({total, sentence.length, -1, sentence.tokens, nullptr});
+            firsts[number] = total;
+            total += sentence.length;
+        }
+    }
     for (size_t number = 0; number < sentences.size(); ++number) {
         const WordSentence& sentence = sentences[number];
-        check_source(sentence.length, sentence.tokens);
         for (int k = 0; k < sentence.wanted_count; ++k) {
             check_token(sentence.wanted[k]);
             places[number * projection_->panels() + sentence.wanted[k] / kPanel].push_back(k);
@@ -34,28 +49,15 @@ void Engine::read_words(const std::vector<WordSentence>& sentences, int32_t star
             const int first = sentence.bounds[2 * i], last = sentence.bounds[2 * i + 1];
             if (first < 0 || first >= last || last > sentence.length)
                 throw std::invalid_argument("a word lies outside its sentence");
-            Slot& slot = clear_on_exit.held.emplace_back();
-            slot.source = new_source();
-            sources_[slot.source].length = last - first;
-            sources_[slot.source].references = 1;
-            for (int position = first; position < last; position += kPage)
-                sources_[slot.source].pages.push_back(pages_.allocate());
-            spans.push_back({total + first, last - first, slot.source, nullptr, nullptr});
+            const Sentence word{-1, last - first, sentence.tokens + first, nullptr};
+            spans.push_back(
+                start_source(clear_on_exit.held.emplace_back(), word, firsts[number] + first));
             rows.push_back({static_cast<int>(number), i});
         }
         if (keep && number % 2 == 0) {
-            Slot& slot = slots_[config_.slots + number / 2];
-            clear(slot);
-            slot.source = new_source();
-            sources_[slot.source].length = sentence.length;
-            sources_[slot.source].references = 1;
-            for (int position = 0; position < sentence.length; position += kPage)
-                sources_[slot.source].pages.push_back(pages_.allocate());
-            spans.push_back({total, sentence.length, slot.source, nullptr, nullptr});
+            const Sentence kept{-1, sentence.length, sentence.tokens, nullptr};
+            spans.push_back(start_source(slots_[config_.slots + number / 2], kept, firsts[number]));
         }
-        whole.push_back({total, sentence.length, -1, sentence.tokens, nullptr});
-        total += sentence.length;
-        longest = std::max(longest, sentence.length);
     }
     const int words = static_cast<int>(rows.size());
     reserve(std::max(total, words));
@@ -64,13 +66,18 @@ void Engine::read_words(const std::vector<WordSentence>& sentences, int32_t star
     for (Buffer& scratch : scratch_)
         scratch.reserve(std::max(encoder_scratch(longest, shape_.dim), dictionary) * sizeof(float));
     pool_.run([&](PoolThread& thread) {
-        encode(thread, whole, total, nullptr, 0, config_.encoder_layers);
+        const int rows_to_encode = fresh.empty() ? 0 : fresh.back().first + fresh.back().length;
+        if (rows_to_encode)
+            encode(thread, fresh, rows_to_encode, nullptr, 0, config_.encoder_layers);
+        thread.parallel_for(static_cast<int>(known.size()), [&](int number) {
+            if (known[number]) load_encoded(*known[number], firsts[number]);
+        });
         write_cross(thread, spans, total);
     });
     const size_t d = config_.d_model;
     for (size_t number = 0; number < sentences.size(); ++number) {
         for (int s = 0; s < sentences[number].length; ++s)
-            std::copy_n(x_.as<float>() + (whole[number].first + s) * padded_width(d), d,
+            std::copy_n(x_.as<float>() + (firsts[number] + s) * padded_width(d), d,
                         sentences[number].states + s * d);
     }
     if (!words) return;

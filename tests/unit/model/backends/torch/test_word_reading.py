@@ -60,6 +60,27 @@ def test_a_batch_of_sentences_reads_as_each_alone_to_the_bit(variant: str, preci
 @needs_cpu_backend
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("variant", VARIANTS)
+def test_sentences_that_were_translated_read_as_others_to_the_bit(variant: str, precision: str) -> None:
+    transformer = tiny(**VARIANTS[variant])
+    fresh, used = (cpu_backend(transformer, precision, threads=2) for _ in range(2))
+    masked = WordedSentence((8, 4, 6, 3), ((0, 2),), ())
+    words = [WordedSentence((7, 8, 9, 3), ((0, 1), (1, 3)), ()), SENTENCE, masked, WordedSentence((5, 3), (), ())]
+    wanted: list[tuple[int, ...]] = [(4, 9), WANTED, WANTED, ()]
+    used.prefill([(4,) * 20, SENTENCE.ids, masked.ids], [0, 1, 2], [(), (), (("encoder", 0, 0),)])
+    for part in (slice(0, 4), slice(1, 2), slice(1, 4)):
+        expected, found = (backend.read_words(words[part], wanted[part]) for backend in (fresh, used))
+        for one, other in zip(expected, found, strict=True):
+            assert np.array_equal(one.states, other.states) and np.array_equal(one.beginnings, other.beginnings)
+    pages = used.pages_used
+    for _ in range(300):  # more sentences than are kept
+        used.prefill([(4,) * 20], [0])
+    [expected_read], [read] = (backend.read_words(words[1:2], wanted[1:2]) for backend in (fresh, used))
+    assert np.array_equal(read.states, expected_read.states) and used.pages_used == pages
+
+
+@needs_cpu_backend
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("variant", VARIANTS)
 def test_maps_and_words_of_one_pass_are_those_of_two_to_the_bit(variant: str, precision: str) -> None:
     backend = cpu_backend(tiny(**VARIANTS[variant]), precision, threads=2)
     choice = MapChoice((), (), (0,), soft=0, products=False, scores=False)
