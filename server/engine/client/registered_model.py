@@ -27,7 +27,10 @@ class RegisteredModel:
     """The answer of the last worker that loaded it."""
 
     def resolve(self, error: str | None = None) -> None:
-        """Answers the callers of `load`, if they wait. After an error a worker that starts later loads it nevertheless."""
+        """Answers the callers of `load`, if they wait. After an error a worker that starts later loads it nevertheless, and
+        later callers get that answer."""
+        if self.outcome.done() and error is None and self.outcome.result().error is not None:
+            self.outcome = asyncio.get_running_loop().create_future()
         if not self.outcome.done():
             answer = self.loaded if error is None else None
             self.outcome.set_result(answer or ModelLoaded(self.name, error=error))

@@ -8,7 +8,9 @@ import dataclasses
 import pytest
 
 from server.config import Settings
+from server.engine.client.job_dispatcher import NO_WORKER
 from server.engine.client.model_pool import ModelPool
+from server.engine.client.registered_model import RegisteredModel
 from server.engine.ipc.messages import ModelLoaded
 from server.errors import ModelFailed
 from server.services import Services
@@ -100,3 +102,14 @@ async def test_models_stay_without_a_time_for_idle_ones():
     await pool.load(fake_model("one"))
     await pool.unload_idle()
     assert engine.loaded
+
+
+async def test_a_model_that_loads_after_the_workers_failed_is_served():
+    model = RegisteredModel("m", "folder")
+    model.resolve(NO_WORKER)
+    assert model.outcome.result().error == NO_WORKER
+    model.loaded = ModelLoaded("m", 1.0)
+    model.resolve()
+    assert model.outcome.result() is model.loaded
+    model.resolve(NO_WORKER)
+    assert model.outcome.result() is model.loaded, "what is loaded stays loaded"
