@@ -20,7 +20,7 @@ async def largest_links(engine: EngineClient, leg: Leg, source: Written, target:
     """Returns the links by the contributions to each layer and by the weights of each head, in the row of a word and in the
     next one, by name."""
     read, written = leg.encode(source.text), leg.model.tokenizer.encode_target_pieces(target.text)
-    maps = (await engine.inspect(leg.model, read.ids, DecodingOptions(target=written.ids), Look())).maps
+    maps = (await engine.answer(leg.model, read.ids, DecodingOptions(target=written.ids), Look())).maps
     sources = words(source.text, read.pieces, read.offsets, source.spans)
     targets = words(target.text, written.pieces, written.offsets, target.spans)
     return {name: _largest(soft, sources, targets, source, target) for name, soft in _maps(maps)}

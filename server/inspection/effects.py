@@ -47,7 +47,7 @@ async def with_effects(
         with inspector.admit(caller, deadline, len(pair.source) + len(pair.target)):
             charged = charged_to(caller, len(sources) * len(pair.source_text))
             answers = await gather_or_cancel(
-                [engine.inspect(leg.model, source, options, charged=charged) for source in sources]
+                [engine.answer(leg.model, source, options, charged=charged) for source in sources]
             )
     for number, answer in zip(hidden, answers, strict=True):
         lost = np.subtract(result.attention.maps.token_scores, answer.hypotheses[0].token_scores)

@@ -115,7 +115,7 @@ class Inspector:
         options = dataclasses.replace(options, hypotheses=hypothesis + 1, prefix=forced)
         async with asyncio.timeout_at(deadline):
             with self.admit(caller, deadline, 2 * len(pair.source)):
-                answer = await self.translator.engine.inspect(
+                answer = await self.translator.engine.answer(
                     leg.model, pair.source, options, charged=charged_to(caller)
                 )
         if hypothesis >= len(answer.hypotheses):
@@ -170,7 +170,7 @@ class Inspector:
         as_written = subject.options is not None and set(heads) == set(options.masked_heads)
         async with asyncio.timeout_at(deadline):
             with self.admit(caller, deadline, len(pair.source) + len(pair.target)):
-                attention = await self.translator.engine.inspect(
+                attention = await self.translator.engine.answer(
                     model, pair.source, decode, look, charged=charged_to(caller)
                 )
         result = InspectionResult(

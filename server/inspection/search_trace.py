@@ -39,6 +39,6 @@ async def trace_search(
     options = dataclasses.replace(options, trace=True, hypotheses=options.beam_size)
     async with asyncio.timeout_at(request.deadline):
         with inspector.admit(caller, request.deadline, 2 * len(segment.ids)):
-            answer = await translator.engine.inspect(leg.model, segment.ids, options, charged=charged_to(caller))
+            answer = await translator.engine.answer(leg.model, segment.ids, options, charged=charged_to(caller))
     pair = SentenceRecord(segment.text, segment.ids, answer.hypotheses[0].tokens)
     return InspectedSentence(leg, pair, None, sentence, len(segmented.order)), answer

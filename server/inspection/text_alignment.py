@@ -102,6 +102,6 @@ class TextAligner:
         leg, engine = self.leg, self.inspector.translator.engine
         (source, target), sides, look = read
         options = DecodingOptions(target=target, first_token=leg.first_token)
-        answer = await engine.inspect(leg.model, source, options, look, charged=self._charged)
+        answer = await engine.answer(leg.model, source, options, look, charged=self._charged)
         ours, theirs = ({span: number for number, span in enumerate(side)} for side in spans)
         return numbered(linked_words(answer.links, *sides), ours, theirs)

@@ -149,7 +149,7 @@ class SentenceContext:
         self.spend(form, 1)
         options = DecodingOptions(target=tokens, first_token=self.leg.first_token)
         try:
-            return await self.engine.inspect(self.leg.model, ids, options, look, charged=self.charged)
+            return await self.engine.answer(self.leg.model, ids, options, look, charged=self.charged)
         except AttentiveError as error:
             log.warning("a sentence is neither aligned nor checked by attention because that failed: %s", error.message)
             return None
@@ -170,12 +170,8 @@ class SentenceContext:
         """Sends one job for the caller and returns the worker's answer."""
         self.spend(form, 1 if options.target is not None else options.beam_size)
         # The request's deadline is not part of the job: requests with another deadline may share it.
-        return await self.engine.translate(
-            leg.model,
-            ids,
-            options,
-            charged=self.charged,
-            on_progress=on_progress,
+        return await self.engine.answer(
+            leg.model, ids, options, charged=self.charged, counted=True, on_progress=on_progress
         )
 
     def spend(self, form: Form, rows: int) -> None:

@@ -1,11 +1,10 @@
-"""The one way from the API process to the workers: translate, or inspect. Raises the errors of
-`server.errors`."""
+"""The one way from the API process to the workers: jobs and their answers. Raises the errors of `server.errors`."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Generic, Protocol, TypeVar
@@ -17,14 +16,12 @@ from server.engine.client.worker_pool import WorkerPool
 from server.engine.ipc.messages import Charged, Job, JobResult, Look
 
 Result = TypeVar("Result")
-
-
 NOBODY = Charged()
 
 
 class TranslationObserver(Protocol):
-    """Receives the outcome of every sentence that was sent to a worker; of those with a target that is only scored, the
-    failures. `seconds` is the time from sending to the answer, `kind` that of a WorkerFailure."""
+    """Receives the outcome of every counted job; of those with a target that is only scored, the failures. `seconds` is
+    the time from sending to the answer, `kind` that of a WorkerFailure."""
 
     def translated(self, source_tokens: int, answer: JobResult, seconds: float) -> None: ...
     def failed(self, kind: str) -> None: ...
@@ -75,12 +72,10 @@ class SingleFlight(Generic[Result]):
 
 
 class EngineClient(ModelPool):
-    """Loads models into the workers of one pool (see ModelPool), and sends sentences to them.
+    """Loads models into the workers of one pool (see ModelPool), and sends jobs to them. Belongs to one event loop.
 
     `model_bytes` bounds the loaded models by the size of their weight files (0: no bound), `idle_seconds` the time
-    that an unused one stays loaded (0: no bound). Belongs to one event loop.
-    Every method that computes raises InvalidRequest, Overloaded, Unavailable or TranslationFailed where a
-    worker fails, and Unavailable where the model cannot be loaded.
+    that an unused one stays loaded (0: no bound).
     """
 
     def __init__(
@@ -92,35 +87,7 @@ class EngineClient(ModelPool):
         self._turns = asyncio.Lock()
         """Sentences of documents go on one after the other: what is done with an answer must not delay other requests."""
 
-    async def translate(
-        self,
-        model: EngineModel,
-        source: Sequence[int],
-        options: DecodingOptions,
-        *,
-        charged: Charged = NOBODY,
-        on_progress: Callable[[tuple[int, ...]], None] | None = None,
-    ) -> JobResult:
-        """Translates one sentence of token ids; an identical one that is in flight is shared. The caller holds the model.
-        It is charged to the first caller, and cancelled when the last one is. `on_progress` receives the tokens so far, and such
-        a sentence is not shared."""
-        options = self._limited(model, options)
-        job = Job(0, model.key, tuple(source), options, *charged, stream=on_progress is not None)
-
-        def start() -> asyncio.Future[JobResult]:
-            future = self.workers.submit(job, on_progress)
-            future.add_done_callback(partial(self._report, job, time.monotonic()))
-            return future
-
-        private = object() if on_progress else None
-        answer = await _answer(self.in_flight.run((job.model, job.source, options, job.priority, private), start))
-        answer.options = options
-        if job.priority:
-            async with self._turns:
-                await asyncio.sleep(0)
-        return answer
-
-    async def inspect(
+    async def answer(
         self,
         model: EngineModel,
         source: Sequence[int],
@@ -128,22 +95,38 @@ class EngineClient(ModelPool):
         look: Look | None = None,
         *,
         charged: Charged = NOBODY,
+        counted: bool = False,
+        on_progress: Callable[[tuple[int, ...]], None] | None = None,
     ) -> JobResult:
-        """Runs a job for inspection: one teacher-forced pass over a source and the target of the options, among the tokens that
-        they allow, by default those of the model's shortlist, for what the `look` asks for; without one it translates. It is not
-        reported to the observer; an identical one that is in flight is shared."""
-        async with self.holding(model):
-            options = self._limited(model, options)
-            job = Job(0, model.key, tuple(source), options, *charged, look=look)
-            key = (job.model, job.source, options, job.priority, look)
-            answer = await _answer(self.in_flight.run(key, partial(self.workers.submit, job)))
-            answer.options = options
-            return answer
+        """Returns the answer to one job about a sentence of token ids: its translation, the scores of the target of the options,
+        or what the `look` asks for of the pass over this target. The tokens are limited to those of the model's shortlist, as
+        the options of the answer say, so that the decode can be repeated.
 
-    def _limited(self, model: EngineModel, options: DecodingOptions) -> DecodingOptions:
-        """Returns the options with the shortlist that the model uses, so that the decode can be repeated."""
-        shortlist = self.shortlist(model)
-        return options.limited_to(shortlist) if shortlist else options
+        An equal job that is in flight is shared: charged to the first caller, and cancelled when the last one is. Only those that
+        are `counted` are reported to the observer. `on_progress` receives the tokens so far; such a job is not shared. Raises
+        InvalidRequest, Overloaded, Unavailable or TranslationFailed where a worker fails, and the errors of `holding`."""
+        async with self.holding(model):
+            if shortlist := self.shortlist(model):
+                options = options.limited_to(shortlist)
+            job = Job(0, model.key, tuple(source), options, *charged, stream=on_progress is not None, look=look)
+            key = (job.model, job.source, options, job.priority, look, object() if on_progress else None)
+            try:
+                answer = await self.in_flight.run(key, partial(self._start, job, on_progress, counted))
+            except WorkerFailure as failure:
+                raise server_error(failure) from failure
+        answer.options = options
+        if job.priority:
+            async with self._turns:
+                await asyncio.sleep(0)
+        return answer
+
+    def _start(
+        self, job: Job, on_progress: Callable[[tuple[int, ...]], None] | None, counted: bool
+    ) -> asyncio.Future[JobResult]:
+        future = self.workers.submit(job, on_progress)
+        if counted:
+            future.add_done_callback(partial(self._report, job, time.monotonic()))
+        return future
 
     def _report(self, job: Job, started: float, done: asyncio.Future[JobResult]) -> None:
         error = None if done.cancelled() else done.exception()  # reading it also marks it as retrieved
@@ -155,11 +138,3 @@ class EngineClient(ModelPool):
             self._observer.cancelled()
         else:
             self._observer.translated(len(job.source), done.result(), time.monotonic() - started)
-
-
-async def _answer(result: Awaitable[Result]) -> Result:
-    """Awaits an answer; a WorkerFailure becomes an error of `server.errors`."""
-    try:
-        return await result
-    except WorkerFailure as failure:
-        raise server_error(failure) from failure
