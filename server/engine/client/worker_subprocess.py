@@ -7,6 +7,7 @@ import contextlib
 import logging
 import signal
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, cast
 
 from server.engine.ipc.messages import ToWorker
@@ -38,6 +39,15 @@ class WorkerSubprocess(asyncio.SubprocessProtocol):
     @property
     def pid(self) -> int | None:
         return None if self._transport is None else self._transport.get_pid()
+
+    def cpu_ticks(self) -> int | None:
+        """Returns the processor time that the process has used, in ticks of the system's clock; None where the system does
+        not say."""
+        try:
+            fields = Path(f"/proc/{self.pid}/stat").read_bytes().rpartition(b")")[2].split()
+        except OSError:  # it has ended, or there is no /proc
+            return None
+        return int(fields[11]) + int(fields[12])
 
     async def start(self, command: Sequence[str]) -> None:
         """Runs `command` in a session of its own, so that Ctrl-C on a terminal does not reach it. Raises OSError."""

@@ -33,6 +33,9 @@ _FIRST_PAUSE, _MAX_PAUSE = 0.25, 30.0
 """Seconds before a start after two failures in a row, which double with each further one."""
 _HEALTHY_SECONDS = 10.0
 """A worker that was up for this long restarts at once when it ends."""
+_FROZEN_SECONDS = 15.0
+"""A worker that neither sends anything nor uses a processor for this long while it has jobs is killed. One that computes, as
+in a long step on a slow machine, has `watchdog_seconds`."""
 
 _log = logging.getLogger("attentive.worker")
 
@@ -87,7 +90,8 @@ class WorkerSupervisor:
         self._command, self._on_event = command, on_event
         self._process: WorkerSubprocess | None = None
         self._running: set[int] = set()
-        self._waited = self._silent = 0.0
+        self._waited = self._silent = self._still = 0.0
+        self._cpu_ticks: int | None = None
         self._up_since = 0.0
         self._was_ready = False
         self._aborted = self._stopped = False
@@ -157,6 +161,8 @@ class WorkerSupervisor:
             return
         self._waited += seconds
         self._silent += seconds
+        before, self._cpu_ticks = self._cpu_ticks, self._process.cpu_ticks() if self.pending else None
+        self._still = self._still + seconds if self._cpu_ticks is not None and self._cpu_ticks == before else 0.0
         if reason := self._overdue():
             _log.error("worker %d %s; killing it", self.index, reason, extra={"worker_pid": self.pid})
             self._aborted = True
@@ -171,6 +177,9 @@ class WorkerSupervisor:
             return "did not finish loading a model"
         if self.ready is not None and self.pending and self._silent > self.options.watchdog_seconds:
             return "hangs in a step"
+        # While a model loads, a compiler may do the work.
+        if self.loading is None and min(self._silent, self._still) > _FROZEN_SECONDS:
+            return "is frozen"
         return None
 
     # -- messages ------------------------------------------------------------------------------------------------------

@@ -1,0 +1,94 @@
+"""A frozen worker is found in 15 seconds; one that computes has longer, and so has one whose processor time is unknown."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from typing import Any
+
+import pytest
+
+from model.search.options import DecodingOptions
+from server.engine.client.worker_subprocess import WorkerSubprocess
+from server.engine.client.worker_supervisor import _FROZEN_SECONDS, WorkerSupervisor
+from server.engine.ipc.messages import Job, LoadModel, StepStats, WorkerReady
+from server.engine.ipc.options import WorkerOptions
+
+OPTIONS = WorkerOptions()
+
+
+class Process:
+    """A worker process whose processor time is `ticks`."""
+
+    pid = 1
+    ticks: int | None = 0
+    aborted = False
+
+    def cpu_ticks(self) -> int | None:
+        return self.ticks
+
+    def send(self, message: Any) -> None:
+        pass
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
+def with_a_job(process: Process) -> WorkerSupervisor:
+    supervisor = WorkerSupervisor(0, OPTIONS, ("worker",), lambda *_: None)
+    supervisor._process = process  # type: ignore[assignment]
+    supervisor._on_messages([WorkerReady("cpu", "float32", "native")])
+    supervisor.send(Job(1, "m", (1,), DecodingOptions()))
+    return supervisor
+
+
+def seconds_until_abort(supervisor: WorkerSupervisor, process: Process, tick: float = 0.5) -> float:
+    for number in range(1, 1000):
+        supervisor.tick(tick)
+        if process.aborted:
+            return number * tick
+    return float("inf")
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_worker_that_computes_or_answers_at_times_is_not_frozen(seed: int) -> None:
+    rng, process = random.Random(seed), Process()
+    supervisor = with_a_job(process)
+    for _ in range(30):
+        for _ in range(rng.randrange(1, int(_FROZEN_SECONDS))):
+            supervisor.tick(1.0)
+        if rng.random() < 0.5:
+            supervisor._on_messages([StepStats()])
+        else:
+            process.ticks = (process.ticks or 0) + 1
+        if supervisor._silent > OPTIONS.watchdog_seconds - _FROZEN_SECONDS:
+            supervisor._on_messages([StepStats()])
+        assert not process.aborted
+    assert _FROZEN_SECONDS <= seconds_until_abort(supervisor, process) <= _FROZEN_SECONDS + 1
+
+
+@pytest.mark.parametrize("kind", ["computes", "unknown", "loads"])
+def test_a_silent_worker_that_may_compute_has_longer(kind: str) -> None:
+    process = Process()
+    supervisor = with_a_job(process)
+    if kind == "unknown":
+        process.ticks = None
+    if kind == "loads":
+        supervisor.load(LoadModel("n", "folder"))
+    for _ in range(int(OPTIONS.watchdog_seconds)):
+        process.ticks = process.ticks + 1 if kind == "computes" and process.ticks is not None else process.ticks
+        supervisor.tick(1.0)
+        assert not process.aborted
+    assert seconds_until_abort(supervisor, process) <= 1
+
+
+async def test_processor_time_is_that_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(WorkerSubprocess, "pid", os.getpid())
+    process = WorkerSubprocess(lambda _: None, lambda _: None)
+    before = process.cpu_ticks()
+    end = time.process_time() + 0.05
+    while time.process_time() < end:
+        pass
+    after = process.cpu_ticks()
+    assert before is after is None or (before is not None and after is not None and after > before)
