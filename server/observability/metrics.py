@@ -66,9 +66,10 @@ class Metrics:
         )
         self._cancelled = counter("attentive_requests_cancelled", "Sentences cancelled because their callers had left.")
         self._failed = counter("attentive_request_failures", "Sentences that failed.", ("kind",))
-        self._success = counter(
+        success = counter(
             "attentive_request_success", "Sentences translated, by how decoding ended.", ("finish_reason",)
         )
+        self._ended = {reason: success.labels(reason) for reason in ("stop", "length")}
         self.flagged = counter(
             "attentive_sentences_flagged", "Sentences whose first translation has a flag, by flag.", ("reason",)
         )
@@ -107,7 +108,6 @@ class Metrics:
             (self.flagged, FLAGS),
             (self.retried, ("first", "retry")),
             (self.reranked, ("search", "other")),
-            (self._success, ("stop", "length")),
         ):
             for label in labels:
                 counter.labels(label)
@@ -128,7 +128,7 @@ class Metrics:
     def translated(self, source_tokens: int, answer: JobResult, seconds: float) -> None:
         """Counts one sentence that was translated `seconds` after it was sent to a worker."""
         best, timings = answer.hypotheses[0], answer.timings
-        self._success.labels(best.finish_reason).inc()
+        self._ended[best.finish_reason].inc()
         self._source_tokens.inc(source_tokens)
         self._generated_tokens.inc(len(best.token_scores))
         times = (timings.queue, timings.encode, timings.decode, seconds, timings.first_token)

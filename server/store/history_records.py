@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 import secrets
 import time
+from collections.abc import Callable
 from dataclasses import MISSING, dataclass, field, fields
 from functools import lru_cache
+from operator import attrgetter
 
 import orjson
 
@@ -14,6 +16,8 @@ from model.search.options import DecodingOptions
 
 ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford's base 32, as in ULID
 _PAIRS = [first + second for first in ALPHABET for second in ALPHABET]
+_LETTERS = (8 * ALPHABET).encode()
+"""The letter of five of the bits of each byte."""
 ID_PATTERN = re.compile(f"[0-7][{ALPHABET}]{{25}}")
 
 
@@ -72,39 +76,44 @@ def encoded(record: TranslationRecord) -> bytes:
 
 
 _UNSET = object()
-_FIELDS: dict[type, list[tuple[str, object]]] = {
-    kind: [
-        (each.name, _UNSET if each.default is MISSING and each.default_factory is MISSING else each.default)
-        for each in fields(kind)
-    ]
+_FIELDS: dict[type, tuple[list[str], list[object], Callable[[object], tuple[object, ...]]]] = {
+    kind: (
+        [each.name for each in fields(kind)],
+        [
+            _UNSET if each.default is MISSING and each.default_factory is MISSING else each.default
+            for each in fields(kind)
+        ],
+        attrgetter(*[each.name for each in fields(kind)]),
+    )
     for kind in (TranslationRecord, LegRecord, SentenceRecord, DecodingOptions)
 }
-"""The fields of each kind with their defaults."""
+"""The fields of each kind, their defaults, and a function that returns the values of a record."""
 
 
 def _fields(record: TranslationRecord | LegRecord | SentenceRecord | DecodingOptions) -> dict[str, object]:
     if isinstance(record, DecodingOptions):
         return _options(record)
+    names, defaults, values = _FIELDS[type(record)]
     return {
         name: value
-        for name, default in _FIELDS[type(record)]
-        if ((value := getattr(record, name)) or default is _UNSET) and value != default
+        for name, default, value in zip(names, defaults, values(record), strict=True)
+        if (value or default is _UNSET) and value != default
     }
 
 
 @lru_cache(maxsize=256)
 def _options(options: DecodingOptions) -> dict[str, object]:
     """Returns what is not the default; translations share few options."""
-    return {
-        name: getattr(options, name) for name, default in _FIELDS[DecodingOptions] if getattr(options, name) != default
-    }
+    names, defaults, values = _FIELDS[DecodingOptions]
+    given = zip(names, defaults, values(options), strict=True)
+    return {name: value for name, default, value in given if value != default}
 
 
 def new_id(now: float | None = None) -> str:
     """Returns a ULID: 48 bits of milliseconds since the epoch and 80 random bits in 26 characters, sortable by time."""
     milliseconds = int(1000 * (time.time() if now is None else now)) & (2**48 - 1)
-    number = milliseconds << 80 | secrets.randbits(80)
-    return "".join([_PAIRS[number >> shift & 1023] for shift in range(120, -1, -10)])
+    written = "".join([_PAIRS[milliseconds >> shift & 1023] for shift in (40, 30, 20, 10, 0)])
+    return written + secrets.token_bytes(16).translate(_LETTERS).decode()
 
 
 def creation_time(id: str) -> float | None:

@@ -96,7 +96,6 @@ _MAY_HOLD = re.compile(
     rf"[{_SIGN}\d{RAISED}{_COMBINING}&A-Z.:(\[-](?:(?<=[^A-Z.:(\[-])|(?<=\[)(?=[A-Za-z]\])|(?<=[a-z][A-Z])"
     r"|(?<=[IVXLCDM]{2})|(?<=[A-Z])(?=/[A-Z])|(?<=[.:])(?=[.:\w])|(?<=\()(?=[a-z]{0,4}\))|(?<=-)(?= -))|\S{40}"
 )
-_UNIT_LETTERS = "/°º%abcdefghijklmnopqrstuvwxyzµμ"
 _LONGEST = 300
 _AROUND = "\"'([{<.,;:!?)]}>*-"
 _OPERATORS = "=<>+*^|~±×÷≠≤≥≈∈∉⊂∪∩→"

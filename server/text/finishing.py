@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 from bisect import insort
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from server.text.projection import WORD, Link, SpanProjection
@@ -24,8 +22,7 @@ _JOINED = frozenset("_^/\\*>)]}")
 _CLOSING = frozenset(".,;:!?…)]}»”’%")
 
 
-@dataclass(frozen=True, slots=True)
-class Finished:
+class Finished(NamedTuple):
     """A translation: what a reader sees, and the place of each code of the `source` in it, in order. `restored` says that the
     model dropped a stand-in."""
 
@@ -44,7 +41,8 @@ class Finished:
         if text == self.text:
             return self
         size = len(text)
-        return replace(self, text=text, places=tuple([(n, min(a, size), min(b, size)) for n, a, b in self.places]))
+        places = [(number, min(start, size), min(end, size)) for number, start, end in self.places]
+        return Finished(self.source, text, tuple(places), self.restored)
 
 
 def unchanged(sentence: Tagged) -> Finished:
@@ -82,17 +80,19 @@ def finish(
 ) -> Finished:
     """Returns a translation of what the model read with all codes of the sentence. Other text is passed through `write`. `links`
     connect words of both."""
-    is_shown = all(code.equiv == sentence.text[code.start : code.end] for code in sentence.codes)
-    if target == reading.text and not reading.capitals and is_shown:
+    is_same = target == reading.text and not reading.capitals
+    if is_same and all(code.equiv == sentence.text[code.start : code.end] for code in sentence.codes):
         return unchanged(sentence)
     kept, surplus = _occurrences(reading, target, links)
     present = {item.number: span for item, span in kept}
-    known = [*[link for link in links if not _touches(link[1], (*surplus, *present.values()))]]
-    known += [(item.span, span) for item, span in kept]
+    known = links
+    if taken := [*surplus, *present.values()]:
+        known = [link for link in links if not _touches(link[1], taken)] + [(item.span, span) for item, span in kept]
     projection = SpanProjection(reading.text, target, known)
     order: list[_Event] = []
     _place(_elements(sentence, reading, present), sentence.codes, projection, (0, len(target)), order)
-    for (before, event), after in zip(pairwise((_Event(0, -1), *order)), (*order[1:], _Event(-1, -1)), strict=False):
+    ends = [_Event(0, -1), *order, _Event(-1, -1)]
+    for before, event, after in zip(ends, order, ends[2:], strict=False) if reading.apart else ():
         if event.number not in reading.apart:
             continue
         code, at = sentence.codes[event.number], event.at
@@ -119,7 +119,9 @@ def finish(
 def _occurrences(reading: Reading, target: str, links: Sequence[Link]) -> tuple[list[tuple[StandIn, Span]], list[Span]]:
     """Returns the stand-ins that a translation has, at their places, and the places of those that it has too often: linked ones
     are preferred, then earlier ones."""
-    matches = list(reading.pattern().finditer(target)) if reading.stand_ins else []
+    if not reading.stand_ins:
+        return [], _symbols(target, reading)
+    matches = list(reading.pattern().finditer(target))
     kept: list[tuple[StandIn, Span]] = []
     for word in dict.fromkeys([item.word for item in reading.stand_ins]):
         items = [item for item in reading.stand_ins if item.word == word]
@@ -217,7 +219,8 @@ def _place(
             events.append(_Event(first, item.number))
             continue
         events.append(_Event(first, item.number))
-        _place(inner, codes, projection, (first, done), events)
+        if inner:
+            _place(inner, codes, projection, (first, done), events)
         if item.closing >= 0:
             events.append(_Event(done, item.closing))
 

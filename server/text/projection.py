@@ -18,7 +18,8 @@ _TOKEN = re.compile(r"\d+(?:[.,:]\d+)+|\w+(?:[+#−]+(?!\w))?")
 """A word, or what is never divided: 7:45, C++."""
 _CONTRACTED = re.compile(r"(?:(?<=[^\W\d_])['’-][^\W\d_]\w*)+")
 """The end of a word such as c'est and a-t-il."""
-WORD_OR_SYMBOL = re.compile(rf"{SYMBOL.pattern}|{_TOKEN.pattern}|[^\w\s]")
+_IN_TOKEN = re.compile(r"[\w.,:+#−]")
+WORD_OR_SYMBOL = re.compile(rf"{_TOKEN.pattern}|(?=[<\u2047\ufffd])(?:{SYMBOL.pattern})|[^\w\s]")
 
 
 class SpanProjection:
@@ -47,6 +48,9 @@ class SpanProjection:
 
     def within_word(self, span: Span) -> Span | None:
         """Returns the same part of the same word in the target, or None."""
+        around = self.source[max(0, span[0] - 1) : span[0]] + self.source[span[1] : span[1] + 1]
+        if not _IN_TOKEN.search(around):
+            return None
         spans, starts = self._source_words
         i = bisect_right(spans, span[0], key=lambda word: word[0]) - 1
         if i < 0 or not spans[i][0] <= span[0] <= span[1] <= spans[i][1] or spans[i] == span:

@@ -10,10 +10,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from html import unescape
-from itertools import pairwise
+from typing import NamedTuple
 from unicodedata import category
 
 from model.symbols import PLACEHOLDERS, SYMBOLS
@@ -26,7 +25,7 @@ from server.text.tagged import PICTURES, RAISED, Code, Tagged
 
 NAMES = ("Tom", "Linux", "Boston", "Google", "David")
 NUMBERS = ("27", "42", "36", "58", "63")
-SYMBOL = re.compile("|".join([*SYMBOLS, "[\u2047\ufffd]"]))
+SYMBOL = re.compile("|".join([*SYMBOLS, "\u2047", "\ufffd"]))
 """What a model may write that is no text: its symbols, an unknown piece, bytes that are no character."""
 LINE_ENDS = re.compile(r"[\t-\r\x85]")
 LEAST_CAPITALS = 4
@@ -43,8 +42,7 @@ _WORDS_AT_START = re.compile(r"[\w-]*")
 _UNIT_AT_START = re.compile(r"(?:[dhmsxkKMG]|[kKMGT]i?B|px|ms|min|[kcm]m|kg)(?!\w)")
 
 
-@dataclass(frozen=True, slots=True)
-class StandIn:
+class StandIn(NamedTuple):
     """A word at `span` of what the model reads that stands for the code `number`, which a reader sees as `shown`."""
 
     word: str
@@ -53,8 +51,7 @@ class StandIn:
     shown: str
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(NamedTuple):
     """The text that a model reads; it is empty where nothing is left to translate. `places` has a span of it for each code,
     `runs` are the parts that the sentence shares with it. With `capitals` it is in sentence case and its translation in
     capitals. Before the codes `apart` it has a space that the sentence lacks."""
@@ -117,7 +114,7 @@ def read(sentence: Tagged, terms: Sequence[TermMatch], tokenizer: Tokenizer, lan
         return Reading(text_to_read(text, capitals), capitals)
     spans = [(code.start, code.end) for code in sentence.codes if code.end > code.start]
     spans += [(term.start, term.end) for term in terms]
-    plain = blanked(text, spans) if spans else text
+    plain = blanked(text, spans)
     if not is_translatable(plain, language):
         return Reading()
     words = stand_ins_of(tokenizer).choose(sentence)
@@ -130,8 +127,12 @@ def _apart(sentence: Tagged, tokenizer: Tokenizer) -> frozenset[int]:
     hold words, <b>One</b><i>Two</i>, its end after a mark, <b>Note:</b>The, a picture, the reference to a space. A word
     that is cut into elements has fewer pieces as a whole."""
     codes, text = sentence.codes, sentence.text
-    is_marked = not _MARKS.isdisjoint([text[code.start - 1 : code.start] for code in codes])
-    if not is_marked and "ph" not in {code.role for code in codes} and all(a.end < b.start for a, b in pairwise(codes)):
+    done = -1
+    for code in codes:
+        if code.role == "ph" or code.start <= done or text[code.start - 1 : code.start] in _MARKS:
+            break
+        done = code.end
+    else:
         return frozenset()
     apart = [n for n, code in enumerate(codes) if code.kind == "reference" and unescape(code.equiv).isspace()]
     number = 0
@@ -180,7 +181,7 @@ def masked(
     them, or after them at the beginning."""
     text = text_to_read(sentence.text, capitals)
     text = text if len(text) == len(sentence.text) else LINE_ENDS.sub(" ", sentence.text)
-    if not apart and {(code.role == "ph", code.end - code.start) for code in sentence.codes} <= {(False, 0)}:
+    if not apart and not any(code.role == "ph" or code.start < code.end for code in sentence.codes):
         points = tuple([(code.start, code.end) for code in sentence.codes])
         return Reading(text, capitals, (), points, ((0, 0, len(text)),) if text else ())
     parts: list[str] = []
@@ -252,7 +253,7 @@ def widened(sentence: Tagged, symbols: bool) -> Tagged:
                 result.append(code._replace(start=start, end=end, data=None, equiv=text[start:end]))
                 continue
         result.append(code)
-    return sentence if result == list(codes) else replace(sentence, codes=tuple(result))
+    return sentence if result == list(codes) else sentence._replace(codes=tuple(result))
 
 
 def is_all_caps(text: str, tokenizer: Tokenizer) -> bool:
@@ -272,8 +273,7 @@ def text_to_read(text: str, capitals: bool) -> str:
     return LINE_ENDS.sub(" ", re.sub(r"\bi\b", "I", text[:1] + text[1:].lower()) if capitals else text)
 
 
-@dataclass(frozen=True, slots=True)
-class StandIns:
+class StandIns(NamedTuple):
     """The stand-ins of one model. Without any, all codes are taken out of the text that the model reads."""
 
     symbols: tuple[str, ...] = ()

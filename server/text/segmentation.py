@@ -188,10 +188,12 @@ def _trimmed(text: str, start: int, end: int) -> Iterator[Span]:
 
 def blanked(text: str, spans: Iterable[Span], character: str = " ") -> str:
     """Returns a text with another character in place of each of these spans."""
-    characters = list(text)
+    characters: list[str] = []
     for start, end in spans:
-        characters[start:end] = character * (end - start)
-    return "".join(characters)
+        if start < end:
+            characters = characters or list(text)
+            characters[start:end] = character * (end - start)
+    return "".join(characters) or text
 
 
 def span_around(position: int, spans: Sequence[Span]) -> Span:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
+from typing import NamedTuple
 
 from model.tokenizer import Tokenizer
 from server.text.protection.glossary import TermIndex, TermMatch
@@ -15,8 +15,7 @@ from server.text.segmentation import Span, Split, blanked, span_around, split_lo
 from server.text.tagged import Code, Tagged
 
 
-@dataclass(frozen=True, slots=True)
-class Sentence:
+class Sentence(NamedTuple):
     """A sentence at `start` of its text, or a part at `start` of its sentence, with the terms of the glossary in it."""
 
     start: int
@@ -52,11 +51,11 @@ def split(
     text = blanked(text, raised, ")")  # which may follow the mark at the end of a sentence: twice.²
     spans: list[Span] = []
     done = 0
-    for code in (*[code for code in tagged.codes if code.splits], Code(len(text), len(text))):
-        if code.start > done:
-            found = split_sentences(text[done : code.start], language, split, is_ordinary)
+    for start, end in (*[code[:2] for code in tagged.codes if code.splits], (len(text), 0)):
+        if start > done:
+            found = split_sentences(text[done:start], language, split, is_ordinary)
             spans += [(first + done, last + done) for first, last in found] if done else found
-        done = code.end
+        done = end
     whole = Sentence(0, tagged, tuple(terms))
     kept = _spans(tagged, terms)
     return [whole.part(start, end) for start, end in (_joined_within(spans, kept) if kept else spans)]
@@ -129,7 +128,7 @@ def with_codes(tagged: Tagged, further: Sequence[Code]) -> Tagged:
         late = [each.at(code.end, code.end, each.pair) for each in within if each.start == each.end]
         result += [*codes[done:first], code, *late]
         done = last
-    return replace(tagged, codes=(*result, *codes[done:]))
+    return tagged._replace(codes=(*result, *codes[done:]))
 
 
 def is_written(term: str, tokenizer: Tokenizer) -> bool:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import html
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
@@ -73,13 +72,12 @@ class Code(NamedTuple):
         )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Tagged:
+class Tagged(NamedTuple):
     """A text and its codes in order, which do not overlap. `escape` says how the text between them is written."""
 
     text: str
     codes: tuple[Code, ...] = ()
-    escape: Escape = field(default="", compare=False)
+    escape: Escape = ""
 
     def is_text(self, code: Code) -> bool:
         """Returns whether a code is written as the text that a reader sees of it, and is no markup around this."""
@@ -88,8 +86,7 @@ class Tagged:
     @property
     def bare(self) -> str:
         """The text with spaces in place of its codes, but for those that are codes because a model cannot write or lost them."""
-        spans = [(code.start, code.end) for code in self.codes if code.kind not in SPELLED]
-        return blanked(self.text, spans) if spans else self.text
+        return blanked(self.text, [(code.start, code.end) for code in self.codes if code.kind not in SPELLED])
 
     def cut(self, start: int, end: int) -> Tagged:
         """Returns the part [start, end) with its codes (`owned`). Equal parts have equal numbers of pairs."""

@@ -86,12 +86,14 @@ class SegmentedText:
 
     def join(self, targets: Sequence[Finished]) -> Tagged:
         """Returns the text with each segment replaced by its target. Each code has the data that it has at its place."""
+        if self.starts == (0,) and self.tagged.cut(0, len(self.segments[0].text)) is self.tagged:
+            return targets[0].tagged
         parts = []
         for start, number in zip(self.starts, self.order, strict=True):
             target, end = targets[number], start + len(self.segments[number].text)
             if target.places:
                 source = _with_data(target.source, self.tagged, *self.tagged.owned(start, end))
-                target = replace(target, source=source)
+                target = target._replace(source=source)
             parts.append((start, end, target.tagged))
         return self.tagged.with_parts(parts)
 
@@ -108,12 +110,12 @@ def _with_data(segment: Tagged, text: Tagged, first: int, last: int) -> Tagged:
     def with_data(code: Code) -> Code:
         if code.kind in ADDED:
             message = code.message
-            return code._replace(message=message and replace(message, codes=tuple(map(with_data, message.codes))))
+            return code._replace(message=message and message._replace(codes=tuple(map(with_data, message.codes))))
         given = next(of_text)
         same = given.message is None and code.equiv == given.equiv
         return code._replace(data=given.data if same else code.data, pair=given.pair)
 
-    return replace(segment, codes=tuple(map(with_data, segment.codes)))
+    return segment._replace(codes=tuple(map(with_data, segment.codes)))
 
 
 @dataclass(slots=True)
@@ -212,9 +214,6 @@ class _Cutter:
     def each(self, parts: Sequence[sentences.Sentence], limit: int) -> Iterator[list[_Placed]]:
         """Yields the segments of each sentence. Equal sentences share theirs."""
         made: dict[Hashable, list[_Placed]] = {}
-        if len(parts) == 1:
-            yield [(parts[0].start + at, segment) for at, segment in self.segments(parts[0], limit)]
-            return
         for sentence in parts:
             content = sentence.tagged, sentence.terms
             if (segments := made.get(content)) is None:
@@ -235,7 +234,7 @@ class _Cutter:
             return [(0, segment)]
         long = [span for span in exact_tokens(text) if span.end - span.start >= LONG_CODE]
         if (masked := with_codes(segment, long, leg)) is not None:
-            return self.segments(replace(sentence, tagged=masked.tagged), limit)
+            return self.segments(sentence._replace(tagged=masked.tagged), limit)
         encoding = leg.encode(text if tagged.codes else segment.read)
         # The language tag and the end of sentence have empty offsets. They are part of every segment and reduce its
         # limit.

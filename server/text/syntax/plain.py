@@ -6,7 +6,6 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import lru_cache
 from operator import attrgetter, itemgetter
 
@@ -107,7 +106,7 @@ def scan(tagged: Tagged, kept: tuple[str, ...] = (), raw: Raw | None = None) -> 
     made = Codes(tagged, raw)
     made.add(found)
     made.pair()
-    return replace(tagged, codes=tuple(made.words()))
+    return Tagged(text, tuple(made.words()), tagged.escape)
 
 
 def _opened(tagged: Tagged, message: Match, kept: tuple[str, ...]) -> Iterator[Match]:

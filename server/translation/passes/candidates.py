@@ -150,7 +150,7 @@ def may_begin_small(segment: Segment) -> bool:
 def with_small_first_letter(segment: Segment, leg: Leg) -> Segment:
     """Returns a segment that may begin small, with a small first letter in what the model reads."""
     small = segment.read[0].lower() + segment.read[1:]
-    return replace(segment, ids=leg.encode_ids(small), reading=replace(segment.reading, text=small), small_first=True)
+    return replace(segment, ids=leg.encode_ids(small), reading=segment.reading._replace(text=small), small_first=True)
 
 
 async def address(context: SentenceContext, draft: Draft) -> Draft:

@@ -23,7 +23,6 @@ from server.translation.context import COPIED, Draft, SentenceContext, gather_or
 from server.translation.passes import terms
 from server.translation.passes.candidates import decoded
 from server.translation.preparation import Segment, SegmentedText
-from server.translation.types import Flag
 
 _BEFORE = ", "
 """Stands for the words before a part of a sentence."""
@@ -63,8 +62,10 @@ async def with_all_codes(context: SentenceContext, draft: Draft) -> Draft:
         links = ()  # those of the best hypothesis
     words = [code for code in tagged.codes if code.word]
     restored = finished[0].restored or len(words) > len(reading.stand_ins)
-    flags: frozenset[Flag] = frozenset({"placeholder_restored"} if restored else ())
-    return replace(draft, segment=replace(segment, tagged=tagged), finished=tuple(finished), flags=flags)
+    draft.finished, draft.flags = tuple(finished), frozenset({"placeholder_restored"} if restored else ())
+    if tagged is not segment.tagged:
+        draft.segment = replace(segment, tagged=tagged)
+    return draft
 
 
 async def _copied(context: SentenceContext, draft: Draft) -> Draft:
@@ -106,7 +107,7 @@ async def _with_messages(context: SentenceContext, segment: Segment) -> Tagged:
 
     messages = iter(segment.messages)
     codes = [_with_message(code, translated(next(messages))) if code.flows else code for code in segment.tagged.codes]
-    return replace(segment.tagged, codes=tuple(codes))
+    return segment.tagged._replace(codes=tuple(codes))
 
 
 def _with_message(code: Code, message: Tagged) -> Code:
@@ -148,10 +149,11 @@ def _needs_links(segment: Segment) -> bool:
         for number, code in enumerate(segment.tagged.codes)
         if number not in stood_for and code.kind != APOSTROPHE
     ]
-    if sum(role != "ec" for _, role in codes) > len(WORD.findall(reading.text)):
-        return False
     end = len(reading.text.rstrip())
-    return any(0 < place < end for place, _ in codes)
+    if all(not 0 < place < end for place, _ in codes):
+        return False
+    most = sum([role != "ec" for _, role in codes])
+    return most < 2 or most <= len(WORD.findall(reading.text))
 
 
 async def as_part(context: SentenceContext, draft: Draft) -> Draft:

@@ -84,7 +84,7 @@ class HostileTranslation:
             finish_pass._with_message(code, self._translated(next(messages))) if code.flows else code
             for code in segment.tagged.codes
         ]
-        tagged = replace(segment.tagged, codes=tuple(arms))
+        tagged = segment.tagged._replace(codes=tuple(arms))
         reading = segment.reading
         target = self._target(segment.ids)
         if not target.strip():

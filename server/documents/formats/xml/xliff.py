@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from lxml import etree
 
@@ -43,7 +42,7 @@ def read(data: bytes, target: str) -> Document:
             label, mark = (tagged.text, "") if tagged.codes else without_mark(tagged.text)
             if has_words(label):
                 units.append((source, place, paragraph, mark))
-                texts.append(replace(tagged, text=label).write())
+                texts.append(tagged._replace(text=label).write())
 
     def write(translations: Sequence[str]) -> bytes:
         places: dict[Element, Element] = {}
@@ -52,7 +51,7 @@ def read(data: bytes, target: str) -> Document:
                 places |= new_target(source, namespace, second)
             paragraph.element = places[place]
             translated = parse(made)
-            paragraph.fill(replace(translated, text=with_mark(translated.text, mark)) if mark else translated)
+            paragraph.fill(translated._replace(text=with_mark(translated.text, mark)) if mark else translated)
         if second:
             root.set("trgLang", target)
         else:

@@ -4,7 +4,6 @@ foreign letters, and the words of what a reader sees of a code."""
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from itertools import permutations
 
 import pytest
@@ -117,7 +116,7 @@ def test_an_exact_token_has_the_markup_within_it() -> None:
                 source = f"see {token[:start]}<a href={href}>{token[start:end]}</a>{token[end:]} here"
                 tagged = html.scan(source, "en")
                 code = Code(4, 4 + len(token), word="name", kind=MASKED, equiv=token)
-                masked = with_codes(replace(tagged, codes=tuple([c for c in tagged.codes if c.kind == "a"])), [code])
+                masked = with_codes(tagged._replace(codes=tuple([c for c in tagged.codes if c.kind == "a"])), [code])
                 assert masked.write() == source
                 assert len(masked.codes) == 1 or (start, end) == (0, len(token))
 
