@@ -9,6 +9,7 @@ TEXTS has a language and a text in each line, divided by a tab. `--train` writes
 from __future__ import annotations
 
 import argparse
+import random
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -37,6 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         texts = list(read(options.texts))
         if options.train:
             lines = [f"__label__{language} {words}" for language, text in texts if (words := words_of(text))]
+            random.Random(0).shuffle(lines)  # fastText learns them in their order
             options.train.write_text("\n".join(lines) + "\n", encoding="utf-8")
             return 0
     except (OSError, ValueError) as error:

@@ -7,7 +7,7 @@ SOURCES has folders with a file or folder for each language; server/text/tables/
     words/LANG.txt      a word and its count in each line (FrequencyWords)
     texts/LANG.txt      a sentence in each line (Tatoeba, Leipzig Corpora, Universal Declaration of Human Rights, Wikipedia)
     phrases/LANG.txt    a short text in each line, which is not cut (phrasebooks)
-    messages/LANG/*.mo  catalogs of gettext (GNOME, LibreOffice, Debian)
+    messages/LANG/*.mo  catalogs of gettext (GNOME, LibreOffice, Debian); English are the originals of the German ones
 TEXTS gets a language and a text in each line, divided by a tab.
 """
 
@@ -23,14 +23,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 NO_SPACES = frozenset(("zh", "ja", "th", "km", "lo", "my", "dz"))
-TEXTS, MORE = 33_000, {"en": 3, "de": 3, "fr": 3, "es": 3}
+TEXTS, MORE = 25_000, {"en": 3, "de": 3, "fr": 3, "es": 3}
 """Texts of a language, and how many times as many the languages of the embedded model have."""
 FLATTENED = 0.6
 """Exponent of the counts of words: rare ones are drawn more often than they occur."""
 NAMED = 0.12
 """Share of the texts of several words that get a name of another language: it must not decide."""
 SIZES = (1, 1, 2, 2, 3, 3, 4, 6, 9)
-_CODE = re.compile(r"[%<>{}\\$|@/=\d\n_]|&\w|--|://")
+MOST_WORDS = 8
+"""Words of the longest text that is also drawn whole."""
+_KEYS = re.compile(r"[_&](?=\w)|\(_?\w\)|…$|\.\.\.$")  # letters that a menu is opened with, and its dots
+_CODE = re.compile(r"[%<>{}\\$|@/=\d\n_&]|--|://")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -54,13 +57,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def draw(sources: Path, language: str, names: Sequence[str], kept: bool) -> Iterator[str]:
-    """Yields the texts of a language: at most half are words by their counts, a third short texts, half pieces of sentences."""
+    """Yields the texts of a language: at most half are words by their counts, a third short texts, half pieces of texts."""
     chance, count = random.Random(language), TEXTS * MORE.get(language, 1)
     counts = [line.rpartition(" ") for line in _lines(sources, "words", language)] if not kept else []
     words = {word: int(number) ** FLATTENED for word, _, number in counts if number.isdecimal() and int(number) > 2}
+    lines = _lines(sources, "texts", language) + list(_messages(sources / "messages", language))
     short = [text for text in _lines(sources, "phrases", language) if is_kept(text) == kept]
-    long = [*_lines(sources, "texts", language), *_messages(sources / "messages" / language)]
-    long = [text for text in long if is_kept(text) == kept]
+    long = [text for text in lines if is_kept(text) == kept]
+    short += [text for text in long if len(text.split()) <= MOST_WORDS]
     drawn = chance.choices(list(words), list(words.values()), k=count) if words else []
     texts = []
     for start in range(0, len(drawn), 2):
@@ -102,15 +106,20 @@ def _lines(sources: Path, kind: str, language: str) -> list[str]:
     return [line for line in file.read_text(encoding="utf-8").splitlines() if line] if file.is_file() else []
 
 
-def _messages(folder: Path) -> Iterator[str]:
-    """Yields translated messages without code, whose words are all different from those of the original."""
-    for file in sorted(folder.glob("*.mo")):
+def _messages(folder: Path, language: str) -> Iterator[str]:
+    """Yields messages without code whose translation shares no word with the original, each once."""
+    found: dict[str, None] = {}
+    for file in sorted((folder / ("de" if language == "en" else language)).glob("*.mo")):
         with file.open("rb") as opened:
             catalog = gettext.GNUTranslations(opened)._catalog  # type: ignore[attr-defined]
-        for original, text in catalog.items():
-            words = [set(re.findall(r"\w+", str(each).lower())) for each in (original, text)]
-            if original and isinstance(original, str) and not _CODE.search(text) and words[0].isdisjoint(words[1]):
-                yield text
+        for key, value in catalog.items():
+            if not isinstance(key, str):
+                continue  # a plural form
+            pair = [_KEYS.sub("", str(each).rpartition("\x04")[2]).strip() for each in (key, value)]
+            words = [set(re.findall(r"\w+", each.lower())) for each in pair]
+            if all(words) and words[0].isdisjoint(words[1]) and not any(map(_CODE.search, pair)):
+                found[pair[language != "en"]] = None
+    yield from found
 
 
 if __name__ == "__main__":

@@ -298,7 +298,7 @@ def test_languages_that_the_classifier_does_not_know_are_logged(caplog: pytest.L
 
 
 def test_every_language_of_the_classifier_can_be_served():
-    labels = list(language_id._classifier()[1])
+    labels = list(language_id.known_languages())
     detector = LanguageDetector(labels)
     assert len(labels) > 100 and set(detector.codes) == set(labels)
     for text, language in listed(LONG):
