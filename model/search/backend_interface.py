@@ -84,13 +84,21 @@ class MultiStepBackend(Backend, Protocol):
 
 
 class QueueingBackend(Backend, Protocol):
-    """A backend whose device computes greedy steps beside the host."""
+    """A backend whose device computes steps beside the host."""
 
     def queue_steps(
-        self, slots: Sequence[int], tokens: Sequence[int], steps: int, forbidden: Sequence[int] = ()
+        self,
+        slots: Sequence[int],
+        tokens: Sequence[int],
+        steps: int,
+        forbidden: Sequence[int] = (),
+        candidates: Sequence[int] = (),
+        forced: Sequence[int] = (),
     ) -> Callable[[], list[StepOutput]]:
-        """Queues `steps` greedy steps of each row, without `forbidden` tokens. A token of -1 is the one that the row
-        chooses in the steps that were queued last. Returns a function that waits for the outputs."""
+        """Queues `steps` steps of each row. Of a row with one of the `candidates`, which all have without the argument, column
+        0 is the token that the device chooses, the likeliest that is not `forbidden`; the others have so many of their likeliest
+        tokens. A token of -1 is the one that the device has chosen for the row in the steps that were queued last. `forced` is
+        as in `step`. Returns a function that waits for the outputs."""
 
 
 class ForcingBackend(Backend, Protocol):

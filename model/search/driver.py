@@ -3,7 +3,7 @@ itself."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,6 +53,20 @@ class RunningSearch:
     owner: Any = None
 
 
+_Rows = tuple[RunningSearch, int, int]
+"""A search, its first row in the output of a step, and the first one after it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Queued:
+    """Steps that a backend has queued: how many steps each search will have taken then, its rows in their outputs, and the
+    function that waits for the outputs."""
+
+    taken: dict[RunningSearch, int]
+    rows: list[_Rows]
+    read: Callable[[], list[StepOutput]]
+
+
 class SearchDriver:
     """Advances the searches of one backend together, each by one token or by a few.
 
@@ -64,9 +78,7 @@ class SearchDriver:
         self.backend = backend
         self._max_length, self._forbidden = max_length, tuple(forbidden)
         self._multi_step = supports_multi_step(backend) and backend.end == end
-        self._unread: dict[RunningSearch, int] = {}
-        """The searches with queued steps, and how many steps each will have taken then; `_read` returns the outputs."""
-        self._read: Callable[[], list[StepOutput]] | None = None
+        self._unread: _Queued | None = None
 
     def start(self, searches: Sequence[RunningSearch]) -> None:
         """Adds searches to the batch: encodes their sources as one batch."""
@@ -82,26 +94,39 @@ class SearchDriver:
         """Advances `running`, which are searches of the batch that are not done; the others pause. Returns the searches that
         took steps, and how many.
 
-        Where the backend queues steps, those of greedy searches are read by the next call, after it has queued more; what a
-        search does not need any more is discarded. After an error all searches have to be started again.
+        Where the backend queues steps, the outputs are read by the next call. Rows whose next token the device has chosen go
+        on before the host has seen it: the call queues their next steps, with those of the rows that wait for the host, before
+        it advances their searches. What a search does not need any more is discarded. After an error all searches have to be
+        started again.
         """
-        unread, read = self._unread, self._read
-        unknown: Sequence[RunningSearch]
-        self._unread, self._read = {}, None  # also after an error
-        queued = self._queue(self.backend, running, unread) if supports_queueing(self.backend) else None
-        if read is not None:
-            running = unknown = tuple(unread)
-            outputs = read()
-        elif queued is not None:
-            self._unread, self._read = queued
-            return (), 0
-        else:
-            unknown = self._read_known(running)
-            outputs = self._run(unknown) if unknown else []
-        self._unread, self._read = queued or ({}, None)
+        last, self._unread = self._unread, None  # also after an error
+        if not supports_queueing(self.backend):
+            return self._step_at_once(running)
+        if last is None:
+            self._unread = self._queue(self.backend, running, {}, ())
+            return ((), 0) if self._unread is not None else self._step_at_once(running)
+        outputs: list[StepOutput] = []
+        waiting = {item for item in last.taken if self._needs_host(item)}
+        if waiting:
+            outputs = last.read()
+            self._advance([rows for rows in last.rows if rows[0] in waiting], outputs[0])
+        queued = self._queue(self.backend, running, last.taken, waiting)
+        outputs = outputs or last.read()
+        self._unread = queued
+        others = [rows for rows in last.rows if rows[0] not in waiting]
         for output in outputs:
-            self._advance(unknown, output)
-        self._restart([item for item in running if item.search.restart and item.slots and item not in self._unread])
+            self._advance(others, output)
+        self._restart(last.taken)
+        return tuple(last.taken), len(outputs)
+
+    def _step_at_once(self, running: Sequence[RunningSearch]) -> tuple[Sequence[RunningSearch], int]:
+        """Advances searches by steps whose outputs it waits for."""
+        unknown = self._read_known(running)
+        outputs = self._run(unknown) if unknown else []
+        rows = _rows(unknown)
+        for output in outputs:
+            self._advance(rows, output)
+        self._restart(running)
         return running, max(1, len(outputs))
 
     def stop(self, item: RunningSearch) -> None:
@@ -136,22 +161,37 @@ class SearchDriver:
                 search.advance([[token]], [[score]])
         return others
 
+    def _needs_host(self, item: RunningSearch) -> bool:
+        """Returns whether the device cannot choose the next token of a search."""
+        search = item.search
+        return search.candidates != 1 + len(self._forbidden) or search.forced[0] >= 0
+
     def _queue(
-        self, backend: QueueingBackend, running: Sequence[RunningSearch], unread: dict[RunningSearch, int]
-    ) -> tuple[dict[RunningSearch, int], Callable[[], list[StepOutput]]] | None:
-        """Queues the next steps of greedy searches; the tokens of those of `unread` are on the device only. Returns them as
-        `_unread` and `_read`. Does nothing where a search needs the host between two steps, and where a row may be full
-        then: the device writes to the next position of rows that pause, too."""
-        ready = {item: unread.get(item, item.steps) for item in running if not item.search.restart}
-        candidates = 1 + len(self._forbidden)
-        if not ready or any(item.search.candidates != candidates or item.search.forced[0] >= 0 for item in ready):
+        self,
+        backend: QueueingBackend,
+        running: Sequence[RunningSearch],
+        last: dict[RunningSearch, int],
+        read: Collection[RunningSearch],
+    ) -> _Queued | None:
+        """Queues the next step, or several where no search needs the host between two. `last` has the searches with queued
+        steps, and how many each has taken then; but for those that are `read`, their tokens are on the device only. Does nothing
+        where a row may be full then: the device writes to the next position of rows that pause, too."""
+        ready = [item for item in running if not (item.search.restart or item.search.done)]
+        if not ready:
             return None
-        steps = min(_MULTI_STEPS, self._max_length - max([*ready.values(), *unread.values()]))
+        on_host = {item for item in ready if self._needs_host(item)}
+        taken = {item: last.get(item, item.steps) for item in ready}
+        longest = max([*taken.values(), *last.values()])
+        steps = min(1 if on_host else _MULTI_STEPS, self._max_length - longest)
         if steps <= 0:
             return None
-        tokens = [-1 if item in unread else item.search.tokens[0] for item in ready]
-        read = backend.queue_steps([item.slots[0] for item in ready], tokens, steps, self._forbidden)
-        return {item: taken + steps for item, taken in ready.items()}, read
+        slots = [slot for item in ready for slot in item.slots[: len(item.search.tokens)]]
+        unread = last.keys() - read
+        tokens = [-1 if item in unread else token for item in ready for token in item.search.tokens]
+        forced = [token for item in ready for token in item.search.forced]
+        candidates = [item.search.candidates if item in on_host else 1 for item in ready for _ in item.search.tokens]
+        outputs = backend.queue_steps(slots, tokens, steps, self._forbidden, candidates, forced)
+        return _Queued({item: taken[item] + steps for item in ready}, _rows(ready), outputs)
 
     def _run(self, running: Sequence[RunningSearch]) -> list[StepOutput]:
         """Computes the next step or steps of `running`."""
@@ -167,32 +207,41 @@ class SearchDriver:
             return backend.multi_step(rows, tokens, steps, self._forbidden)
         return [backend.step(rows, tokens, candidates, forced)]
 
-    def _advance(self, running: Sequence[RunningSearch], output: StepOutput) -> None:
-        """Passes the output of one step to every search that is not done."""
+    def _advance(self, rows: Sequence[_Rows], output: StepOutput) -> None:
+        """Passes their rows of the output of one step to the searches that are not done."""
         targets: list[int] = []
         origins: list[int] = []
-        end = 0
         ids, scores = output.ids.tolist(), output.scores.tolist()
-        for item in running:
+        for item, first, end in rows:
             search = item.search
-            begin, end = end, end + len(search.tokens)
-            if search.done or search.restart:
+            if search.done or search.restart or not item.slots:
                 continue
             item.steps += 1
-            for row, parent in enumerate(search.advance(ids[begin:end], scores[begin:end])):
+            for row, parent in enumerate(search.advance(ids[first:end], scores[first:end])):
                 if row != parent:
                     targets.append(item.slots[row])
                     origins.append(item.slots[parent])
         if targets:
             self.backend.reorder(targets, origins)
 
-    def _restart(self, searches: Sequence[RunningSearch]) -> None:
-        """Starts the rows of these searches again from the source."""
-        if searches:
-            self.backend.free([slot for item in searches for slot in item.slots])
-            self.start(searches)
-        for item in searches:
+    def _restart(self, searches: Collection[RunningSearch]) -> None:
+        """Starts the rows of the searches that ask for it again from the source, but for those with queued steps."""
+        queued = self._unread.taken if self._unread is not None else {}
+        again = [item for item in searches if item.search.restart and item.slots and item not in queued]
+        if again:
+            self.backend.free([slot for item in again for slot in item.slots])
+            self.start(again)
+        for item in again:
             item.search.restart, item.steps = False, 0
+
+
+def _rows(searches: Sequence[RunningSearch]) -> list[_Rows]:
+    """Returns which rows of a step belong to each search."""
+    rows, end = [], 0
+    for item in searches:
+        first, end = end, end + len(item.search.tokens)
+        rows.append((item, first, end))
+    return rows
 
 
 def translate(

@@ -4,7 +4,8 @@
   shape a row's result does not depend on the other rows.
 - Lengths are on the device and mask unused positions, so one graph serves all mixtures of lengths. With the Triton
   kernels each row reads only its own positions.
-- Next tokens are selected on the device. Several greedy steps run without returning to the host.
+- Next tokens are selected on the device, for greedy rows in every step, also beside beams: a row's token and score do not
+  depend on what the others need. Several greedy steps run without returning to the host.
 
 A graph is captured at the third use of its number of candidates and replayed from then on. Without capture (on a CPU) the
 same steps run operation by operation.
@@ -110,14 +111,21 @@ class GraphedBackend(TorchBackend):
     def step(self, slots: Sequence[int], tokens: Sequence[int], candidates: int, forced: Sequence[int]) -> StepOutput:
         """Advances each row by its token. Returns the `candidates` most probable next tokens of each row."""
         self._forbid(())
-        return self._queue(slots, tokens, candidates, forced, 1)()[0]
+        return self._queue(slots, tokens, [candidates] * len(slots), forced, 1)()[0]
 
     def queue_steps(
-        self, slots: Sequence[int], tokens: Sequence[int], steps: int, forbidden: Sequence[int] = ()
+        self,
+        slots: Sequence[int],
+        tokens: Sequence[int],
+        steps: int,
+        forbidden: Sequence[int] = (),
+        candidates: Sequence[int] = (),
+        forced: Sequence[int] = (),
     ) -> Callable[[], list[StepOutput]]:
-        """Queues `steps` greedy steps without `forbidden` tokens; see QueueingBackend."""
+        """Queues steps; see QueueingBackend."""
         self._forbid(tuple(forbidden))
-        return self._queue(slots, tokens, 1, [-1] * len(slots), steps)
+        rows = len(slots)
+        return self._queue(slots, tokens, candidates or [1] * rows, forced or [-1] * rows, steps)
 
     @property
     def details(self) -> Mapping[str, str]:
@@ -131,13 +139,19 @@ class GraphedBackend(TorchBackend):
 
     @torch.inference_mode()
     def _queue(
-        self, slots: Sequence[int], tokens: Sequence[int], candidates: int, forced: Sequence[int], steps: int
+        self,
+        slots: Sequence[int],
+        tokens: Sequence[int],
+        candidates: Sequence[int],
+        forced: Sequence[int],
+        steps: int,
     ) -> Callable[[], list[StepOutput]]:
         # Rows that pause write to their next position too.
         longest = max(max(self.cache.lengths[slot] for slot in slots) + steps, max(self.cache.lengths) + 1)
         longest = max(longest, *(self.cache.source_lengths[slot] for slot in slots))
         self._room(longest)
-        width = next((c for c in _CANDIDATES if c >= candidates), candidates)
+        most = max(candidates)
+        width = next((c for c in _CANDIDATES if c >= most), most)
         width = min(width, self.transformer.config.vocab_size)
         gates = self._gates(range(self.slots))
         self._uses[width] += gates is None
@@ -146,7 +160,7 @@ class GraphedBackend(TorchBackend):
             self._try_to_capture(width)
         self._send(slots, tokens, forced)
         with _GRAPHS:
-            results = torch.stack([self._once(width, gates) for _ in range(steps)])  # (steps, R, 2 C + 1)
+            results = torch.stack([self._once(width, gates) for _ in range(steps)])  # (steps, R, 3 + 2 C)
         results = results.to("cpu", non_blocking=True)
         copied = torch.cuda.current_stream(self.device).record_event() if self.device.type == "cuda" else None
         for slot in slots:
@@ -156,8 +170,11 @@ class GraphedBackend(TorchBackend):
             if copied is not None:
                 copied.synchronize()
             found = results.numpy()[:, list(slots)]
-            ids = found[:, :, :candidates].astype(np.int64)
-            scores, wanted = found[:, :, width : width + candidates].astype(np.float32), found[:, :, -1]
+            chosen, wanted, likeliest = found[:, :, :2], found[:, :, 2].astype(np.float32), found[:, :, 3:]
+            pairs = likeliest.reshape(*found.shape[:2], 2, -1)[..., :most] if most > 1 else chosen[..., None]
+            alone = np.equal(candidates, 1)
+            pairs[:, alone, :, :1] = chosen[:, alone, :, None]
+            ids, scores = pairs[:, :, 0].astype(np.int64), pairs[:, :, 1].astype(np.float32)
             first, *others = [StepOutput(*step) for step in zip(ids, scores, strict=True)]
             return [with_forced(first, forced, wanted[0]), *others]
 
@@ -172,14 +189,15 @@ class GraphedBackend(TorchBackend):
         return result.clone()  # the next replay overwrites it
 
     def _compute(self, candidates: int, gates: HeadGates | None) -> Tensor:
-        """Computes one step. No shape depends on the data, and nothing is copied to the host. Returns (R, 2 C + 1): the ids of
-        C candidates, their log-probabilities, and that of the forced token, in float64, which holds both exactly."""
+        """Computes one step. No shape depends on the data, and nothing is copied to the host. Returns (R, 3 + 2 C) in float64,
+        which holds ids and scores exactly: the chosen token, its log-probability, that of the forced token, and the ids and
+        log-probabilities of C candidates, or nothing more (R, 3) where C is 1."""
         logits = self._fused.logits(self._tokens, gates)  # (R, V)
+        chosen = self._fused.kernels.choose(logits, self._forced, self._barred, self._tokens)
         if candidates == 1:
-            return self._fused.kernels.choose(logits, self._forced, self._barred, self._tokens)
-        scores = torch.log_softmax(logits.float(), dim=-1)
-        best, ids = scores.topk(candidates, dim=-1)
-        return torch.cat([part.double() for part in (ids, best, scores.gather(1, self._forced[:, None]))], dim=1)
+            return chosen
+        best, ids = torch.log_softmax(logits.float(), dim=-1).topk(candidates, dim=-1)
+        return torch.cat([chosen, ids.double(), best.double()], dim=1)
 
     def _forbid(self, tokens: tuple[int, ...]) -> None:
         """Sets the tokens that greedy steps do not choose from now on."""

@@ -138,6 +138,19 @@ def test_forbidden_tokens_are_left_out_on_the_device() -> None:
     assert int(many.step([0], [2], 1, [-1]).ids[0, 0]) >= 0
 
 
+def test_the_choice_of_a_greedy_row_has_the_same_bits_beside_beams() -> None:
+    alone, beside = (GraphedBackend(transformer(), 3, capture=False) for _ in range(2))
+    for backend in (alone, beside):
+        backend.prefill(sources(3), [0, 1, 2])
+    first = alone.queue_steps([0, 1, 2], [2, 2, 2], 1, (7,))()
+    mixed = beside.queue_steps([0, 1, 2], [2, 2, 2], 1, (7,), [1, 6, 1], [-1, -1, 9])()
+    for one, other in zip(first, mixed, strict=True):
+        assert (one.ids[0, 0], one.scores[0, 0]) == (other.ids[0, 0], other.scores[0, 0])
+        assert other.ids[2, 0] == 9 and len(set(other.ids[1].tolist())) == 6
+    followed = [backend.queue_steps([0], [-1], 1)()[0] for backend in (alone, beside)]
+    assert (followed[0].ids == followed[1].ids).all() and (followed[0].scores == followed[1].scores).all()
+
+
 def test_without_capture_nothing_is_replayed() -> None:
     backend = GraphedBackend(transformer(), 4, capture=False)
     assert disagreement(backend) == "No step was captured."

@@ -94,6 +94,19 @@ def test_the_next_steps_are_queued_before_the_last_are_read() -> None:
     ]
 
 
+def test_greedy_rows_beside_a_beam_go_on_before_the_host_has_seen_their_tokens() -> None:
+    """And the beam's step is read before the next one is queued, which is at once of both."""
+    backend = Logged(0)
+    jobs = [job(3), job(4, {"beam_size": 2, "max_length": 5}), job(5, {"no_repeat_ngram_size": 2, "max_length": 5})]
+    found = serve(backend, [jobs])
+    queued = [number for number, entry in enumerate(backend.log) if entry.startswith("queue")]
+    assert backend.log[:6] == ["encode 3", "queue 1 of 3", "read 1", "queue 2 of 4", "read 2", "queue 3 of 4"]
+    assert len(queued) == sum(entry.startswith("read") for entry in backend.log)
+    assert {number: len(answer.hypotheses) for number, answer in found.items()} == {3: 1, 4: 1, 5: 1}
+    alone = serve(Logged(0), [[jobs[0]]])
+    assert_same_up_to_ties(found[3].hypotheses, alone[3].hypotheses, 1e-4)
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_answers_are_those_without_queued_steps(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = random.Random(seed)
