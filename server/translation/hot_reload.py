@@ -12,7 +12,7 @@ from typing import Any
 
 from server.config import Settings
 from server.engine.client.engine_client import EngineClient
-from server.engine.client.model_pool import EngineModel
+from server.engine.client.model_handle import EngineModel
 from server.errors import SettingsError
 from server.text.language_id import LanguageDetector
 from server.translation.catalog import FailedModel, ModelCatalog, ServedModel
@@ -57,7 +57,7 @@ class ServedModels:
         for name, error in errors.items():
             self._note(name, error)
         self._start_error = ""
-        engine.on_failed = self._failed
+        engine.workers.on_failed = self._failed
 
     @property
     def catalog(self) -> ModelCatalog:

@@ -34,6 +34,7 @@ if not torch.cuda.is_available():
     pytest.skip("needs a CUDA device", allow_module_level=True)
 
 from model.backends.cuda.kernels import KERNELS
+from tests.support.engine.loading import load
 from tests.support.models.folders import new_folder
 
 CONFIG = ModelConfig(
@@ -177,7 +178,7 @@ def test_gpu_worker_translations_equal_torch(tmp_path: Path) -> None:
         workers = WorkerPool(WorkerOptions(device="cuda", dtype="float32", slots=16), lambda stats: None)
         await workers.start()
         try:
-            assert (await workers.load("tiny", folder.path)).error is None
+            assert (await load(workers, "tiny", folder.path)).error is None
             assert workers.status().engine == "cuda-graphs", workers.status().details
             jobs = [Job(0, "tiny", tuple(source), options) for source in inputs]
             answers = await asyncio.gather(*map(workers.submit, jobs))

@@ -23,6 +23,7 @@ from server.engine.client.worker_pool import WorkerPool
 from server.engine.ipc.messages import Job, JobResult, Look, StepStats
 from server.engine.ipc.options import WorkerOptions
 from tests.support.engine.fake_worker import COMMAND, CRASH, HANG, KILL, RAISE, REFUSED, expected
+from tests.support.engine.loading import load, unload
 
 GREEDY = DecodingOptions()
 FAST, SLOW = Path("1"), Path("1-5")
@@ -58,7 +59,7 @@ async def crew(
     await made.workers.start()
     try:
         if folder is not None:
-            assert (await made.workers.load("m", folder)).error is None
+            assert (await load(made.workers, "m", folder)).error is None
         yield made
     finally:
         await made.workers.stop(grace)
@@ -107,7 +108,7 @@ async def test_every_job_is_answered_and_the_statistics_add_up() -> None:
 
 async def test_a_worker_without_its_device_is_not_restarted() -> None:
     async with crew(None, device="cuda") as made:
-        assert "no CUDA device" in ((await made.workers.load("m", FAST)).error or "")
+        assert "no CUDA device" in ((await load(made.workers, "m", FAST)).error or "")
         status = made.workers.status()
         assert status.no_device and not status.ready and status.restarts == 0
         with pytest.raises(WorkerFailure):
@@ -192,8 +193,8 @@ async def test_a_worker_that_dies_without_a_cause_blames_no_job(monkeypatch: pyt
     async with crew(Path("dying")) as made:
         futures = [made.submit(text) for text in sources(5)]
         assert {await kind_of(future) for future in futures} == {"unavailable"}
-        await made.workers.unload("m")
-        assert (await made.workers.load("m", FAST)).error is None
+        await unload(made.workers, "m")
+        assert (await load(made.workers, "m", FAST)).error is None
         check(sources(5), [await made.submit(text) for text in sources(5)])
 
 
@@ -236,7 +237,7 @@ async def test_exceptions_of_a_progress_callback_do_not_affect_answers() -> None
 
     workers = WorkerPool(WorkerOptions(), refuse, COMMAND)
     await workers.start()
-    assert (await workers.load("m", Path("1-20"))).error is None
+    assert (await load(workers, "m", Path("1-20"))).error is None
     text = tuple(range(30))
     answer = await workers.submit(Job(0, "m", text, GREEDY, stream=True), refuse)
     assert answer.hypotheses[0].tokens == expected(text)
@@ -245,10 +246,10 @@ async def test_exceptions_of_a_progress_callback_do_not_affect_answers() -> None
 
 async def test_an_unload_ends_a_waiting_load() -> None:
     async with crew(None) as made:
-        loading = asyncio.ensure_future(made.workers.load("m", FAST))
+        loading = asyncio.ensure_future(load(made.workers, "m", FAST))
         await asyncio.sleep(0)
         waiting = made.submit((1,))
-        unloading = asyncio.ensure_future(made.workers.unload("m"))
+        unloading = asyncio.ensure_future(unload(made.workers, "m"))
         await loading
         assert (await waiting).hypotheses[0].tokens == (2,)
         await unloading
@@ -257,25 +258,27 @@ async def test_an_unload_ends_a_waiting_load() -> None:
 
 async def test_a_model_that_was_unloaded_during_its_load_does_not_stay_in_the_worker() -> None:
     async with crew() as made:
-        absent = asyncio.ensure_future(made.workers.load("n", FAST))
+        absent = asyncio.ensure_future(load(made.workers, "n", FAST))
         await asyncio.sleep(0)
-        await made.workers.unload("n")
+        await unload(made.workers, "n")
         assert (await absent).error == "The model was unloaded."
         # The worker loads one model after the other, so it has answered for "n" before it loads "o".
-        assert (await made.workers.load("o", FAST)).error is None
+        assert (await load(made.workers, "o", FAST)).error is None
         assert made.workers.status().models == ("m", "o")
 
 
 def test_workers_do_not_outlive_the_api_process() -> None:
     program = (
         "import asyncio, sys; sys.path[:0] = sys.argv[1:]\n"
+        "from pathlib import Path\n"
         "from tests.support.engine.fake_worker import COMMAND\n"
+        "from tests.support.engine.loading import load\n"
         "from server.engine.client.worker_pool import WorkerPool\n"
         "from server.engine.ipc.options import WorkerOptions\n"
         "async def main():\n"
         "    workers = WorkerPool(WorkerOptions(), lambda stats: None, COMMAND)\n"
         "    await workers.start()\n"
-        "    await workers.load('m', '1')\n"
+        "    await load(workers, 'm', Path('1'))\n"
         "    print(workers.status().workers[0].pid, flush=True)\n"
         "    await asyncio.sleep(60)\n"
         "asyncio.run(main())\n"
@@ -305,9 +308,9 @@ async def test_a_model_that_is_loaded_again_while_it_is_unloaded_stays() -> None
     async with crew(SLOW) as made:
         texts = sources(30)
         futures = [made.submit(text) for text in texts]
-        unloading = asyncio.ensure_future(made.workers.unload("m"))
+        unloading = asyncio.ensure_future(unload(made.workers, "m"))
         await asyncio.sleep(0)
-        assert (await made.workers.load("m", SLOW)).error is None
+        assert (await load(made.workers, "m", SLOW)).error is None
         check(texts, list(await asyncio.gather(*futures, return_exceptions=True)))
         await unloading
         assert (await made.submit((1,))).hypotheses[0].tokens == (2,)
@@ -316,8 +319,8 @@ async def test_a_model_that_is_loaded_again_while_it_is_unloaded_stays() -> None
 async def test_a_model_that_cannot_be_loaded_gives_an_error_and_the_others_serve() -> None:
     async with crew() as made:
         assert made.workers.status().ready
-        assert (await made.workers.load("n", Path("absent"))).error == "There is no such folder."
-        assert (await made.workers.load("n", Path("crash"))).error is not None
+        assert (await load(made.workers, "n", Path("absent"))).error == "There is no such folder."
+        assert (await load(made.workers, "n", Path("crash"))).error is not None
         assert (await made.submit((1,))).hypotheses[0].tokens == (2,)
         assert await kind_of(made.submit(model="n", source=(1,))) == "unknown_model"
         assert set(made.workers.status().errors) == {"n"}
@@ -329,7 +332,7 @@ async def test_the_next_start_of_each_device_is_told_how_often_a_load_ended_it()
     async with crew(None, threads=3) as made:
         while sum(worker.up for worker in made.workers.status().workers) < 3:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
-        assert (await made.workers.load("m", Path("crash-0"))).error is None
+        assert (await load(made.workers, "m", Path("crash-0"))).error is None
         assert made.workers.status().restarts == 3
 
 
@@ -337,7 +340,7 @@ async def test_a_load_that_ends_the_worker_under_load_costs_no_job() -> None:
     async with crew(SLOW) as made:
         texts = [tuple(range(100))]
         futures = [made.submit(text) for text in texts]
-        assert (await made.workers.load("n", Path("late"))).error is not None
+        assert (await load(made.workers, "n", Path("late"))).error is not None
         check(texts, list(await asyncio.gather(*futures, return_exceptions=True)))
 
 
@@ -345,7 +348,7 @@ async def test_unloading_waits_for_accepted_jobs() -> None:
     async with crew(SLOW) as made:
         texts = sources(30)
         futures = [made.submit(text) for text in texts]
-        unloading = asyncio.ensure_future(made.workers.unload("m"))
+        unloading = asyncio.ensure_future(unload(made.workers, "m"))
         await asyncio.sleep(0)
         assert await kind_of(made.submit((1,))) == "unknown_model"
         check(texts, list(await asyncio.gather(*futures, return_exceptions=True)))
@@ -357,7 +360,7 @@ async def test_several_devices_share_jobs_and_crash_history() -> None:
     async with crew(SLOW, threads=3) as made:
         while sum(worker.up for worker in made.workers.status().workers) < 3:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
-        await made.workers.load("n", SLOW)
+        await load(made.workers, "n", SLOW)
         texts = sources(90)
         futures = [made.submit(model="n", source=text) for text in texts]
         workers = made.workers.status().workers
@@ -371,13 +374,13 @@ async def test_a_model_that_one_device_cannot_load_is_served_by_the_others() -> 
     async with crew(None, threads=3) as made:
         while sum(worker.up for worker in made.workers.status().workers) < 3:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
-        assert (await made.workers.load("m", Path("refused"))).error is None
+        assert (await load(made.workers, "m", Path("refused"))).error is None
         assert made.workers.status().ready and not made.workers.status().errors
         texts = sources(30)
         check(texts, list(await asyncio.gather(*map(made.submit, texts))))
         await kill(made.workers, index=0)
         check(texts, list(await asyncio.gather(*map(made.submit, texts))))
-        assert (await made.workers.load("n", Path("absent"))).error == "There is no such folder."
+        assert (await load(made.workers, "n", Path("absent"))).error == "There is no such folder."
 
 
 async def test_a_gpu_that_is_lost_is_left_out() -> None:
@@ -419,7 +422,7 @@ async def test_a_worker_that_never_starts_leaves_no_caller_waiting(
     before = open_files()
     workers = WorkerPool(WorkerOptions(), lambda stats: None, command)
     await workers.start()
-    loading = asyncio.ensure_future(workers.load("m", FAST))
+    loading = asyncio.ensure_future(load(workers, "m", FAST))
     await asyncio.sleep(0)
     future = workers.submit(Job(0, "m", (1,), GREEDY))
     assert (await loading).error is not None
@@ -468,9 +471,9 @@ async def test_every_future_resolves_in_random_failures() -> None:
             before = answered[0]
             while answered[0] < before + 50:  # noqa: ASYNC110  fate strikes those who get somewhere
                 await asyncio.sleep(0.01)
-            await workers.load("n", Path(rng.choice(("1-1", "absent"))))
+            await load(workers, "n", Path(rng.choice(("1-1", "absent"))))
             await kill(workers)
-            await workers.unload("n")
+            await unload(workers, "n")
 
     async with crew(Path("1-1")) as made:
         misfortune = asyncio.ensure_future(fate(made.workers))

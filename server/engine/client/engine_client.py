@@ -10,7 +10,8 @@ from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 from model.search.options import DecodingOptions
-from server.engine.client.model_pool import EngineModel, ModelPool
+from server.engine.client.model_handle import EngineModel
+from server.engine.client.model_pool import ModelPool
 from server.engine.client.status import WorkerFailure, server_error
 from server.engine.client.worker_pool import WorkerPool
 from server.engine.ipc.messages import Charged, Job, JobResult, Look
@@ -105,9 +106,9 @@ class EngineClient(ModelPool):
         An equal job that is in flight is shared: charged to the first caller, and cancelled when the last one is. Only those that
         are `counted` are reported to the observer. `on_progress` receives the tokens so far; such a job is not shared. Raises
         InvalidRequest, Overloaded, Unavailable or TranslationFailed where a worker fails, and the errors of `holding`."""
-        async with self.holding(model):
-            if shortlist := self.shortlist(model):
-                options = options.limited_to(shortlist)
+        async with self.holding(model) as loaded:
+            if loaded.shortlist:
+                options = options.limited_to(loaded.shortlist)
             job = Job(0, model.key, tuple(source), options, *charged, stream=on_progress is not None, look=look)
             key = (job.model, job.source, options, job.priority, look, object() if on_progress else None)
             try:

@@ -17,7 +17,7 @@ from itertools import count
 from typing import Any, TypeVar
 
 from server.engine.client.crash_history import MAX_ENDS_ALONE, CrashHistory
-from server.engine.client.registered_model import RegisteredModel
+from server.engine.client.model_handle import ModelHandle
 from server.engine.client.status import WorkerFailure
 from server.engine.client.worker_supervisor import WorkerExit, WorkerSupervisor
 from server.engine.ipc.messages import Answer, Cancel, Failed, FailureKind, Job, Progress
@@ -47,7 +47,7 @@ class JobDispatcher:
     """Dispatches jobs to the least loaded of `workers` that has their model; both arguments are shared with the
     owner."""
 
-    def __init__(self, workers: list[WorkerSupervisor], models: dict[str, RegisteredModel]) -> None:
+    def __init__(self, workers: list[WorkerSupervisor], models: dict[str, ModelHandle]) -> None:
         self._workers, self._models = workers, models
         self._in_flight: dict[int, InFlightJob] = {}
         self._backlog: dict[int, InFlightJob] = {}

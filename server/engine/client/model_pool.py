@@ -7,48 +7,15 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Protocol
 
-from server.engine.client.job_dispatcher import NO_WORKER, SHUTDOWN
+from server.engine.client.model_handle import EngineModel, ModelHandle
 from server.engine.client.worker_pool import UNLOADED, WorkerPool
 from server.engine.ipc.messages import ModelLoaded
-from server.engine.ipc.options import NO_DEVICE
 from server.errors import ModelFailed, Unavailable
 
 log = logging.getLogger(__name__)
-_OF_THE_WORKERS = (SHUTDOWN, NO_WORKER, NO_DEVICE, UNLOADED)
-"""Errors of a load that say nothing of the model."""
-
-
-class EngineModel(Protocol):
-    """A model as the workers load it. `key` identifies the content of `folder`; `bytes` is the size of the weight
-    files."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def key(self) -> str: ...
-    @property
-    def folder(self) -> Path: ...
-    @property
-    def bytes(self) -> int: ...
-
-
-@dataclass(slots=True, eq=False)
-class _State:
-    model: EngineModel
-    loading: asyncio.Future[ModelLoaded]
-    users: int = 0
-    used: float = 0.0
-
-    @property
-    def bytes(self) -> int:
-        """The size of the weight files, or what the model takes on a GPU."""
-        return (self.loading.result().bytes if self.loading.done() else 0) or self.model.bytes
 
 
 class ModelPool:
@@ -63,107 +30,86 @@ class ModelPool:
         self.workers = workers
         self.limit = limit
         self.idle_seconds = idle_seconds
-        self._states: dict[str, _State] = {}
-        self._errors: dict[str, str] = {}
-        """Why models could not be loaded, by key: only `load` tries them again."""
-        self.on_failed: Callable[[EngineModel, str], None] = lambda model, error: None
-        """Is called with a model that cannot be loaded and the reason, before those who wait for it go on."""
-        workers.on_model_lost = self._lost
+        self._handles: dict[str, ModelHandle] = {}
+        self._loads: set[asyncio.Task[None]] = set()
 
     @property
     def bytes(self) -> int:
         """Size of the models that are loaded or being loaded."""
-        return sum(state.bytes for state in self._states.values())
+        return sum(handle.bytes for handle in self._handles.values() if not handle.failed)
 
     @asynccontextmanager
-    async def holding(self, model: EngineModel) -> AsyncIterator[None]:
+    async def holding(self, model: EngineModel) -> AsyncIterator[ModelLoaded]:
         """Loads the model if needed, and keeps it loaded while the block runs. Raises ModelFailed where it cannot be
-        loaded, Unavailable where the workers are the reason."""
-        if error := self._errors.get(model.key):
-            raise ModelFailed(_refusal(model, error))
-        state = self._states.get(model.key) or self._begin(model)
-        state.users += 1
+        loaded, until `load` tries it again, and Unavailable where the workers are the reason."""
+        handle = self._handles.get(model.key) or self._begin(model)
+        handle.unloading = False
+        handle.users += 1
         try:
-            if not state.loading.done():
-                await asyncio.shield(state.loading)
-            if error := state.loading.result().error:
-                kind = Unavailable if error in _OF_THE_WORKERS else ModelFailed
-                raise kind(_refusal(model, error))
-            yield
+            answer = await handle.answer()
+            if answer.error is not None:
+                kind = ModelFailed if handle.failed else Unavailable
+                raise kind(f"The model {model.name} cannot be loaded: {answer.error}")
+            yield answer
         finally:
-            state.users -= 1
-            state.used = time.monotonic()
-
-    def shortlist(self, model: EngineModel) -> str:
-        """Returns the digest of the shortlist that limits the targets of a loaded model; "" if none does."""
-        return self._states[model.key].loading.result().shortlist
+            handle.users -= 1
+            handle.used = time.monotonic()
 
     async def load(self, model: EngineModel) -> ModelLoaded:
         """Loads a model that is not loaded; `error` of the answer is set where it cannot be loaded."""
-        self._errors.pop(model.key, None)
-        state = self._states.get(model.key) or self._begin(model)
-        answer = await asyncio.shield(state.loading)
-        state.used = time.monotonic()
+        handle = self._handles.get(model.key)
+        if handle is None or handle.failed:
+            handle = self._begin(model)
+        answer = await handle.answer()
+        handle.used = time.monotonic()
         return answer
 
     async def preload(self, models: Iterable[EngineModel]) -> dict[str, str]:
         """Loads as many models as the limit allows, in order, at least the first. Returns errors by model name."""
         chosen: list[EngineModel] = []
         for model in models:
-            if (
-                not chosen
-                or not self.limit
-                or self.bytes + sum(other.bytes for other in chosen) + model.bytes <= self.limit
-            ):
+            size = self.bytes + sum(other.bytes for other in chosen) + model.bytes
+            if not chosen or not self.limit or size <= self.limit:
                 chosen.append(model)
         answers = await asyncio.gather(*(self.load(model) for model in chosen))
         return {model.name: answer.error for model, answer in zip(chosen, answers, strict=True) if answer.error}
 
     async def unload(self, key: str) -> None:
-        """Unloads a model that is no longer served."""
-        if self._states.pop(key, None) is not None:
-            await self.workers.unload(key)
+        """Unloads a model that is no longer served, unless it is used again before its jobs are finished."""
+        if (handle := self._handles.get(key)) is not None:
+            handle.unloading = True
+            await self.workers.unload(handle)
+            if handle.unloading and self._handles.get(key) is handle:
+                del self._handles[key]
 
     async def unload_idle(self) -> None:
         """Unloads the models that were not used for `idle_seconds`, if that is not 0."""
         least = time.monotonic() - (self.idle_seconds or math.inf)
         while (oldest := self._oldest()) and oldest.used < least:
-            log.info("idle model unloaded", extra={"model": oldest.model.key})
+            log.info("idle model unloaded", extra={"model": oldest.key})
             self.workers.rests = True
-            await self.unload(oldest.model.key)
+            await self.unload(oldest.key)
 
-    def _oldest(self) -> _State | None:
+    def _oldest(self) -> ModelHandle | None:
         """Returns the least recently used model of those that are not in use."""
-        idle = [state for state in self._states.values() if state.loading.done() and not state.users]
-        return min(idle, key=lambda state: state.used, default=None)
+        handles = self._handles.values()
+        idle = [each for each in handles if each.outcome.done() and not each.users and not each.failed]
+        return min(idle, key=lambda handle: handle.used, default=None)
 
-    def _begin(self, model: EngineModel) -> _State:
-        state = self._states[model.key] = _State(model, asyncio.ensure_future(self._load(model)), used=time.monotonic())
-        return state
+    def _begin(self, model: EngineModel) -> ModelHandle:
+        handle = self._handles[model.key] = ModelHandle(model)
+        task = asyncio.ensure_future(self._load(handle))
+        self._loads.add(task)
+        task.add_done_callback(self._loads.discard)
+        return handle
 
-    async def _load(self, model: EngineModel) -> ModelLoaded:
-        await self._make_room()
-        answer = await self.workers.load(model.key, model.folder)
-        if answer.error:
-            self._states.pop(model.key, None)
-            if answer.error not in _OF_THE_WORKERS:
-                self._errors[model.key] = answer.error
-                self.on_failed(model, answer.error)
-        else:
-            log.info("model loaded", extra={"model": model.key, "seconds": round(answer.seconds, 3)})
-        return answer
-
-    def _lost(self, key: str, error: str) -> None:
-        """The workers could not load a model again after a restart."""
-        if (state := self._states.pop(key, None)) is not None:
-            self._errors[key] = error
-            self.on_failed(state.model, error)
-
-    async def _make_room(self) -> None:
+    async def _load(self, handle: ModelHandle) -> None:
         while self.limit and self.bytes > self.limit and (oldest := self._oldest()):
-            log.info("model unloaded to make room", extra={"model": oldest.model.key})
-            await self.unload(oldest.model.key)
-
-
-def _refusal(model: EngineModel, error: str) -> str:
-    return f"The model {model.name} cannot be loaded: {error}"
+            log.info("model unloaded to make room", extra={"model": oldest.key})
+            await self.unload(oldest.key)
+        if handle.unloading:
+            handle.resolve(UNLOADED)
+            return
+        answer = await self.workers.load(handle)
+        if answer.error is None:
+            log.info("model loaded", extra={"model": handle.key, "seconds": round(answer.seconds, 3)})

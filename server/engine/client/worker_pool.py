@@ -9,11 +9,10 @@ import dataclasses
 import logging
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 from server.engine.client.job_dispatcher import NO_WORKER, SHUTDOWN, JobDispatcher, notify
-from server.engine.client.registered_model import RegisteredModel
+from server.engine.client.model_handle import EngineModel, ModelHandle
 from server.engine.client.status import DeviceStatus, WorkerStatus
 from server.engine.client.worker_supervisor import COMMAND, WorkerEvent, WorkerExit, WorkerSupervisor
 from server.engine.ipc.messages import (
@@ -52,12 +51,13 @@ class WorkerPool:
     ) -> None:
         self._options, self._on_stats, self._command = options, on_stats, command
         self._workers: list[WorkerSupervisor] = []
-        self._models: dict[str, RegisteredModel] = {}
+        self._models: dict[str, ModelHandle] = {}
         self._jobs = JobDispatcher(self._workers, self._models)
         self._watchdog: asyncio.Task[None] | None = None
         self._closed = False
-        self.on_model_lost: Callable[[str, str], None] = lambda model, error: None
-        """Is called with a model that was loaded, and that no worker could load again, and the reason."""
+        self.on_failed: Callable[[EngineModel, str], None] = lambda model, error: None
+        """Is called with a model that cannot be loaded, the first time or after a restart, and the reason, before those who wait
+        for it go on."""
         self.rests = False
         """Whether models were unloaded because they were not used: then workers without a model are ready."""
 
@@ -114,51 +114,49 @@ class WorkerPool:
 
     # -- models --------------------------------------------------------------------------------------------------------
 
-    async def load(self, model: str, folder: Path) -> ModelLoaded:
-        """Loads a model into every worker; waits for a worker that is still starting. `model` names the content of the
-        folder: a model that is loaded is not loaded again. `error` of the answer says why it cannot be loaded."""
-        registered = self._models.get(model)
-        if registered is None or registered.error is not None:
-            registered = self._models[model] = RegisteredModel(model, str(folder))
-        registered.unloading = False
+    async def load(self, model: ModelHandle) -> ModelLoaded:
+        """Loads a model into every worker; waits for a worker that is still starting. One that is loaded is not loaded
+        again. `error` of the answer says why it cannot be loaded."""
+        known = self._models.get(model.key)
+        if known is None or known.error is not None:
+            known = self._models[model.key] = model
+        known.unloading = False
         self._jobs.crashes.clear()
         for worker in self._workers:
-            worker.refused.discard(model)
+            worker.refused.discard(model.key)
             self._load_next(worker)
-        return await asyncio.shield(registered.outcome)
+        return await known.answer()
 
-    async def unload(self, model: str) -> None:
-        """Accepts no further jobs for this model, and unloads it when those accepted are finished."""
-        registered = self._models.get(model)
-        if registered is None:
-            return
-        registered.unloading = True
-        futures = self._jobs.futures(model)
+    async def unload(self, model: ModelHandle) -> None:
+        """Accepts no further jobs for a model that was loaded, and unloads it when those accepted are finished, unless
+        `unloading` is reset before."""
+        model.unloading = True
+        futures = self._jobs.futures(model.key)
         if futures:
             await asyncio.wait(futures)
-        if not registered.unloading or self._models.get(model) is not registered:
-            return  # it was loaded again in the meantime
-        registered.resolve(UNLOADED)
-        del self._models[model]
+        if not model.unloading or self._models.get(model.key) is not model:
+            return
+        model.resolve(UNLOADED)
+        del self._models[model.key]
         for worker in self._workers:
-            if model in worker.loaded:
-                worker.unload(model)
+            if model.key in worker.loaded:
+                worker.unload(model.key)
 
     def _load_next(self, worker: WorkerSupervisor) -> None:
         """Loads the next model that a worker does not have, one at a time."""
         if worker.ready is None or worker.loading is not None or self._closed:
             return
         for model in self._models.values():
-            if model.name not in worker.loaded | worker.refused and model.error is None:
-                worker.load(LoadModel(model.name, model.folder, model.ends))
+            if model.key not in worker.loaded | worker.refused and model.error is None:
+                worker.load(LoadModel(model.key, str(model.model.folder), model.ends))
                 return
 
-    def _fail(self, model: RegisteredModel, error: str) -> None:
-        """Ends the load of a model with an error."""
-        lost = model.outcome.done() and not any(model.name in worker.loaded for worker in self._workers)
-        model.fail(error)
-        if lost:
-            self.on_model_lost(model.name, error)
+    def _fail(self, model: ModelHandle, error: str) -> None:
+        """Ends the load of a model with an error. Where it was served before, workers that have it go on."""
+        model.error = error
+        if not (model.outcome.done() and any(model.key in worker.loaded for worker in self._workers)):
+            notify(lambda error: self.on_failed(model.model, error), error)
+            model.fail(error)
 
     def _end_loads(self, error: str) -> None:
         for model in self._models.values():
@@ -200,7 +198,7 @@ class WorkerPool:
         first = up[0].ready if up else None
         served = {name for worker in up for name in worker.loaded}
         models = self._models.values()
-        expected = {model.name for model in models if model.outcome.done() and not model.error and not model.unloading}
+        expected = {model.key for model in models if model.outcome.done() and not model.error and not model.unloading}
         ready = any((worker.loaded or self.rests) and expected <= worker.loaded for worker in up)
         if not ready and self._restarting():
             ready, served = bool(expected) or self.rests, expected
@@ -212,7 +210,7 @@ class WorkerPool:
             details=dict(first.details) if first else {},
             restarts=sum(worker.restarts for worker in self._workers),
             models=tuple(sorted(served)),
-            errors={model.name: model.error for model in models if model.error is not None},
+            errors={model.key: model.error for model in models if model.error is not None},
             workers=tuple(
                 DeviceStatus(worker.name, worker.ready is not None, worker.pid, worker.restarts, len(worker.pending))
                 for worker in self._workers
@@ -257,19 +255,19 @@ class WorkerPool:
             if loaded.error is None:
                 model.loaded = loaded
             up = [other for other in self._workers if other.ready is not None]
-            if all(model.name in other.loaded | other.refused for other in up):
-                self._settle(model, [other for other in up if model.name in other.refused], loaded.error)
+            if all(model.key in other.loaded | other.refused for other in up):
+                self._settle(model, [other for other in up if model.key in other.refused], loaded.error)
         self._load_next(worker)
         self._jobs.dispatch_backlog()
 
-    def _settle(self, model: RegisteredModel, refused: Sequence[WorkerSupervisor], error: str | None) -> None:
+    def _settle(self, model: ModelHandle, refused: Sequence[WorkerSupervisor], error: str | None) -> None:
         """Every worker has answered a load: the model is served by those that could load it."""
-        if error is not None and not any(model.name in worker.loaded for worker in self._workers):
+        if error is not None and not any(model.key in worker.loaded for worker in self._workers):
             self._fail(model, error)
             return
         if refused:
             names = ", ".join(worker.name for worker in refused)
-            _log.error("%s: not served by %s, where it could not be loaded", model.name, names)
+            _log.error("%s: not served by %s, where it could not be loaded", model.key, names)
         model.ends = 0
         model.resolve()
 

@@ -15,6 +15,7 @@ from model.analysis.types import AttentionMaps, HeadMask
 from model.search.options import DecodingOptions, Hypothesis
 from model.symbols import FORMAL, INFORMAL
 from model.tokenizer import Decoding, Encoding
+from server.engine.client.model_handle import EngineModel, ModelHandle
 from server.engine.client.status import WorkerFailure, WorkerStatus
 from server.engine.client.worker_pool import USUAL_PRICES
 from server.engine.ipc.messages import (
@@ -114,6 +115,8 @@ class FakeEngine:
         self.load_error: str | None = None
         """Where it is set, no model can be loaded, for this reason."""
         self.loaded: dict[str, Path] = {}
+        self.handles: dict[str, ModelHandle] = {}
+        self.on_failed: Callable[[EngineModel, str], None] = lambda model, error: None
         self.rests = False
         self.attended: list[tuple[tuple[int, ...], tuple[int, ...], tuple[tuple[str, int, int], ...]]] = []
         self.stopped = False
@@ -126,13 +129,27 @@ class FakeEngine:
     async def stop(self, grace_seconds: float) -> None:
         self.stopped = True
 
-    async def load(self, model: str, folder: Path) -> ModelLoaded:
-        if self.load_error is None:
-            self.loaded[model] = folder
+    async def load(self, model: ModelHandle) -> ModelLoaded:
+        self.handles[model.key] = model
+        answer = await self.opened(model.key, model.model.folder)
+        if answer.error is not None:
+            self.fail(model.key, answer.error)
+        else:
+            self.loaded[model.key] = model.model.folder
+            model.loaded = answer
+            model.resolve()
+        return answer
+
+    async def opened(self, model: str, folder: Path) -> ModelLoaded:
         return ModelLoaded(model, error=self.load_error)
 
-    async def unload(self, model: str) -> None:
-        del self.loaded[model]
+    def fail(self, key: str, error: str) -> None:
+        """No worker can load a model, the first time or after a restart."""
+        self.on_failed(self.handles[key].model, error)
+        self.handles[key].fail(error)
+
+    async def unload(self, model: ModelHandle) -> None:
+        del self.loaded[model.key]
 
     def submit(self, job: Job, on_progress: Callable[[tuple[int, ...]], None] | None = None) -> asyncio.Future:
         if job.look is not None:

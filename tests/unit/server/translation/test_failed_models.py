@@ -33,12 +33,12 @@ class DamagedEngine(FakeEngine):
         self.damaged: dict[str, str] = {}
         self.tries: list[str] = []
 
-    async def load(self, model: str, folder: Path) -> ModelLoaded:
+    async def opened(self, model: str, folder: Path) -> ModelLoaded:
         self.tries.append(model)
         await asyncio.sleep(0)
         if error := self.damaged.get(model):
             return ModelLoaded(model, error=error)
-        return await super().load(model, folder)
+        return await super().opened(model, folder)
 
 
 def model(name: str, pairs, preference: int = 0, version: str = "1") -> ServedModel:
@@ -155,7 +155,7 @@ async def test_a_failed_model_is_tried_again_after_a_pause_and_when_its_folder_c
 async def test_a_model_that_is_lost_in_a_restart_of_the_workers_leaves_the_catalog() -> None:
     engine = DamagedEngine()
     async with running(engine) as services:
-        engine.on_model_lost(FIRST.key, TORN)
+        engine.fail(FIRST.key, TORN)
         assert await route(services) == ["second"]
         assert engine.tries.count(FIRST.key) == 1
 
@@ -166,7 +166,7 @@ async def test_a_server_that_was_ready_stays_ready_when_every_model_is_lost() ->
         assert services.readiness == "ready"
         for each in MODELS:
             engine.loaded.pop(each.key)
-            engine.on_model_lost(each.key, TORN)
+            engine.fail(each.key, TORN)
         assert services.readiness == "ready"
         with pytest.raises(ModelFailed):
             await route(services)

@@ -69,7 +69,7 @@ async def test_a_replacement_that_cannot_be_loaded_leaves_the_old_model_in_servi
     async def fails(model, folder):
         return ModelLoaded(model, error="The file is torn.")
 
-    engine.load = fails
+    engine.opened = fails
     monkeypatch.setattr(hot_reload, "find_served", lambda settings: ([sized("one", 1, version="2")], {}))
     changed = await services.models.reload()
     assert changed == UNCHANGED | {"failed": ["one"], "errors": {"one": "The file is torn."}}

@@ -9,8 +9,8 @@ import pytest
 
 from server.config import Settings
 from server.engine.client.job_dispatcher import NO_WORKER
+from server.engine.client.model_handle import ModelHandle
 from server.engine.client.model_pool import ModelPool
-from server.engine.client.registered_model import RegisteredModel
 from server.engine.ipc.messages import ModelLoaded
 from server.errors import ModelFailed
 from server.services import Services
@@ -40,18 +40,18 @@ async def test_the_least_recently_used_model_is_unloaded():
 
 async def test_a_failed_load_is_reported_and_tried_again_by_a_load_only():
     engine = FakeEngine()
-    works = engine.load
+    works = engine.opened
 
     async def fails(model, folder):
         return ModelLoaded(model, error="The file is torn.")
 
     pool = ModelPool(engine)
-    engine.load = fails
+    engine.opened = fails
     assert await pool.preload([fake_model("one")]) == {"one": "The file is torn."}
     with pytest.raises(ModelFailed, match="torn"):
         async with pool.holding(fake_model("one")):
             pass
-    engine.load = works
+    engine.opened = works
     with pytest.raises(ModelFailed, match="torn"):
         async with pool.holding(fake_model("one")):
             pass
@@ -64,10 +64,9 @@ async def test_a_model_counts_with_what_it_takes_on_a_gpu():
     engine = FakeEngine()
 
     async def on_gpu(model, folder):
-        engine.loaded[model] = folder
         return ModelLoaded(model, bytes=70)
 
-    engine.load = on_gpu
+    engine.opened = on_gpu
     pool = ModelPool(engine, limit=100)
     await pool.load(sized("one", 20))
     assert pool.bytes == 70
@@ -105,10 +104,10 @@ async def test_models_stay_without_a_time_for_idle_ones():
 
 
 async def test_a_model_that_loads_after_the_workers_failed_is_served():
-    model = RegisteredModel("m", "folder")
+    model = ModelHandle(fake_model("m"))
     model.resolve(NO_WORKER)
     assert model.outcome.result().error == NO_WORKER
-    model.loaded = ModelLoaded("m", 1.0)
+    model.loaded = ModelLoaded(model.key, 1.0)
     model.resolve()
     assert model.outcome.result() is model.loaded
     model.resolve(NO_WORKER)

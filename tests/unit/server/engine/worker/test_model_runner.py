@@ -27,6 +27,7 @@ from server.engine.client.status import WorkerFailure
 from server.engine.client.worker_pool import WorkerPool
 from server.engine.ipc.messages import Job, Look
 from server.engine.ipc.options import WorkerOptions
+from tests.support.engine.loading import load
 from tests.support.models.folders import new_folder
 from tests.support.models.hypotheses import assert_same_up_to_ties
 
@@ -82,7 +83,7 @@ async def test_the_worker_translates_as_search_does_alone(tmp_path: Path) -> Non
     workers = WorkerPool(options, lambda stats: None)
     await workers.start()
     try:
-        loaded = await workers.load("tiny", folder.path)
+        loaded = await load(workers, "tiny", folder.path)
         assert loaded.error is None
         asked = [(text, choices[i % len(choices)]) for i, text in enumerate(texts)]
         futures = [workers.submit(Job(0, "tiny", text, chosen)) for text, chosen in asked]
@@ -138,7 +139,7 @@ async def test_a_broken_folder_is_refused_with_a_sentence(folder: ModelFolder, t
     await workers.start()
     try:
         for path in (tmp_path, tmp_path / "absent"):
-            answer = await workers.load("broken", path)
+            answer = await load(workers, "broken", path)
             assert answer.error is not None and "Traceback" not in answer.error
         assert not workers.status().models
     finally:
