@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from unicodedata import category
@@ -26,6 +26,8 @@ Link = tuple[int, int]
 
 FILE = "alignment.json"
 _LEAST = 1e-9
+_PAUSE = 1 << 20
+"""Multiplications after which other work may run: about four milliseconds."""
 _SPACE = "\u2581"
 _WORD = re.compile(
     r"""[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]
@@ -152,9 +154,14 @@ def alignment_map(maps: AttentionMaps, chosen: AlignmentLayer) -> Weights:
     layer, divided by their sum over the source."""
     if maps.soft is not None:
         return maps.soft.astype(np.float32, copy=False)
+    return _shifted(_contributed(maps, chosen, slice(None)), chosen)
+
+
+def _contributed(maps: AttentionMaps, chosen: AlignmentLayer, rows: slice) -> Weights:
+    """Returns the contributions of a layer in some rows, divided by their sum over the source."""
     layer = slice(chosen.layer, chosen.layer + 1)
-    [found] = layer_contributions(maps.cross[layer], maps.value_products[layer])
-    return _shifted(found / np.maximum(found.sum(axis=-1, keepdims=True), _LEAST), chosen)
+    [found] = layer_contributions(maps.cross[layer, :, rows], maps.value_products[layer])
+    return np.asarray(found / np.maximum(found.sum(axis=-1, keepdims=True), _LEAST))
 
 
 def reading_map(maps: AttentionMaps, chosen: AlignmentLayer) -> Weights:
@@ -166,14 +173,24 @@ def reading_map(maps: AttentionMaps, chosen: AlignmentLayer) -> Weights:
     return np.asarray((_shifted(layer, chosen) + last) / 2, dtype=np.float32)
 
 
-def chosen_alignment(maps: AttentionMaps, choice: MapChoice) -> AttentionMaps:
-    """Returns the maps with the choice, and the soft alignment and the reading that it asks for."""
+def chosen_alignment(maps: AttentionMaps, choice: MapChoice) -> Generator[None, None, AttentionMaps]:
+    """Returns the maps with the choice, and the soft alignment and the reading that it asks for. Yields where other work may
+    run."""
     if choice.soft is None:
         return replace(maps, choice=choice)
     layer = AlignmentLayer(choice.soft, choice.shift)
+    _, heads, rows, length = maps.cross.shape
+    count = min(-(-rows * length * heads**2 // _PAUSE), max(1, rows // 2))
+    parts = []
+    for part in range(count):
+        if part:
+            yield
+        parts.append(_contributed(maps, layer, slice(rows * part // count, rows * (part + 1) // count)))
+    if count > 1 and choice.reading:
+        yield
     return replace(
         maps,
-        soft=alignment_map(maps, layer),
+        soft=_shifted(np.concatenate(parts), layer),
         reading=reading_map(maps, layer) if choice.reading else None,
         choice=choice,
     )

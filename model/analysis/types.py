@@ -193,10 +193,17 @@ def _unpickled(
     others: dict[str, Any],
 ) -> AttentionMaps:
     """Returns maps; the memory of those that were not chosen is not touched."""
-    whole = {kind: np.zeros(shape, dtype=np.float32) for kind, shape in shapes.items()}
+    whole = {}
     for kind, (layers, heads, weights) in parts.items():
-        whole[kind][np.ix_(layers, heads)] = weights
+        whole[kind] = np.zeros(shapes[kind], dtype=np.float32) if weights.size else unchosen(shapes[kind])
+        if weights.size:
+            whole[kind][np.ix_(layers, heads)] = weights
     return AttentionMaps(cross=whole["cross"], encoder=whole["encoder"], decoder=whole["decoder"], **others)
+
+
+def unchosen(shape: tuple[int, ...]) -> NDArray[np.float32]:
+    """Returns zeros that take no memory and cannot be written."""
+    return np.broadcast_to(np.float32(0), shape)
 
 
 def _narrow(shares: NDArray[np.float32]) -> NDArray[Any]:

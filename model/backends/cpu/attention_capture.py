@@ -9,12 +9,12 @@ from ctypes import c_int32, c_uint64, c_void_p
 import numpy as np
 
 from model.analysis.tensors import TENSORS, names, width
-from model.analysis.types import EVERYTHING, Head, HeadVectors, MapChoice, check_head
+from model.analysis.types import EVERYTHING, Head, HeadVectors, Layers, MapChoice, check_head, unchosen
 from model.backends.cpu.bindings import Float32, address
 from model.config import ModelConfig
 
 _KINDS = {"encoder": 0, "decoder": 1, "cross": 2}
-_NO_HEAD = -1
+_NO_HEAD, _MASKED = -1, 64
 _PART = ("held", "first_layer", "layers", "first_row", "rows")
 
 
@@ -36,7 +36,7 @@ class AttentionCapture:
     cross-attention, which only a forced decode writes; `vectors` of the head `vectors_of`, else None;
     `forget_gates` (L, T) of a decoder with a recurrence, else None; `normalizers` (T,), the logarithm of the sum of the
     exponentials of the logits; `tensors` of the position that the choice follows (`model.analysis.tensors`).
-    Layers that are not chosen stay zeros, whose memory is not touched. Raises ValueError for an unknown head.
+    Layers that are not chosen stay zeros; maps of a kind without any take no memory. Raises ValueError for an unknown head.
     """
 
     def __init__(
@@ -47,9 +47,10 @@ class AttentionCapture:
         vectors_of: Head | None = None,
         choice: MapChoice = EVERYTHING,
     ) -> None:
-        self.encoder = _zeros(config.encoder_layers, config.heads, source, source)
-        self.decoder = _zeros(config.decoder_layers, config.decoder_heads, queries, queries)
-        self.cross = _zeros(config.decoder_layers, config.heads, queries, source)
+        cross_layers = choice.cross_layers(config.decoder_layers)
+        self.encoder = _maps(choice.encoder, config.encoder_layers, config.heads, source, source)
+        self.decoder = _maps(choice.decoder, config.decoder_layers, config.decoder_heads, queries, queries)
+        self.cross = _maps(cross_layers, config.decoder_layers, config.heads, queries, source)
         self.cross_values = _zeros(config.decoder_layers, config.heads, source, config.head_dim)
         self.forget_gates = None if config.recurrence == "none" else _zeros(config.decoder_layers, queries)
         self.normalizers = _zeros(queries)
@@ -67,9 +68,7 @@ class AttentionCapture:
         arrays = (self.encoder, self.decoder, self.cross)
         vectors = (None,) * 3 if (found := self.vectors) is None else (found.query, found.key, found.value)
         depth = choice.depth(config.decoder_layers, vectors_of)
-        masks = map(
-            _mask, (choice.encoder, choice.decoder, choice.cross_layers(config.decoder_layers), choice.value_layers)
-        )
+        masks = map(_mask, (choice.encoder, choice.decoder, cross_layers, choice.value_layers))
         written = map(address, (*arrays, *vectors, self.cross_values, self.forget_gates, self.normalizers))
         place = (_KINDS[followed.side], followed.layer, followed.position) if followed else (_NO_HEAD, 0, 0)
         tensors = (c_void_p * len(TENSORS))(*(address(self.tensors.get(name)) for name in TENSORS))
@@ -101,7 +100,12 @@ class AttentionCapture:
 
 def _mask(layers: Sequence[int] | None) -> int:
     """Returns layers as bits, all for None; all of those from 64 on are written anyway."""
-    return 2**64 - 1 if layers is None else sum(1 << layer for layer in {*layers} if layer < 64)
+    return 2**_MASKED - 1 if layers is None else sum(1 << layer for layer in {*layers} if layer < _MASKED)
+
+
+def _maps(chosen: Layers, *shape: int) -> Float32:
+    """Returns maps to be written, those of no layer as views of one zero."""
+    return unchosen(shape) if chosen == () and shape[0] < _MASKED else _zeros(*shape)
 
 
 def _zeros(*shape: int) -> Float32:

@@ -206,7 +206,9 @@ class ModelRunner:
             found = [(yield from maps_of_one)]
             if len(source) + len(target) > _SHORT_PASS:
                 yield None
-        maps = [chosen_alignment(each, choice) for each in found]
+        maps = []
+        for each in found:
+            maps.append((yield from chosen_alignment(each, choice)))
         if hidden:
             maps = [each.without_first_token(looks[0].vectors_of) for each in maps]
         sentences, wanted = both_sides(read if not readings else ())

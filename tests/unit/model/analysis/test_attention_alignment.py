@@ -16,12 +16,13 @@ from model.analysis.attention_alignment import (
     agreement,
     alignment_map,
     between_words,
+    chosen_alignment,
     coverage,
     reading_map,
     to_words,
     words,
 )
-from model.analysis.types import AttentionMaps
+from model.analysis.types import ALIGNMENT, AttentionMaps
 
 WORDS = (
     "It|'s| |3.5| |o'clock|,| |is|n't| |it|?",
@@ -99,6 +100,26 @@ def test_a_soft_alignment_has_the_shares_of_a_layer_in_the_row_of_the_next_step(
     np.testing.assert_array_equal(alignment_map(maps, AlignmentLayer(1, shift=True)), plain[[1, 2, 2]])
     read = (cross[0].mean(axis=0)[[1, 2, 2]] + cross[1].mean(axis=0)) / 2
     np.testing.assert_allclose(reading_map(maps, AlignmentLayer(0, shift=True)), read, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("rows", "length"), [(1, 1), (1, 3), (7, 5), (299, 301), (512, 3), (2, 512)])
+def test_a_long_soft_alignment_is_that_of_one_step_to_the_bit_in_short_steps(rows: int, length: int) -> None:
+    rng = np.random.default_rng(rows)
+    cross = rng.dirichlet(np.ones(length), size=(2, 4, rows)).astype(np.float32)
+    values = rng.standard_normal((2, length, 4, 8)).astype(np.float32)
+    products = values @ values.transpose(0, 1, 3, 2)
+    maps = AttentionMaps(cross, cross, cross, cross, cross, cross, products)
+    choice = AlignmentLayer(1, shift=True).chosen(ALIGNMENT, reading=True)
+    steps, pauses = chosen_alignment(maps, choice), 0
+    try:
+        while True:
+            next(steps)
+            pauses += 1
+    except StopIteration as end:
+        found = end.value
+    assert np.array_equal(found.soft, alignment_map(maps, AlignmentLayer(1, shift=True)))
+    assert np.array_equal(found.reading, reading_map(maps, AlignmentLayer(1, shift=True)))
+    assert (rows * length > 1 << 16) == (pauses > 0)
 
 
 def test_the_layer_is_loaded_from_the_model_folder(tmp_path: Path) -> None:
