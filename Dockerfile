@@ -83,8 +83,8 @@ RUN apt-get update \
     && groupadd --gid 10001 attentive \
     && useradd --uid 10001 --gid attentive --no-create-home --home-dir /data --shell /usr/sbin/nologin attentive \
     && install -d -o attentive -g root -m 775 /data /models /files /attentive/contents
-# Any other user of the group root may run it, as OpenShift does. /data and /models are persistent; all other files are written to /tmp, so the root may be read-only. A new volume at
-# /models receives the models of the image.
+# Any other user of the group root may run it, as OpenShift does. /data and /models are persistent; all other files are written
+# to /tmp, so the root may be read-only. A new volume at /models receives the models of the image.
 ENV PATH=/attentive/venv/bin:/attentive/code/bin:$PATH \
     PYTHONPATH=/attentive/code \
     PYTHONDONTWRITEBYTECODE=1 \
@@ -130,6 +130,8 @@ RUN mkdir /stub && gcc -shared -x c /dev/null -o /stub/libcuda.so.1 \
     2>/errors || test -f /driver/*/cuda_utils*.so || { cat /errors; exit 1; }; }
 
 FROM runtime AS server-gpu
+# NVIDIA's container toolkit and CDI mount what these name; GKE mounts the driver of the machine in this folder.
+ENV NVIDIA_VISIBLE_DEVICES=all NVIDIA_DRIVER_CAPABILITIES=compute,utility LD_LIBRARY_PATH=/usr/local/nvidia/lib64
 COPY --from=dependencies-torch-cuda /attentive/venv /attentive/venv
 COPY --from=code /attentive/code /attentive/code
 COPY --from=triton-driver /driver /attentive/code/model/backends/cuda/compiled_driver
