@@ -21,6 +21,8 @@ DOCUMENTS_SHARE = 0.75
 CALLER_SHARE, LOOK_SHARE = 3.0, 1.0
 """A caller may hold this many times the room that stays free: alone three quarters of the room, two callers three
 sevenths each. So there is always room for another caller (dynamic thresholds, Choudhury and Hahne 1998)."""
+DEEP = 1 / 4
+"""Share of the work that may always wait, from which on the speed is measured."""
 ROUNDED_DOWN = 1 / 3
 """Largest part of a second by which Retry-After is shorter than the wait: rounded up, 1.1 seconds would be almost twice that."""
 
@@ -61,8 +63,14 @@ class Queue:
         self.units += cost
         self.requests += 1
 
-    def remove(self, caller: str | None, cost: float, now: float, succeeded: bool) -> None:
-        """Removes a request. Only one that succeeded counts in the measured speed."""
+    def remove(self, caller: str | None, cost: float, now: float, succeeded: bool, deep: float) -> None:
+        """Removes a request. One that succeeded counts in the measured speed if at least `deep` units were accepted: with
+        less work the device is idle at times."""
+        if succeeded:
+            if self.units >= deep:
+                self.busy += now - self._counted_until
+                self.finished += cost
+            self._counted_until = now
         self.requests -= 1
         self.units = self.units - cost if self.requests else 0.0
         work = self.callers[caller]
@@ -70,10 +78,6 @@ class Queue:
         work.requests -= 1
         if not work.requests:
             self.total_weight -= self.callers.pop(caller).weight
-        if succeeded:
-            self.busy += now - self._counted_until
-            self.finished += cost
-            self._counted_until = now
 
     def wait(self, caller: str | None, speed: float) -> float:
         """Returns the seconds until the next request of a caller is served, where callers get shares by weight."""
@@ -195,7 +199,7 @@ class Admission:
         invitations = queue.invitations
         excess = self._excess(kind, cost, caller, weight, key, now)
         if excess > 0:
-            raise self._overloaded(kind, excess, cost, key, now)
+            raise self._overloaded(kind, excess, cost, caller, key, now)
         if invitations:
             invitations.take_up(key, now)
         wait = queue.wait(caller, self.lease.speeds[kind])
@@ -204,7 +208,8 @@ class Admission:
                 "The queue is longer than the time this request allows.", max(1, math.ceil(wait / 2)), "deadline"
             )
         queue.add(caller, weight, cost, now)
-        return Permit(lambda succeeded: queue.remove(caller, cost, self.clock(), succeeded))
+        deep = DEEP * self.lease.least
+        return Permit(lambda succeeded: queue.remove(caller, cost, self.clock(), succeeded, deep))
 
     def refuse_early(self, cost: float, caller: str | None, key: int | None, *kinds: WorkKind) -> None:
         """Raises Overloaded for a request of about `cost` units that `admit` would reject as any of these kinds, before more is
@@ -214,9 +219,11 @@ class Admission:
             excess = self._excess(kind, cost, caller, 1.0, key, now)
             if excess <= 0 or self.queues[kind].invitations.is_due(key, now):
                 return
-        raise self._overloaded(kind, excess, cost, key, now)
+        raise self._overloaded(kind, excess, cost, caller, key, now)
 
-    def _overloaded(self, kind: WorkKind, excess: float, cost: float, key: int | None, now: float) -> Overloaded:
+    def _overloaded(
+        self, kind: WorkKind, excess: float, cost: float, caller: str | None, key: int | None, now: float
+    ) -> Overloaded:
         """Returns the error of a request that does not fit, and remembers by its key when it may return. Its reason is the caller
         where all others would fit."""
         queue = self.queues[kind]
@@ -228,7 +235,7 @@ class Admission:
         wait = min((excess + invitations.work) / self.lease.speeds[kind], LONGEST_RETRY_AFTER)
         seconds = max(1, math.ceil(wait - ROUNDED_DOWN))
         if key is not None:
-            invitations.add(key, now + seconds, cost)
+            invitations.add(key, now + seconds, cost, caller)
         return Overloaded(self._message, seconds, reason)
 
     def _excess(
@@ -239,15 +246,18 @@ class Admission:
         queue = self.queues[kind]
         if not queue.units:
             return 0.0
-        kept = 0.0 if queue.invitations.is_due(key, now) else queue.invitations.due(now)
-        over = queue.units + cost + kept - self._room(kind)
+        kept, room = 0.0 if queue.invitations.is_due(key, now) else queue.invitations.due(now), self._room(kind)
         elsewhere = self.lease.elsewhere.get((kind, caller), 0.0)
         if caller is None or (caller not in queue.callers and not elsewhere):
-            return over
+            # As much stays free for one that is new as beside these callers if they had all that they may hold.
+            others = queue.share * max(1, len(queue.callers), len(queue.invitations.callers))
+            kept = min(kept, max(0.0, room * others / (1 + others) - queue.units))
+            return queue.units + cost + kept - room
+        over = queue.units + cost + kept - room
         # A caller that holds c units needs c <= share * free. Each of them that finishes adds one to the free units, and so
         # does each of the others: of the units that finish, the part `own` is the caller's.
         work, share = queue.callers.get(caller, CallerWork(weight)), weight * queue.share
-        held, free = work.units + elsewhere, self.lease.doors * (self._room(kind) - kept - queue.units)
+        held, free = work.units + elsewhere, self.lease.doors * (room - kept - queue.units)
         factor, own = share / (1 + share), work.weight / max(work.weight, queue.total_weight)
         excess = (held + cost - factor * (free + held)) / (own + factor * (1 - own))
         return max(over, min(excess, queue.units))
@@ -260,5 +270,4 @@ class Admission:
         if kind == "document":
             return DOCUMENTS_SHARE * lease.translations
         room = max((1 - DOCUMENTS_SHARE) * lease.translations, lease.translations - self.queues["document"].units)
-        # Within the seconds that they may wait, three of the largest short requests of one caller leave room for its others.
-        return min(room, max(lease.least, lease.speeds[kind] * self._seconds, min(2.5 * lease.least, self._seconds)))
+        return min(room, max(lease.least, lease.speeds[kind] * self._seconds))

@@ -30,7 +30,7 @@ from server.services import Services
 
 NAME = "serve"
 HELP = "Serve translations over HTTP."
-LISTENERS = 16
+LISTENERS = 64
 """Duplicates of the listening socket. In one iteration of its event loop uvloop accepts one connection per listening
 socket. Iterations are long under load, so with a single socket new connections would wait for seconds."""
 BACKLOG = 4_096
@@ -86,7 +86,7 @@ class Server(uvicorn.Server):
         waiting = select.poll()
         for bound in (sockets or [])[:1]:  # the others are duplicates
             waiting.register(bound, select.POLLIN)
-        for _ in range(self.config.backlog // LISTENERS):  # clients may connect without end
+        for _ in range(self.config.backlog // max(1, len(sockets or []))):  # clients may connect without end
             if not waiting.poll(0):
                 break
             await asyncio.sleep(0)

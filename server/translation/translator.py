@@ -12,6 +12,7 @@ from functools import partial
 
 from model.search.options import DecodingOptions
 from server.access.admission import Admission
+from server.access.turns import Turns
 from server.engine.client.engine_client import EngineClient
 from server.errors import ModelFailed
 from server.observability.metrics import Metrics
@@ -76,6 +77,7 @@ class Translator:
         self.cache = cache
         self._metrics = metrics
         self._threads = WorkThreads()
+        self._turns = Turns()
         self._shares = sentence.Shares()
         self._translate_sentence = partial(sentence.translate_sentence, self._shares)
         self._users: Counter[ModelCatalog] = Counter()
@@ -164,6 +166,7 @@ class Translator:
             self._using(catalog),
         ):
             async with asyncio.timeout_at(request.deadline):
+                await self._turns.next(request.client)
                 texts = await self.work(request.client, characters, prepare, request, chosen, self.detector)
                 rows = beam * sum([len(text.segmented.order) for text in texts if text.segmented])
                 document = document or rows > DOCUMENT_ROWS

@@ -17,8 +17,8 @@ MINIMUM_TOKENS = 4_000
 """Tokens of short requests that may always wait, because a server with little load has not shown its full speed."""
 MEASURED_SECONDS = 30.0
 """Time constant of the measured speed, in seconds with work."""
-LEAST_SPEED: dict[WorkKind, float] = {"short": 0.5, "document": 0.1, "look": 0.1}
-"""Seconds of work that a worker finishes in a second at the least: with single requests a device is idle at times."""
+USUAL_SPEED: dict[WorkKind, float] = {"short": 1.0, "document": 0.1, "look": 0.1}
+"""Seconds of work that a worker finishes in a second, until that is measured."""
 
 
 @dataclass(slots=True)
@@ -107,8 +107,7 @@ class Backlog:
 
     def _speed(self, kind: WorkKind) -> float:
         finished, seconds = self._measured[kind]
-        least = LEAST_SPEED[kind] * self._workers()
-        return max(least, finished / seconds) if finished and seconds else least or math.inf
+        return finished / seconds if finished and seconds else USUAL_SPEED[kind] * self._workers() or math.inf
 
 
 def _translations(loads: Mapping[WorkKind, Load]) -> float:

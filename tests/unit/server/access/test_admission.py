@@ -66,8 +66,8 @@ def test_retry_after_is_estimated_from_the_speed_of_successful_work():
 def test_a_request_that_cannot_meet_its_deadline_is_rejected_at_once():
     clock = Clock()
     admission = Admission(Backlog(1_000), clock=clock)
-    with admission.admit(100):
-        clock.now += 10.0
+    with admission.admit(1_000):
+        clock.now += 100.0
     with admission.admit(500):
         with pytest.raises(Overloaded) as caught, admission.admit(1, clock.now + 20):
             pass
@@ -98,14 +98,14 @@ class Outcome:
 
 
 def simulate_overload(
-    attempts: int, retrying: float, callers: int = 1, rate: float = 200.0, speed: float = 1_000.0
+    attempts: int, retrying: float, callers: int = 1, rate: float = 200.0, api: float = 0.0, device: float = 0.01
 ) -> Outcome:
-    """Simulates a server that does `speed` units per second and receives `rate` attempts per second of 10 units each. A
-    rejected request is retried after its Retry-After with probability `retrying`. A retry takes
-    the place of a new request."""
-    clock, rng = Clock(), random.Random(1)
-    admission = Admission(Backlog(1_000_000), 5.0, clock)
-    idle_from = 0.0
+    """Simulates a server that takes `api` seconds of its API process and then `device` seconds of its worker for a request of
+    10 tokens, and receives `rate` attempts per second. A rejected request is retried after its Retry-After with probability
+    `retrying`. A retry takes the place of a new request."""
+    clock, rng, price = Clock(), random.Random(1), device / 10
+    admission = Admission(Backlog(1_000_000, prices=lambda: (price, price), workers=lambda: 1), 5.0, clock)
+    idle_from = [0.0, 0.0]  # of the API process and the worker
     running: deque[tuple[float, ExitStack]] = deque()
     due: list[tuple[float, int]] = []
     outcome = Outcome()
@@ -120,17 +120,18 @@ def simulate_overload(
         outcome.retries += retry
         stack = ExitStack()
         try:
-            stack.enter_context(admission.admit(10, key=key, caller=f"caller {key % callers}"))
+            stack.enter_context(admission.admit(device, key=key, caller=f"caller {key % callers}"))
         except Overloaded as rejection:
             outcome.longest_retry_after = max(outcome.longest_retry_after, rejection.retry_after)
             if retry or rng.random() < retrying:
                 heapq.heappush(due, (now + rejection.retry_after + rng.random() * 0.2, key))
             continue
         outcome.retries_admitted += retry
-        idle_from = max(idle_from, now) + 10 / speed
-        outcome.longest_wait = max(outcome.longest_wait, idle_from - now)
+        idle_from[0] = max(idle_from[0], now) + api
+        idle_from[1] = max(idle_from) + device
+        outcome.longest_wait = max(outcome.longest_wait, idle_from[1] - now)
         outcome.served += 1
-        running.append((idle_from, stack))
+        running.append((idle_from[1], stack))
     return outcome
 
 
@@ -144,6 +145,16 @@ def test_a_retry_after_its_retry_after_is_admitted(load, retrying, callers):
     assert outcome.served >= 0.98 * 6_000, "the server was idle at times"
     assert outcome.longest_wait <= 6.0
     assert outcome.longest_retry_after <= 120
+
+
+@pytest.mark.parametrize(("api", "device"), [(0.01, 0.01), (0.01, 0.001), (0.001, 0.01), (0.01, 1e-5)])
+@pytest.mark.parametrize("load", [2, 4])
+def test_what_waits_is_bounded_in_seconds_whether_api_process_or_worker_is_slower(load, api, device):
+    capacity = 1 / max(api, device)
+    outcome = simulate_overload(int(load * capacity * 30), 0.5, 20, load * capacity, api, device)
+    assert outcome.longest_wait <= 7.0
+    assert outcome.served >= 0.95 * capacity * 30
+    assert outcome.retries_admitted >= 0.8 * outcome.retries
 
 
 def test_documents_leave_room_for_short_requests():
@@ -217,8 +228,8 @@ def test_the_work_ahead_of_a_caller_is_less_with_more_weight():
     """Both hold 100 units of a server that does 10 units per second, so the heavier caller waits 12.5 seconds."""
     clock = Clock()
     admission = Admission(Backlog(1_000), clock=clock)
-    with admission.admit(100):
-        clock.now += 10.0
+    with admission.admit(1_000):
+        clock.now += 100.0
     with admission.admit(100, caller="light"), admission.admit(100, caller="heavy", weight=4.0):
         for caller, weight, wait in (("light", 1.0, 20.0), ("heavy", 4.0, 12.5), ("new", 1.0, 0.0)):
             error, text = (Overloaded, "longer than the time") if wait else (TimeoutError, None)
@@ -309,19 +320,26 @@ def test_the_doors_of_several_processes_share_one_limit_without_asking():
     assert renewals <= 3 + 3 * 20 / 0.1, "requests asked for leases"
 
 
+@pytest.mark.parametrize("returning", [False, True])
 @pytest.mark.parametrize("size", [30, 300, 900])
 @pytest.mark.parametrize("kind", ["short", "document", "look"])
-def test_a_polite_caller_is_never_refused_beside_hogs(kind, size):
-    """Hogs send more whenever there is room. The polite caller has one small request at a time."""
+def test_a_polite_caller_is_never_refused_beside_hogs(kind, size, returning):
+    """Hogs send more whenever there is room, and those that return do so when they were told. The polite caller has one small
+    request at a time."""
     rng, clock = random.Random(5), Clock()
     door = Admission(Backlog(4_000, 4_000, workers=lambda: 1), 5.0, clock)
     running: deque[Permit] = deque()
+    due: list[tuple[float, int]] = []
     polite: Permit | None = None
-    for _ in range(3_000):
+    for number in range(1_500):
         clock.now += rng.random()
         for hog in range(3):
-            with suppress(Overloaded):
-                running.append(door.admit(size * rng.uniform(0.5, 1.5), caller=f"hog {hog}", kind=kind))
+            key = heapq.heappop(due)[1] if due and due[0][0] <= clock.now else 3 * number + hog
+            try:
+                cost = size * rng.uniform(0.5, 1.5)
+                running.append(door.admit(cost, caller=f"hog {hog}", kind=kind, key=key if returning else None))
+            except Overloaded as error:
+                heapq.heappush(due, (clock.now + error.retry_after, key))
         if polite is not None:
             polite.release(succeeded=True)
         polite = door.admit(1.0, caller="polite", kind=kind)
