@@ -101,8 +101,14 @@ def _best_mixture(
         translations = task.translate(path, [sentence.source for sentence in sentences[:count]], seconds)
         return folder, translations, judge(sentences, before, translations, task.direction, terms)
 
+    slowest = 0.0
     for later, share in zip(range(len(SHARES), 0, -1), SHARES, strict=True):
+        if judged and task.left < 2 * slowest:
+            task.say("No time for larger shares; more --minutes try them.")
+            break
+        started = task.left
         judged[share] = translated(share, _CHOOSING, task.left / (1 + later))[2]
+        slowest = max(slowest, started - task.left)
         chrf, general = judged[share].chrf, judged[share].general
         task.say(f"{share:.0%} of the new weights: kept chrF {chrf}, general chrF {general}")
     # Half of what may be lost, because these are fewer sentences.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,9 +14,12 @@ from numpy.typing import NDArray
 from sacrebleu.metrics.chrf import CHRF
 
 from model import training
+from model.adaptation.pairs import KEPT_SHARE, MOST_KEPT
 from model.training.data.corpus import read_pairs
 from model.training.loop.evaluate import SPACELESS, bleu_of
 
+LIKELY_PAIRS = 5_000
+"""Pairs that sufficed for each model that was measured (docs/adapt.md)."""
 MOST_LOST = 1.0
 """chrF that the general set may lose."""
 _RESAMPLES = 1000
@@ -67,9 +71,23 @@ class Judgement:
         return 0.0 if self.general is None else self.general.before - self.general.after
 
     def reasons(self) -> list[str]:
-        """Returns why the model after is not to be written, as sentences."""
+        """Returns why the model after is not to be written, and what would be enough, as sentences."""
         better = [] if self.chrf.low > 0 else [f"The kept pairs are not better beyond chance: {self.chrf} chrF."]
-        return better + [f"The general set loses {self.lost:.1f} chrF."] * (self.lost > MOST_LOST)
+        enough = [f"Enough would be {self._enough()}."] * len(better)
+        return better + enough + [f"The general set loses {self.lost:.1f} chrF."] * (self.lost > MOST_LOST)
+
+    def _enough(self) -> str:
+        """Returns how many pairs would show that the gain is not chance: the interval shrinks with the square root of their
+        number."""
+        half, count = self.gained - self.chrf.low, math.inf
+        if self.gained > 0:
+            count = KEPT_SHARE * (self.chrf.count * (half / self.gained) ** 2 + 1)
+        if count > KEPT_SHARE * MOST_KEPT:
+            return f"a larger gain, as {LIKELY_PAIRS:,} pairs of such texts or more are likely to give"
+        rounded = math.ceil(count / 100) * 100
+        return (
+            f"about {rounded:,} such pairs for the same gain, if the --minutes suffice to judge {rounded // KEPT_SHARE}"
+        )
 
     def table(self) -> list[tuple[str, ...]]:
         """Returns a row of headings, and one for each score."""

@@ -41,6 +41,7 @@ AT_ONCE = 64
 MOST_GENERAL, EXAMPLES = 200, 10
 """Sentences of each general file, and translations that are printed."""
 INTERRUPTED = 130
+BAR = "{percentage:5.1f}% |{bar}| {elapsed} < {remaining}"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -163,16 +164,19 @@ async def translate(
 ) -> list[str]:
     """Translates texts as a server with this model does: in their order, those for which the seconds suffice, and at least
     AT_ONCE."""
-    services, ends = local_services(settings, catalog=ModelCatalog([read_model(folder)])), time.monotonic() + seconds
+    services, began = local_services(settings, catalog=ModelCatalog([read_model(folder)])), time.monotonic()
     (source, target), options = direction, default_options(settings)
     translated: list[str] = []
-    with tqdm(total=len(texts), unit=" sentences", disable=None, leave=False) as bar:
+    used = 0.0  # of the sentences or of the seconds, whichever is used up first
+    with tqdm(total=1.0, disable=None, leave=False, bar_format=BAR) as bar:
         async with running(services):
-            while len(translated) < len(texts) and (not translated or time.monotonic() < ends):
+            while used < 1.0:
                 chunk = tuple(texts[len(translated) : len(translated) + AT_ONCE])
                 request = TranslationRequest(texts=chunk, source=source, target=target, options=options)
                 translated += [translation.text for translation in await services.translator.translate(request)]
-                bar.update(len(chunk))
+                spent = time.monotonic() - began
+                used = 1.0 if spent >= seconds else max(spent / seconds, len(translated) / len(texts))
+                bar.update(used - bar.n)
     return translated
 
 

@@ -1,5 +1,5 @@
 """Scans the escape sequences of string literals (C: ISO C 5.1.1.2 and 6.4.4.4, JSON: RFC 8259, Android's string resources), and
-the control sequences of terminals (ECMA-48, 5.4); and the controls of bidirectional text (UAX #9, 2)."""
+control sequences of terminals (ECMA-48, 5.4); and the controls of bidirectional text (UAX #9, 2)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ control = by_pattern(r"\x1b\[[0-?]*[ -/]*[@-~]", "point", "control")
 
 
 def direction(source: Source, at: int) -> Match | None:
-    """Returns a control of the direction of text: an embedding or isolate begins or ends, or a mark."""
+    """Returns a control of the direction of text: an embedding or isolate, or a mark."""
     sign = source.text[at]
     role: Role = "open" if sign in BIDI_OPENING else "close" if sign in BIDI_CLOSING else "point"
     return Match(at, at + 1, role, "direction", "isolate" if sign >= "\u2066" else "embedding")
@@ -33,6 +33,7 @@ def backslash(source: Source, at: int) -> Match | None:
         end += 1
     run = _RUN.match(text, end)
     end += len(run[0].rstrip(CLOSING)) if run else 0
-    end += text.startswith("}", end) and text.count("{", start, end) > text.count("}", start, end)
+    for a, z in "{}", "[]":
+        end += text.startswith(z, end) and text.count(a, start, end) > text.count(z, start, end)
     opening = "\"'«„“‘" + "(" * (")" not in text[start:end])
     return Match(at - len(text[start:at].lstrip(opening)), end, "word", "backslash")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from unittest.mock import Mock
@@ -10,7 +11,7 @@ import pytest
 
 from model.adaptation import adaptation
 from model.adaptation.adaptation import Adaptation, adapt
-from model.adaptation.judgement import Sentence, general_sentences, judge
+from model.adaptation.judgement import Judgement, Score, Sentence, general_sentences, judge
 from model.adaptation.pairs import Pair
 from tests.support.models.tiny_training import made_sentences
 
@@ -27,8 +28,9 @@ def translations(right: int, *, general: bool = True) -> list[str]:
     ("before", "after", "reasons"),
     [
         (translations(5), translations(9), []),
-        (translations(5), translations(5), ["not better"]),
-        (translations(9), translations(5), ["not better", "general set loses"]),
+        (translations(5), translations(5), ["not better", "5,000 pairs"]),
+        (translations(5), [*translations(5)[:-1], "falsch!"], ["not better", "5,000 pairs"]),
+        (translations(9), translations(5), ["not better", "5,000 pairs", "general set loses"]),
         ([one.reference if one.general else "" for one in SENTENCES], translations(9), ["general set loses"]),
     ],
 )
@@ -91,6 +93,41 @@ def test_the_largest_share_that_does_not_forget_is_taken(tmp_path, monkeypatch, 
     assert 0.3 * 5 <= trained.call_args.args[3] <= 5
     trained.return_value = None
     assert adapt(task) is None
+
+
+@pytest.mark.parametrize("slow", [0.0, 1.0, 40.0])
+def test_shares_are_tried_while_the_minutes_last(tmp_path, monkeypatch, slow) -> None:
+    clock, said = [0.0], list[str]()
+
+    def translate(path: Path, texts: Sequence[str], seconds: float) -> list[str]:
+        clock[0] += slow
+        return list(texts)
+
+    monkeypatch.setattr(adaptation.time, "monotonic", lambda: clock[0])
+    for name, value in {
+        "write_mixture": "folder",
+        "train": "after",
+        "weights_hash": "",
+        "read_shortlist": None,
+    }.items():
+        monkeypatch.setattr(adaptation, name, lambda *_, value=value: value)
+    monkeypatch.setattr(adaptation, "encode", lambda *_: [((1,), (0, 2, 0))])
+    adapted = adapt(Adaptation(
+        base=Mock(path=tmp_path), name="mine", direction=("en", "de"), training=[Pair("a", "b")], sentences=SENTENCES,
+        work=tmp_path / "work", minutes=2.0, translate=translate, say=said.append, began=0.0,
+    ))  # fmt: skip
+    assert clock[0] <= 120.0 and adapted.judgement.reasons()
+    tried = sum("of the new weights" in line for line in said)
+    assert (tried, "minutes" in " ".join(said)) == ((1, True) if slow == 40.0 else (4, False))
+
+
+@pytest.mark.parametrize("gain", [0.2, 1.0, 3.0])
+def test_a_refusal_says_how_many_pairs_would_be_enough(gain) -> None:
+    score = Score(40.0, 40.0 + gain, gain - 4.0, gain + 4.0, 50)
+    [_, enough] = Judgement(score, score, None, None).reasons()
+    pairs = int(re.search(r"([\d,]+) (?:such )?pairs", enough)[1].replace(",", ""))
+    # The interval shrinks with the square root of the number of judged pairs, a tenth of all.
+    assert pairs == 5_000 if gain == 0.2 else 0 <= pairs - 10 * 50 * (4.0 / gain) ** 2 <= 120
 
 
 def test_the_package_has_general_sentences_in_both_directions() -> None:
