@@ -24,6 +24,7 @@ const FALLEN = [
   [24.6, 2.292],
   [32.8, 2.251],
   [43.5, 2.206],
+  [62.9, 1.964],
 ];
 const percent = (share) => `${(100 * share).toFixed(0)} %`;
 const card = (title, ...content) => el("div", { class: "card" }, el("h3", {}, title), ...content);
@@ -135,6 +136,6 @@ function losses() {
       ),
     ),
     curve,
-    el("p", { class: "note" }, say("From training.json of the model, 2026-11-23.")),
+    el("p", { class: "note" }, say("From training.json of the model, 2026-11-29.")),
   );
 }
