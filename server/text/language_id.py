@@ -48,6 +48,9 @@ class DetectedLanguage:
     alternatives: tuple[DetectedLanguage, ...] = ()
 
 
+_guess = lru_cache(maxsize=4096)(DetectedLanguage)
+
+
 @lru_cache(maxsize=1)
 def _classifier() -> tuple[Any, dict[str, int]]:
     """Returns the classifier and the places of its languages by their labels. Loads them in about 20 ms."""
@@ -103,9 +106,8 @@ class LanguageDetector:
         words, place = words_of(text[:DETECTION_CHARACTERS]), self._places.get(expected)
         if place is None or _letters(words) < CERTAIN_LETTERS:
             return None
-        best = _classifier()[0].predict(words)[0]  # takes a third of the time of the rest
-        if best == (LABEL + known_languages()[place],):
-            return None
+        if _classifier()[0].predict(words)[0] == (LABEL + known_languages()[place],):
+            return None  # takes a third of the time of the rest
         shares = _normalized(_likelihoods(words))
         return self.codes[int(shares.argmax())] if shares.any() and shares[place] <= 1 - CERTAIN else None
 
@@ -140,21 +142,19 @@ class LanguageDetector:
         weight = WEIGHT / (MORE_LETTERS[" " in words] + _letters(words))
         if " " not in words or self._served[likelihoods.argmax(axis=1)].all():
             return weight  # a smaller one does not change which language is the best
-        first = words.split(maxsplit=MOST_WORDS)[:MOST_WORDS]
-        shares = np.maximum([_likelihoods(word) for word in first], TINY)  # (words, languages)
+        shares = np.maximum([_likelihoods(word) for word in words.split()[:MOST_WORDS]], TINY)  # (words, languages)
         ratios = np.log(shares[:, self._served] / shares[:, ~self._served].max(axis=1, keepdims=True))
         return max(0.0, weight + FOREIGN_FACTOR * min(0.0, float(ratios.min(axis=0).max(initial=-100.0))))
 
     def _guesses(self, words: str, shares: Shares) -> Guesses:
         """Returns the languages of one text, the best with at least 1% if the text has letters."""
         shares = shares ** _exponent(len(words.encode()), CALIBRATION)
-        total = shares.sum()
-        percents = np.rint(shares * (100 / total)) if total else shares
-        shown = np.flatnonzero(self._served | (percents >= LEAST_ALTERNATIVE)).tolist()
-        shown.sort(key=lambda place: (-shares[place], self.codes[place] != "en"))
-        guesses = [DetectedLanguage(self.codes[place], int(percents[place])) for place in shown]
-        first, *others = guesses + [DetectedLanguage(language, 0) for language in self._unknown]
-        if first.confidence < UNSURE and total:
+        percent = float(shares.sum()) / 100 or 1.0
+        shown = (self._served | (shares >= (LEAST_ALTERNATIVE - 0.5) * percent)).nonzero()[0].tolist()
+        ranked = sorted([(-shares.item(place), self.codes[place] != "en", place) for place in shown])
+        guesses = [_guess(self.codes[place], round(-share / percent)) for share, _, place in ranked]
+        first, *others = guesses + [_guess(language, 0) for language in self._unknown]
+        if first.confidence < UNSURE and shares.any():
             likely = tuple([guess for guess in others if guess.confidence >= LEAST_ALTERNATIVE])
             first = DetectedLanguage(first.language, max(1, first.confidence), likely)
         return [first, *others]
@@ -196,5 +196,5 @@ def _exponent(size: int, numbers: tuple[float, int, float]) -> float:
 
 def _normalized(values: Shares) -> Shares:
     """Returns the values divided by the sum of their row, which may be 0."""
-    totals = values.sum(axis=-1, keepdims=True)
-    return values / np.where(totals, totals, 1.0)
+    totals: Shares = np.maximum(values.sum(axis=-1, keepdims=True), 1e-300)
+    return values / totals
