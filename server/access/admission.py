@@ -23,6 +23,9 @@ CALLER_SHARE, LOOK_SHARE = 3.0, 1.0
 sevenths each. So there is always room for another caller (dynamic thresholds, Choudhury and Hahne 1998)."""
 DEEP = 1 / 4
 """Share of the work that may always wait, from which on the speed is measured."""
+FEW, LARGEST = 64, 2.5
+"""While fewer requests are accepted, so many times the work that may always wait: three of the largest short requests of one
+caller leave room for its others."""
 ROUNDED_DOWN = 1 / 3
 """Largest part of a second by which Retry-After is shorter than the wait: rounded up, 1.1 seconds would be almost twice that."""
 
@@ -270,4 +273,5 @@ class Admission:
         if kind == "document":
             return DOCUMENTS_SHARE * lease.translations
         room = max((1 - DOCUMENTS_SHARE) * lease.translations, lease.translations - self.queues["document"].units)
-        return min(room, max(lease.least, lease.speeds[kind] * self._seconds))
+        few = LARGEST * lease.least if self.queues[kind].requests < FEW else 0.0
+        return min(room, max(lease.least, lease.speeds[kind] * self._seconds, min(few, self._seconds)))

@@ -347,13 +347,16 @@ def test_a_polite_caller_is_never_refused_beside_hogs(kind, size, returning):
             running.popleft().release(succeeded=True)
 
 
-def test_the_largest_short_requests_leave_room_for_others_of_the_same_caller():
-    """At little load, when the measured speed is low: three requests of 2,000 tokens, and single sentences beside them."""
+@pytest.mark.parametrize(("tokens", "seconds"), [(10, 0.1), (2_000, 4.0)])
+def test_the_largest_short_requests_leave_room_for_others_of_the_same_caller(tokens, seconds):
+    """When the measured speed is low: three requests of 2,000 tokens, and single sentences beside them."""
     clock, price = Clock(), 4e-4
     door = Admission(Backlog(200_000, 16_000, lambda: (price, price / 2), lambda: 1), 5.0, clock)
     for _ in range(100):
-        with door.admit(10 * price, caller="address"):
-            clock.now += 0.1
+        with door.admit(tokens * price, caller="address"):
+            clock.now += seconds
     large = [door.admit(2_000 * price, caller="address") for _ in range(3)]
-    with door.admit(10 * price, caller="address"), door.admit(10 * price, caller="address"):
+    with ExitStack() as stack:
+        for _ in range(32):
+            stack.enter_context(door.admit(10 * price, caller="address"))
         assert len(large) == 3
