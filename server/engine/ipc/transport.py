@@ -16,8 +16,10 @@ from functools import lru_cache, partial
 from operator import attrgetter
 from typing import Any
 
+from model.analysis.pair_alignment import PairWords, WordedSentence
+from model.analysis.types import MapChoice
 from model.search.options import DecodingOptions, Hypothesis
-from server.engine.ipc.messages import Job, JobResult, StepStats, Timings
+from server.engine.ipc.messages import Job, JobResult, Look, StepStats, Timings
 
 _HEADER = 8
 _READ = 1 << 20
@@ -47,7 +49,7 @@ def _changed(options: DecodingOptions) -> tuple[Any, ...]:
 
 # The messages of every sentence are pickled as calls with their fields, in a third of the time of dataclasses with slots.
 copyreg.pickle(DecodingOptions, lambda options: (_options, _changed(options)))
-for _kind in (Job, JobResult, Timings, Hypothesis, StepStats):
+for _kind in (Job, JobResult, Timings, Hypothesis, StepStats, Look, MapChoice, PairWords, WordedSentence):
     _values = attrgetter(*(field.name for field in dataclasses.fields(_kind)))
     copyreg.pickle(_kind, partial(lambda make, values, message: (make, values(message)), _kind, _values))
 
