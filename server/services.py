@@ -178,7 +178,7 @@ class Services:
             "queue_device_seconds": admission.accepted + admission.queues["look"].units,
             "queue_tokens": admission.tokens,
             "queue_requests": admission.requests,
-            "requests_shared_total": self.engine.in_flight.shared,
+            "requests_shared_total": self.engine.shared,
             "history_hits_total": history.hits if history else 0,
             "history_misses_total": history.misses if history else 0,
             "history_errors_total": history.errors if history else 0,

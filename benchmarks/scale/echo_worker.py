@@ -54,9 +54,6 @@ class EchoRunner:
     def refusal(self, job: Job) -> None:
         """Refuses nothing."""
 
-    def has_shortlist(self, job: Job) -> bool:
-        return True
-
     def prefill(self, model: str, admitted: Sequence[sequence.Sequence]) -> None:
         """Does nothing: there is no encoder."""
 

@@ -58,7 +58,7 @@ class ResultCache:
     one is dropped first. `hits` and `misses` count texts. Belongs to one event loop.
 
     A whole text is the unit, because a hit then skips everything: the queue, segmentation, tokenizing and the workers.
-    Identical sentences that are in flight at the same time are shared by the engine (`SingleFlight`). Servers with the
+    Identical sentences that are in flight at the same time are shared by the engine (`EngineClient`). Servers with the
     same `store` share their results: they are written at every beat of the store, and a failure is a miss.
     """
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Generic, Protocol, TypeVar
+from typing import Protocol
 
 from model.search.options import DecodingOptions
 from server.engine.client.model_handle import EngineModel
@@ -16,7 +16,6 @@ from server.engine.client.status import WorkerFailure, server_error
 from server.engine.client.worker_pool import WorkerPool
 from server.engine.ipc.messages import Charged, Job, JobResult, Look
 
-Result = TypeVar("Result")
 NOBODY = Charged()
 
 
@@ -30,46 +29,11 @@ class TranslationObserver(Protocol):
 
 
 @dataclass(slots=True, eq=False)
-class _Computation(Generic[Result]):
-    future: asyncio.Future[Result]
+class _InFlight:
+    """A job that is computed, and how many callers wait for it."""
+
+    future: asyncio.Future[JobResult]
     callers: int = 0
-
-
-class SingleFlight(Generic[Result]):
-    """Shares one future among all callers with the same key while it runs.
-
-    This is not a cache: nothing is kept once the future is done, and a later caller starts a new computation.
-    """
-
-    def __init__(self) -> None:
-        self._in_flight: dict[Hashable, _Computation[Result]] = {}
-        self.shared = 0
-        """How many callers joined a computation that another one had started."""
-
-    def __len__(self) -> int:
-        return len(self._in_flight)
-
-    async def run(self, key: Hashable, start: Callable[[], asyncio.Future[Result]]) -> Result:
-        """Returns the result for this key; calls `start` where none is in flight. When the last caller is cancelled, the
-        future is cancelled."""
-        computation = self._in_flight.get(key)
-        if computation is None:
-            computation = self._in_flight[key] = _Computation(start())
-            computation.future.add_done_callback(lambda _: self._forget(key, computation))
-        else:
-            self.shared += 1
-        computation.callers += 1
-        try:
-            return await asyncio.shield(computation.future)
-        finally:
-            computation.callers -= 1
-            if not computation.callers and not computation.future.done():
-                self._forget(key, computation)
-                computation.future.cancel()
-
-    def _forget(self, key: Hashable, computation: _Computation[Result]) -> None:
-        if self._in_flight.get(key) is computation:  # a later computation may have the same key
-            del self._in_flight[key]
 
 
 class EngineClient(ModelPool):
@@ -84,7 +48,9 @@ class EngineClient(ModelPool):
     ) -> None:
         super().__init__(workers, model_bytes, idle_seconds)
         self._observer = observer
-        self.in_flight: SingleFlight[JobResult] = SingleFlight()
+        self._in_flight: dict[Hashable, _InFlight] = {}
+        self.shared = 0
+        """How many callers joined an equal job in flight."""
         self._turns = asyncio.Lock()
         """Sentences of documents go on one after the other: what is done with an answer must not delay other requests."""
 
@@ -112,7 +78,7 @@ class EngineClient(ModelPool):
             job = Job(0, model.key, tuple(source), options, *charged, stream=on_progress is not None, look=look)
             key = (job.model, job.source, options, job.priority, look, object() if on_progress else None)
             try:
-                answer = await self.in_flight.run(key, partial(self._start, job, on_progress, counted))
+                answer = await self._share(key, partial(self._start, job, on_progress, counted))
             except WorkerFailure as failure:
                 raise server_error(failure) from failure
         answer.options = options
@@ -120,6 +86,27 @@ class EngineClient(ModelPool):
             async with self._turns:
                 await asyncio.sleep(0)
         return answer
+
+    async def _share(self, key: Hashable, start: Callable[[], asyncio.Future[JobResult]]) -> JobResult:
+        """Returns the answer to the job with this key; calls `start` where none is in flight, and forgets it when it is done."""
+        item = self._in_flight.get(key)
+        if item is None:
+            item = self._in_flight[key] = _InFlight(start())
+            item.future.add_done_callback(lambda _: self._forget(key, item))
+        else:
+            self.shared += 1
+        item.callers += 1
+        try:
+            return await asyncio.shield(item.future)
+        finally:
+            item.callers -= 1
+            if not item.callers and not item.future.done():
+                self._forget(key, item)
+                item.future.cancel()
+
+    def _forget(self, key: Hashable, item: _InFlight) -> None:
+        if self._in_flight.get(key) is item:  # a later job may have the same key
+            del self._in_flight[key]
 
     def _start(
         self, job: Job, on_progress: Callable[[tuple[int, ...]], None] | None, counted: bool

@@ -92,16 +92,7 @@ class WorkerLoop:
         if queue is None:
             self._outbox.append(_unknown_model(job.id, job.model))
         elif (refusal := self._runner.refusal(job)) is not None:
-            self._outbox.append(Failed(job.id, "invalid", refusal))
-        elif not self._runner.has_shortlist(job):
-            sentence = "The shortlist with which this was translated is no longer there."
-            self._outbox.append(Failed(job.id, "gone", sentence))
-        elif job.look is None and job.options.beam_size > queue.slots:
-            sentence = (
-                f"A beam of {job.options.beam_size} hypotheses is too wide: this server has slots for {queue.slots}; "
-                "send a smaller beam_size or fewer alternatives."
-            )
-            self._outbox.append(Failed(job.id, "invalid", sentence))
+            self._outbox.append(refusal)
         else:
             self._scheduler.add(job, time.monotonic())
 

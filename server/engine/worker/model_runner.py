@@ -20,6 +20,7 @@ from model.analysis.tensors import check_followed
 from model.analysis.types import AttentionMaps, check_choice, check_head, check_pair
 from model.search.driver import RunningSearch, SearchDriver, search_kind
 from server.engine.ipc.messages import (
+    Failed,
     FailureKind,
     Job,
     JobResult,
@@ -103,36 +104,40 @@ class ModelRunner:
 
     # -- jobs ----------------------------------------------------------------------------------------------------------
 
-    def refusal(self, job: Job) -> str | None:
-        """Returns one sentence why the model cannot run this job, None if it can. An id outside the vocabulary would break a
-        device."""
-        options, look = job.options, job.look
-        first, target = options.first_token, (*options.prefix, *(options.target or ()))
-        heads = (
-            options.masked_heads
-            if look is None or look.vectors_of is None
-            else (*options.masked_heads, look.vectors_of)
-        )
-        config = self._models[job.model].folder.model
+    def refusal(self, job: Job) -> Failed | None:
+        """Returns why the model cannot run this job, None if it can. An id outside the vocabulary would break a device."""
+        options, backend = job.options, self._models[job.model].backend
         try:
-            check_pair(config, job.source, target if first is None else (first, *target))
-            if look is not None:
-                check_choice(config, look.choice)
-                check_followed(config, look.choice.followed, job.source, target)
-                if look.words is not None:
-                    if look.choice.soft is None:
-                        raise ValueError("Words are linked by a soft alignment, and none is chosen.")
-                    check_runs(look.words, (len(job.source), len(target)))
-            for head in heads:
-                check_head(config, head)
+            self._check(job)
         except ValueError as error:
-            return str(error)
+            return Failed(job.id, "invalid", str(error))
+        if options.shortlist and not backend.has_shortlist(options.shortlist):
+            return Failed(job.id, "gone", "The shortlist with which this was translated is no longer there.")
+        if job.look is None and options.beam_size > backend.slots:
+            sentence = (
+                f"A beam of {options.beam_size} hypotheses is too wide: this server has slots for {backend.slots}; "
+                "send a smaller beam_size or fewer alternatives."
+            )
+            return Failed(job.id, "invalid", sentence)
         return None
 
-    def has_shortlist(self, job: Job) -> bool:
-        """Returns whether the model can limit its target as the job says."""
-        digest = job.options.shortlist
-        return not digest or self._models[job.model].backend.has_shortlist(digest)
+    def _check(self, job: Job) -> None:
+        """Raises ValueError for ids, heads, words and maps that the model does not have."""
+        options, look = job.options, job.look
+        first, target = options.first_token, (*options.prefix, *(options.target or ()))
+        heads = list(options.masked_heads)
+        config = self._models[job.model].folder.model
+        check_pair(config, job.source, target if first is None else (first, *target))
+        if look is not None:
+            check_choice(config, look.choice)
+            check_followed(config, look.choice.followed, job.source, target)
+            heads += [] if look.vectors_of is None else [look.vectors_of]
+            if look.words is not None:
+                if look.choice.soft is None:
+                    raise ValueError("Words are linked by a soft alignment, and none is chosen.")
+                check_runs(look.words, (len(job.source), len(target)))
+        for head in heads:
+            check_head(config, head)
 
     def prefill(self, model: str, sequences: list[Sequence]) -> None:
         """Encodes the sources of sequences that were admitted."""

@@ -17,6 +17,7 @@ import numpy as np
 from model.analysis.types import AttentionMaps
 from model.search.options import Hypothesis
 from server.engine.ipc.messages import (
+    Failed,
     FailureKind,
     Job,
     JobResult,
@@ -95,13 +96,11 @@ class FakeRunner:
     def unload(self, model: str) -> None:
         del self._models[model]
 
-    def refusal(self, job: Job) -> str | None:
+    def refusal(self, job: Job) -> Failed | None:
         if self._dying:
             os.kill(os.getpid(), signal.SIGSEGV)
-        return "There is a token outside the vocabulary." if REFUSED in job.source else None
-
-    def has_shortlist(self, job: Job) -> bool:
-        return True
+        refused = REFUSED in job.source
+        return Failed(job.id, "invalid", "There is a token outside the vocabulary.") if refused else None
 
     def prefill(self, model: str, sequences: list[Sequence]) -> None:
         for sequence in sequences:
