@@ -1,5 +1,5 @@
-"""Scans the escape sequences of string literals (C: ISO C 5.1.1.2 and 6.4.4.4, JSON: RFC 8259, Android's string resources), and
-control sequences of terminals (ECMA-48, 5.4); and the controls of bidirectional text (UAX #9, 2)."""
+"""Scans escape sequences of string literals (C: ISO C 5.1.1.2 and 6.4.4.4, JSON: RFC 8259, Android's string resources), and
+control sequences of terminals (ECMA-48, 5.4), and controls of bidirectional text (UAX #9, 2)."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ control = by_pattern(r"\x1b\[[0-?]*[ -/]*[@-~]", "point", "control")
 
 
 def direction(source: Source, at: int) -> Match | None:
-    """Returns a control of the direction of text: an embedding or isolate, or a mark."""
+    """Returns a control of the direction of text."""
     sign = source.text[at]
     role: Role = "open" if sign in BIDI_OPENING else "close" if sign in BIDI_CLOSING else "point"
     return Match(at, at + 1, role, "direction", "isolate" if sign >= "\u2066" else "embedding")
 
 
 def backslash(source: Source, at: int) -> Match | None:
-    """Returns the word around a backslash: A\\B, \\*, C:\\Temp, \\s[3]."""
+    """Returns the word around a backslash: \\*, C:\\Temp, \\s[3]."""
     text, start = source.text, at
     while start > source.done and not text[start - 1].isspace():
         start -= 1
