@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
@@ -30,6 +31,8 @@ CANDIDATES = 8
 """Number of best tokens reported for each target position."""
 
 
+_MANY = 1 << 16
+"""Zeros of which one is enough."""
 Layers = tuple[int, ...] | None
 """Numbers of layers; None for all."""
 
@@ -202,8 +205,8 @@ def _unpickled(
 
 
 def unchosen(shape: tuple[int, ...]) -> NDArray[np.float32]:
-    """Returns zeros that take no memory and cannot be written."""
-    return np.broadcast_to(np.float32(0), shape)
+    """Returns zeros, many of them as views of one that cannot be written."""
+    return np.broadcast_to(np.float32(0), shape) if math.prod(shape) > _MANY else np.zeros(shape, dtype=np.float32)
 
 
 def _narrow(shares: NDArray[np.float32]) -> NDArray[Any]:
