@@ -93,6 +93,12 @@ class WorkerLoop:
             self._outbox.append(_unknown_model(job.id, job.model))
         elif (refusal := self._runner.refusal(job)) is not None:
             self._outbox.append(refusal)
+        elif job.look is None and job.options.beam_size > queue.slots:
+            sentence = (
+                f"A beam of {job.options.beam_size} hypotheses is too wide: this server has slots for {queue.slots}; "
+                "send a smaller beam_size or fewer alternatives."
+            )
+            self._outbox.append(Failed(job.id, "invalid", sentence))
         else:
             self._scheduler.add(job, time.monotonic())
 

@@ -113,12 +113,6 @@ class ModelRunner:
             return Failed(job.id, "invalid", str(error))
         if options.shortlist and not backend.has_shortlist(options.shortlist):
             return Failed(job.id, "gone", "The shortlist with which this was translated is no longer there.")
-        if job.look is None and options.beam_size > backend.slots:
-            sentence = (
-                f"A beam of {options.beam_size} hypotheses is too wide: this server has slots for {backend.slots}; "
-                "send a smaller beam_size or fewer alternatives."
-            )
-            return Failed(job.id, "invalid", sentence)
         return None
 
     def _check(self, job: Job) -> None:
