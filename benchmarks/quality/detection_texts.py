@@ -31,7 +31,7 @@ NAMED = 0.12
 """Share of the texts of several words that get a name of another language: it must not decide."""
 SIZES = (1, 1, 2, 2, 3, 3, 4, 6, 9)
 MOST_WORDS = 8
-"""Words of the longest text that is also drawn whole."""
+"""Words of the longest message that is not cut."""
 _KEYS = re.compile(r"[_&](?=\w)|\(_?\w\)|…$|\.\.\.$")  # letters that a menu is opened with, and its dots
 _CODE = re.compile(r"[%<>{}\\$|@/=\d\n_&]|--|://")
 
@@ -57,14 +57,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def draw(sources: Path, language: str, names: Sequence[str], kept: bool) -> Iterator[str]:
-    """Yields the texts of a language: at most half are words by their counts, a third short texts, half pieces of texts."""
+    """Yields the texts of a language: at most half are words by their counts, a third short texts, half pieces of sentences."""
     chance, count = random.Random(language), TEXTS * MORE.get(language, 1)
     counts = [line.rpartition(" ") for line in _lines(sources, "words", language)] if not kept else []
     words = {word: int(number) ** FLATTENED for word, _, number in counts if number.isdecimal() and int(number) > 2}
-    lines = _lines(sources, "texts", language) + list(_messages(sources / "messages", language))
+    messages = [text for text in _messages(sources / "messages", language) if is_kept(text) == kept]
     short = [text for text in _lines(sources, "phrases", language) if is_kept(text) == kept]
-    long = [text for text in lines if is_kept(text) == kept]
-    short += [text for text in long if len(text.split()) <= MOST_WORDS]
+    short += [text for text in messages if len(text.split()) <= MOST_WORDS]
+    long = [text for text in _lines(sources, "texts", language) if is_kept(text) == kept]
+    long += [text for text in messages if len(text.split()) > MOST_WORDS]
     drawn = chance.choices(list(words), list(words.values()), k=count) if words else []
     texts = []
     for start in range(0, len(drawn), 2):

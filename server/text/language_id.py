@@ -20,12 +20,12 @@ from server.text.languages import resolve_language_code, script_of, scripts_of
 LABEL, MODEL = "__label__", Path(__file__).parent / "tables" / "languages.ftz"  # docs/models.md states how it was made
 DETECTION_CHARACTERS, LEAST, MOST_LABELS, ITERATIONS, TINY = 1_000, 1e-4, 24, 8, 1e-12
 """Characters and most probable labels that are read, and the least probability of each language."""
-WEIGHT, MORE_LETTERS = 90.0, (6, 20)
+WEIGHT, MORE_LETTERS = 90.0, (6, 19)
 """Logarithm of the weight of a served language times the letters, of which one word and several words have some more."""
-MOST_WORDS, FOREIGN_FACTOR = 4, 0.25
+MOST_WORDS, FOREIGN_FACTOR = 4, 0.2
 """The first words are also read one by one. The factor times the logarithm of how much less probable the served languages are
 than others for the most foreign of them lowers the weight: `Hotel Central` has no foreign word."""
-SHARPNESS, CALIBRATION = (0.85, 50, 1.4), (0.1, 17, 1.1)
+SHARPNESS, CALIBRATION = (0.85, 50, 1.4), (0.1, 15, 1.1)
 """Exponents of the classifier's probabilities (letters) and of the shares of a text (bytes), which makes them the shares of
 answers that are right: the first number plus the size of the text divided by the second, at most the third."""
 TARGET_WEIGHT, ENGLISH_WEIGHT, ACCEPTED_WEIGHT, LEAST_SHARE = 0.2, 4.0, 4.0, 0.1
