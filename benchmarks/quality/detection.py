@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import random
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -44,10 +45,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (OSError, ValueError) as error:
         print(error, file=sys.stderr)
         return 2
+    LanguageDetector(["en"]).detect("the house")  # loads the classifier
+    start = time.process_time()
     rows, confidences = measure(texts, options.served.split(","), options.target)
+    microseconds = 1e6 * (time.process_time() - start) / max(1, len(texts))
     header = ("words", "texts of served languages", "right", "copied", "of others", "claimed", "named right")
     print(report.table(header, rows))
     print(report.table(("confidence", "answers", "right"), confidences))
+    print(f"{microseconds:.0f} microseconds of processor time a text")
     return 0
 
 
