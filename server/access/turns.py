@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 FEWEST, MOST = 8, 64
 """Requests whose work begins in one iteration of the event loop; each takes it about a millisecond."""
-SHARE = 1 / 3
+SHARE = 2 / 3
 """Share of the loop's time in which they are doubled until MOST, so that rejections do not take all of it."""
 
 
