@@ -33,8 +33,9 @@ PARTS = {
     "detection": ("server/text/language_id",),
     "tokens": ("model/tokenizer", "sentencepiece/"),
     "queue, pipe": ("server/engine/", "msgpack", "model/search/"),
-    "finish, check": ("server/text/", "server/translation/passes/", "server/translation/checks",
-                      "server/translation/sentence", "server/translation/context"),
+    "finish, check": ("server/text/", "server/translation/candidates", "server/translation/terms",
+                      "server/translation/finish", "server/translation/checks", "server/translation/sentence",
+                      "server/translation/context"),
     "cache": ("server/translation/result_cache",),
     "records, answer": ("server/translation/", "server/inspection/", "dataclasses", "json/"),
 }  # fmt: skip

@@ -1,9 +1,7 @@
 """The one comparison of a translation with its source: of exact tokens, which a translation has as often and as written.
 
-A token is a run of characters between spaces, without the punctuation at its edges. It is exact if it has a digit, a sign that
-is neither a letter nor ordinary punctuation, or capitals that no language writes (fooBar, EUR/USD). A number is compared by its
-value, a measure also with its unit; of a word with signs around it, or with the mark of a note (`house[15]`), only these. A
-model usually copies them, so nothing is masked before it is lost.
+A token between spaces, without punctuation at its edges, is exact if it has a digit, a sign, or capitals that no language
+writes (fooBar, EUR/USD). A number is compared by its value, a measure also with its unit. Nothing is masked before it is lost.
 """
 
 from __future__ import annotations
@@ -16,8 +14,7 @@ from functools import lru_cache
 from itertools import takewhile
 from unicodedata import normalize
 
-import regex
-
+from server.text.characters import WORD
 from server.text.numbers import (
     ORDINAL_ENDINGS,
     RAISED,
@@ -57,8 +54,12 @@ _MARK = re.compile(
     r"|(?<!\S)\((?:\d{1,4}|[a-h]|[ivx]{1,4})\)(?!\w)|\.{4,}"
 )
 """The number or letter of a note or an item: children[15], dogs[a][b], (15), house/15, note¹, (ii)."""
-_IN_WORDS = {"h": "h|st|uh|o|p|a", "x": "x|mal|fois|fach|vec|tim", "d": "d|tag|jo|j", "°": "deg|gra", "º": "deg|gra"}
-"""How words of a unit begin, beside its letter."""
+_IN_WORDS = {
+    "h": "h he st uh o p a", "x": "x mal fois fach vec tim", "d": "d tag jo j", "°": "deg gra", "º": "deg gra", "o": "unz ou on",
+    "f": "fuß fe fo pie", "l": "lit pf po liv lib", "k": "kil", "c": "cen zen", "g": "gr gig", "s": "sec sek seg",
+    "m": "met mèt mill mili milí meg min mei mile mic","v": "vol", "a": "amp",
+}  # fmt: skip
+"""How words of a unit begin, by its first letter."""
 _VERB = (
     "install|uninstall|add|remove|update|upgrade|run|build|up|down|start|stop|restart|status|init|clone|pull|push|commit|checkout"
     "|merge|rebase|reset|stash|log|diff|exec|compose|test|publish|apply|get|describe|logs|enable|apt|apt-get|systemctl"
@@ -74,19 +75,14 @@ _COMMAND = re.compile(
     rf"|(?!{_STOP})[a-z][\w-]{{1,60}}(?=[.,;:!?)]|$| {_STOP}| \d))){{1,9}}"
 )
 """git pull --rebase: its words are those of a language too."""
-_ENDING = (
-    "com|org|net|info|eu|uk|de|fr|es|ch|edu|gov|pdf|txt|docx?|xlsx?|pptx?|od[tsp]|csv|zip|png|jpe?g|gif|svg|html?|xml|json|ya?ml"
-    "|toml|ini|cfg|log|md|py|js|ts|css|php|sh|exe|mp[34]"
-)
-"""Endings of names with a point; other words with one lack a space."""
 _INFLECTED = (
-    rf"\d+(?:[.,]\d+)?(?:{ORDINAL_ENDINGS}|[ap]m|bn|h\d*|(?<=0)s|(?<=0)ern|['’]s)?(?:-[^\W\d_][a-zß-ÿ]+)*|[a-z]+-\d+['’]?s"
+    rf"\d+(?:[.,]\d+)?(?:{ORDINAL_ENDINGS}|%?ige?[mnrs]?|[ap]m|bn|h\d*|(?<=0)s|(?<=0)ern|['’]s)?(?:-[^\W\d_][a-zß-ÿ]+)*|[a-z]+-\d+['’]?s"
     r"|\d+º[A-Z]?|[Nn][or]\.\d+|\d{1,3}(?:[.,]\d{3})+[.,]?\d*|[A-Z]{0,3}[$€£¥][\d.,]+\w*"
 )
 """Words of numbers that are translated: 21st, 1990s, 6pm, US$5m, 20-year-old."""
 _CODE = re.compile(
     rf"(?!(?:{_INFLECTED})\Z)(?=.*?(?:\d.*[A-Za-zµμΩ°]|[A-Za-zµμΩ°].*\d|\d:|:\d|\b\d+(?:(?:[.-]\d+){{2,}}|/\d+)\Z|\d\.\d+[/,]\d"
-    rf"|\d'\d|[{RAISED}{_COMBINING}]|\w::\w|\w:\w+:\w|\(\)|\b[A-Z]{{3}}/[A-Z]{{3}}\Z|\w{{40}}|\w\.(?:{_ENDING})\Z"
+    rf"|\d'\d|[{RAISED}{_COMBINING}]|\w::\w|\w:\w+:\w|\(\)|\b[A-Z]{{3}}/[A-Z]{{3}}\Z|\w{{40}}|\w\.[a-z][a-z\d]{{1,3}}\Z"
     r"|\b[a-z_]\w+(?:\.[^\W\d]\w+){2,}\Z|(?<![A-Za-z])(?:[a-z]{2,}(?:[A-Z][a-z]+)+|(?:[A-Z][a-z]+){3,})(?![a-z])))|\.[a-z]"
 )
 """Letters and digits, times, versions, dates, names of programs, files and addresses, camelCase."""
@@ -96,6 +92,9 @@ _MAY_HOLD = re.compile(
     rf"[{_SIGN}\d{RAISED}{_COMBINING}&A-Z.:(\[-](?:(?<=[^A-Z.:(\[-])|(?<=\[)(?=[A-Za-z]\])|(?<=[a-z][A-Z])"
     r"|(?<=[IVXLCDM]{2})|(?<=[A-Z])(?=/[A-Z])|(?<=[.:])(?=[.:\w])|(?<=\()(?=[a-z]{0,4}\))|(?<=-)(?= -))|\S{40}"
 )
+_OPENED = re.compile(r"(?<!\w)[\"'](?=\w)")
+_LOOSE = re.compile(r"(?<=\d)([:-]| - )(?=\d)|(?<=\d)[ -](?=[^\W\d_])| (?=[+(])|(?<![\w.,:/-])0(?=\d:)")
+_COMPOUND = re.compile(r"(?<!\.\d)(?:-[^\W\d_][a-zß-ÿ]+)+$")
 _LONGEST = 300
 _AROUND = "\"'([{<.,;:!?)]}>*-"
 _OPERATORS = "=<>+*^|~±×÷≠≤≥≈∈∉⊂∪∩→"
@@ -104,7 +103,7 @@ _SPELLINGS = str.maketrans("–—−‐‑’‘′”“″,\u00a0\u202f", "--
 
 @lru_cache(maxsize=1024)
 def may_hold(text: str) -> bool:
-    """Returns False where a text has no exact tokens and no numbers. This test is much faster than the search."""
+    """Returns False where a text has no exact tokens and no numbers, which is much faster than the search."""
     return _MAY_HOLD.search(text) is not None or not _PROGRAMS.isdisjoint(text.split())
 
 
@@ -137,8 +136,7 @@ def all_tokens(text: str) -> list[Match]:
 
 def _codes(text: str) -> tuple[list[Match], list[Match]]:
     """Returns the codes of a text, and those of several tokens with a space between each two (_RUN)."""
-    primes = "′″" + ("" if regex.search(r"(?<!\w)'(?=\w)", text) else "'")  # after an opened quote it may close it
-    primes += '"' if text.count('"') % 2 or not regex.search(r'(?<!\d)"', text) else ""
+    primes = "′″" + "".join({"'", '"'}.difference(_OPENED.findall(text)))  # after an opened quote they may close it
     codes: list[Match] = []
     shape, places, last = "", [], 0
     for token in _TOKEN.finditer(text):
@@ -162,7 +160,7 @@ def _codes(text: str) -> tuple[list[Match], list[Match]]:
 
 
 def _core(text: str, word: str, at: int, primes: str) -> tuple[str, int, bool]:
-    """Returns a token of a text without the punctuation around it, its place, and whether it is compared as it is written."""
+    """Returns a token without the punctuation around it, its place, and whether it is compared as it is written."""
     start = len(word) - len(word.lstrip(_AROUND))
     end = core_end(word, start, max(start, len(word.rstrip("*-"))))
     while start < end < len(word) and word[end] in primes and word[end - 1].isdigit():
@@ -175,7 +173,7 @@ def _core(text: str, word: str, at: int, primes: str) -> tuple[str, int, bool]:
     if not any(map(str.isalnum, core)):
         is_code = _SIGN_OR_DIGIT.search(word) is not None or ("&" in word and len(word) > 1)
         return word, at, is_code
-    bare = regex.sub(r"(?<!\.\d)(?:-[^\W\d_][a-zß-ÿ]+)+$", "", core) if "-" in core else core
+    bare = _COMPOUND.sub("", core) if "-" in core else core
     if _is_code(normalize("NFC", bare), primes):
         return bare, at + start, True
     century = text[max(0, at - 7) : at + start].endswith(("siglo ", "siglos "))
@@ -195,8 +193,8 @@ def _is_code(core: str, primes: str) -> bool:
 
 
 def _letter(core: str, is_code: bool) -> str:
-    """Returns the letter of a token: L a letter, N a number, C capitals, S an operator, H a dash, P the begin of a phone
-    number; of codes K in capitals, D digits, F others."""
+    """Returns the letter of a token: L a letter, N a number, C capitals, S an operator, H a dash, P of a phone number; of codes
+    K in capitals, D digits, F others."""
     if not any(map(str.isalnum, core)):
         is_operator = core in _OPERATORS or (len(core) > 1 and not core.strip(_OPERATORS + "!/&%"))
         return "H" if core == "-" else "S" if is_operator else "w"
@@ -213,7 +211,7 @@ def _letter(core: str, is_code: bool) -> str:
 
 @lru_cache(maxsize=1024)
 def lost_tokens(text: str, target: str, language: str = "") -> Sequence[Match] | None:
-    """Returns the tokens that a translation lacks or doubles, or None; all, or the words in capitals, where it adds one."""
+    """Returns the tokens that a translation lacks or doubles, or None; all, where it adds one."""
     if is_plain(text, target):
         return None
     tokens = exact_tokens(text)
@@ -232,19 +230,20 @@ def lost_tokens(text: str, target: str, language: str = "") -> Sequence[Match] |
     values = {value for each in changed for value in each.values}
     same = [each for each in numbers(text) if each.whole and not values.isdisjoint(each.values)]
     near += [*gone, *[Match(each.start, each.end, "number") for each in same]]
+    near = spans if values and not lost and not near else near
     lost += [next((token for token in tokens if token.start <= each.start < token.end), each) for each in near]
     if values and not lost:
-        lost = spans or list(tokens)
+        lost = list(tokens)
     if not lost and _ODD & set(target) - set(text):
         return all_tokens(text) or words(text, capitals=True)
     return without_overlaps(lost) if lost or values else None
 
 
 def _lost_measures(text: str, target: str) -> list[Match]:
-    """Returns the measures whose number has another unit in a translation, or none."""
+    """Returns the measures whose number has another unit, or none."""
 
     def after(side: str, number: Number, end: int) -> str:
-        return _folded(side[number.digits + len(number.written) : end]).lstrip(" -").partition(" ")[0]
+        return _folded(side[number.digits + len(number.written) : end]).lstrip(" -")
 
     said, units = defaultdict[object, Counter[str]](Counter), defaultdict[tuple[object, str], list[Match]](list)
     for each in numbers(target):
@@ -253,14 +252,20 @@ def _lost_measures(text: str, target: str) -> list[Match]:
         units[each.values, after(text, each, each.until)].append(Match(each.start, each.until, "number", "measure"))
     lost = []
     for (values, unit), found in units.items():
-        lost += found if sum([n for word, n in said[values].items() if _says(word, unit)]) < len(found) else []
+        lost += found if sum([n for given, n in said[values].items() if _says(given, unit)]) < len(found) else []
     return lost
 
 
-def _says(word: str, unit: str) -> bool:
-    bare, words = "".join(takewhile(str.isalpha, word)), tuple(_IN_WORDS.get(unit, unit[0]).split("|"))
-    is_unit = word.startswith(unit) and not word[len(unit) :][:1].isalpha()
-    return is_unit or (len(bare) > 2 and bare.startswith(words) and unit != bare[:-1])
+def _says(given: str, unit: str) -> bool:
+    """Returns whether a text begins with a unit, or its word: 5 ft, 5 feet; but 2 l'eau has none."""
+    rest = given.removeprefix(unit)
+    if rest != given and not rest[:1].isalpha() and rest[:1] != "'":
+        return True
+    word = "".join(takewhile(str.isalpha, given))
+    if unit[1:] in ("b", "o") and word in (f"{unit[0]}b", f"{unit[0]}o"):  # a French byte is an octet
+        return True
+    begin = tuple(_IN_WORDS.get(unit[0], unit[0]).split())
+    return len(word) > 2 and word.startswith(begin) and unit != word[:-1]
 
 
 def lost_numbers(text: str, target: str, language: str = "") -> bool:
@@ -287,7 +292,8 @@ def lost_numbers(text: str, target: str, language: str = "") -> bool:
         elif token.kind == "measure":  # a unit may be spelled out, but not be another one
             is_same = numbers(word)[0].values not in units
         else:
-            is_same = (part[-3:-2] == "-" and part[:-3] in difference.other) or not any(map(str.isnumeric, word))
+            own = {value for each in numbers(word) for value in each.values}
+            is_same = own <= values | difference.other != values if own else not any(map(str.isnumeric, word))
         if not is_same:
             return True
     return False
@@ -295,31 +301,31 @@ def lost_numbers(text: str, target: str, language: str = "") -> bool:
 
 def respelled(text: str, target: str) -> str:
     """Returns a translation of the same length, with the capitals, dashes and primes of its source's codes."""
-    tokens = [each for each in exact_tokens(text) if each.kind == "code" or text[each.start : each.end].isalnum()]
+    tokens = [
+        each for each in exact_tokens(text) if each.kind == "code" or text[each.start : each.end].split()[0].isalnum()
+    ]
     tokens += [each for each in _numbers(text) if {*text[each.start : each.end]} & {*"–—−′″"}]
     for written in dict.fromkeys([text[token.start : token.end] for token in tokens]):
         if target.count(written) < text.count(written):
-            for found in re.finditer(rf"(?!\B\w){re.escape(_folded(written))}(?<!\w\B)", _folded(target)):
-                target = target[: found.start()] + written + target[found.end() :]
-    for sign, letter in zip("\u00b5\u2126\u212b", "μΩÅ", strict=True):  # a vocabulary has only the letters
-        target = target.replace(letter, sign) if sign in text else target
+            for at in _places(_folded(target), _folded(written)):
+                target = target[:at] + written + target[at + len(written) :]
     return target
 
 
 def kept_spans(text: str) -> list[Span]:
-    """Returns all spans that every translation contains unchanged, but for numbers."""
+    """Returns the spans that a translation has unchanged, but for numbers."""
     codes = [Match(code.start, code.end, "word") for code in plain.codes(text) if code.kind != "apostrophe"]
     return [(match.start, match.end) for match in without_overlaps([*codes, *exact_tokens(text)])]
 
 
 def words(text: str, capitals: bool = False) -> list[Match]:
-    """Returns the words of a text, with the digits in them; only those of two letters and more in `capitals`."""
-    found = [word for word in re.finditer(r"\w+", text) if not capitals or (len(word[0]) > 1 and word[0].isupper())]
+    """Returns the words of a text; only those of two letters and more in `capitals`."""
+    found = [word for word in WORD.finditer(text) if not capitals or (len(word[0]) > 1 and word[0].isupper())]
     return [Match(*word.span(), "word") for word in found]
 
 
 def without_overlaps(spans: Sequence[Match]) -> list[Match]:
-    """Returns the spans in order, without those that overlap an earlier one of the sequence."""
+    """Returns the spans in order, without those that overlap an earlier one."""
     result: list[Match] = []
     for span in spans:
         at = bisect_left(result, span.start, key=lambda other: other.start)
@@ -335,26 +341,35 @@ def _numbers(text: str) -> list[Match]:
 
 
 def _signs(text: str) -> list[Match]:
-    """Returns the signs of a text; guillemets only without a partner, where they are arrows."""
+    """Returns the signs of a text; guillemets only as arrows."""
     paired = "«»" if text.count("«") == text.count("»") else ""
     found = [sign for sign in _SIGN_OR_DIGIT.finditer(text) if not sign[0].isdigit() and sign[0] not in paired]
     return [Match(*sign.span(), "point") for sign in found]
 
 
 def _count(kind: str, text: str, part: str) -> int:
-    """Returns how often a folded token is in a folded text, a code not within another one. A genitive s may follow."""
-    if kind == "mark" or part not in text or not (part[0].isalnum() and part[-1].isalnum()):
-        return text.count(part)
-    return len(re.findall(rf"(?<![a-z0-9]){re.escape(part)}(?!(?!s\b)[a-z0-9])", text))
+    """Returns how often a folded token is in a folded text, a code not within another one."""
+    return text.count(part) if kind == "mark" else len(_places(text, part))
+
+
+def _places(text: str, part: str) -> list[int]:
+    """Returns where a folded token is in a folded text, not within a word. A genitive s may follow."""
+    found, at = list[int](), text.find(part)
+    while at >= 0:
+        end = at + len(part)
+        after = text[end + (text[end : end + 1] == "s") :][:1]
+        is_within = (part[0].isalnum() and text[at - 1 : at].isalnum()) or (part[-1].isalnum() and after.isalnum())
+        found += [] if is_within else [at]
+        at = text.find(part, end)
+    return found
 
 
 def _code(text: str) -> str:
     """Returns a folded text in which 7:2 is 7-2, and units follow their numbers."""
-    folded = re.sub(r"(?<=\d)[ -](?=[^\W\d_])| (?=[+(])|(?<![\w.,:/-])0(?=\d:)", "", _folded(text))
-    return re.sub(r"(?<=\d):(?=\d)", "-", folded)
+    return _LOOSE.sub(lambda found: "-" if found[1] else "", _folded(text))
 
 
 def _folded(text: str) -> str:
-    """Returns a text of the same length that is equal for two spellings of a code."""
+    """Returns a text of the same length, equal for two spellings of a code."""
     folded = text.translate(_SPELLINGS).lower()
     return folded if len(folded) == len(text) else text

@@ -11,7 +11,8 @@ from bisect import insort
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from server.text.projection import WORD, Link, SpanProjection
+from server.text.characters import WORD
+from server.text.projection import Link, SpanProjection
 from server.text.reading import APOSTROPHE, SYMBOL, Reading, StandIn
 from server.text.segmentation import Span
 from server.text.tagged import RAISED, Code, Place, Tagged
@@ -303,7 +304,8 @@ class _Writer:
         if inserted and self._length and not self._tail[-1:].isspace():
             self._put(_space_at(source, code.start - 1))
         sign = source[code.start - 1 : code.start]
-        if event.stand_in and self._last == "text" and self._tail == f"{sign} " and not sign.isalnum():
+        is_free = self._last == "text" and (not self._places or self._places[-1][2] < self._length)
+        if event.stand_in and is_free and self._tail == f"{sign} " and not sign.isalnum():
             self._parts[-1] = self._parts[-1][:-1]
             self._length, self._tail = self._length - 1, sign
         sign = source[code.end : code.end + 1]

@@ -7,6 +7,7 @@ import threading
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
+from server.text.characters import LETTERS
 from server.text.languages import primary_subtag, table
 from server.text.translation_checks import ordinary_words
 
@@ -29,7 +30,6 @@ _LINKS = ("", "s", "n", "en", "es", "er")
 _LEAST_PART, _MOST_PARTS = 3, 4
 _LEAST_LEFT, _LEAST_INVENTED, _LONGEST = 3, 5, 40
 """Letters of a word that is checked. Longer words count as known."""
-_WORD = re.compile(r"[^\W\d_]+")
 _lock = threading.Lock()
 WordFlag = Literal["untranslated", "invented"]
 
@@ -90,9 +90,9 @@ def strange_words(source: str, target: str, source_language: str, target_languag
     read, written = primary_subtag(source_language), primary_subtag(target_language)
     if not LANGUAGES.issuperset((read, written)):
         return set()
-    given = _WORD.findall(source)
+    given = LETTERS.findall(source)
     small = {word for word in given if word.islower()}
-    words = dict.fromkeys(part for word in ordinary_words(target, written == "de") for part in _WORD.findall(word))
+    words = dict.fromkeys(part for word in ordinary_words(target, written == "de") for part in LETTERS.findall(word))
     unknown = [word for word in words if word[1:].islower() and not is_word(word, written)]
     flags: set[WordFlag] = set()
     if any(len(word) >= _LEAST_LEFT and word.lower() in small and is_word(word.lower(), read) for word in unknown):

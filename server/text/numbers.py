@@ -1,5 +1,4 @@
-"""The numbers of a text: one reading of their digits, by which they are found, compared by value, and written in the format of
-a language."""
+"""The numbers of a text: one reading of their digits, to compare them by value and to write them in the format of a language."""
 
 from __future__ import annotations
 
@@ -10,9 +9,9 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
+from server.text.characters import SPACES, WORD
 from server.text.languages import primary_subtag
 
-_SPACES = " \u00a0\u202f"
 _POINT, _COMMA, _FRENCH = (".", ","), (",", "."), (",", "\u202f")
 SEPARATORS = {
     **dict.fromkeys("en zh ja ko th he".split(), _POINT),
@@ -22,53 +21,55 @@ SEPARATORS = {
 """Decimal and thousands separator by language."""
 _SMALL_WORDS = {
     "en": "two|both|second|twi|pair|couple|doub|half three|thir four|quarter fiv|fif six|half"
-    " seven eight nin ten eleven twel|noon|midnight|doz",
+    " seven eight nin ten|decad eleven twel|noon|midnight|doz",
     "de": "zwei|beid|zwo|doppel|paar|halb|sekund drei|dritt vier fünf sech|halb sieb acht"
     " neun zehn elf zwölf|mittag|mitternacht|dutzend",
-    "fr": "deux|second|doub|pair|demi trois|tier quat|quar cinq six|demi sept hui neuf|neuv dix onz douz|midi|minuit",
+    "fr": "deux|second|doub|pair|demi trois|tier quat|quar cinq six|demi sept hui neuf|neuv dix|décen onz douz|midi|minuit",
     "es": "dos|segund|dob|par|medi|amb tre|terc cuatr|cuart cinc|quint seis|sext|medi"
-    " siet|sépt och nuev|noven diez once|undéc doce|duodé|mediod|medianoche",
+    " siet|sépt och nuev|noven diez|décad once|undéc doce|duodé|mediod|medianoche",
 }
 """How the words begin that say the numbers from 2 to 12; those of German are within words too."""
 UNIT = (
-    r"km/h|m/s|mph|[kcmnµμ]?m|[kmµ]g|[cmh]l|[kKMGT]i?B|[kMG]bit/s|[kMG]W|[kMG]?Wh|[kMG]?Hz|°[CF]|px|r?em|dB|[mn]s|mAh|kcal|kJ"
-    r"|hPa|dpi|fps"
+    r"km/h|m/s|mph|[dcmnµμ]?m|[kKMGT]i?[Bo]|[kMG]bit/s|[kMGmµμ]?(?:Wh?|Hz|Vo?|Ah?|J|N|Pa|eV|cal)|[kmµμ]?(?:[gsΩF])|[dcmh]?[lL]|km"
+    r"|hPa|h[ag]|min|°[CF]|px|r?em|dB|dpi|fps|ft(?: \d+ in)?|yd|oz|lbs?"
 )
+"""Signs of the international system, and abbreviations that other languages have too."""
 ORDINAL_ENDINGS = r"st|nd|rd|th|\.?er|re|i?[eè]me|e|\.?[ºª]"
 RAISED = r"\u00b2\u00b3\u00b9\u00bc-\u00be\u2070-\u209c\u2150-\u2188\u2460-\u24ff\U0001d400-\U0001d7ff"
 """A vocabulary may write them as ordinary digits and letters: 3½ as 31⁄2."""
 _KINDS = {
     "ordinal": rf"(?:{ORDINAL_ENDINGS})(?!\w)",
     "decade": r"(?<=\d\d\d0)['’]?s(?!\w)",
-    "billion": rf"[{_SPACES}]?(?:milliard|billion|mil millones|mrd|bn\b)",
-    "thousand": rf"[{_SPACES}]?(?:thousand|tausend|mil(?:les?)?\b)",
-    "million": rf"[{_SPACES}]?(?:mill|mio\b)",
-    "clock": rf"[{_SPACES}]?(?:[ap]\.? ?m\b|heures?\b|uhr|o'clock|abends|de la (?:tarde|noche)|du soir)",
-    "unit": rf"(?-i:[{_SPACES}]?(?:{UNIT})|[smghlx°º])(?![\w{RAISED}/+='’])",
-    "letters": rf"(?!(?:ern|a|o|h\d+)(?!\w))(?-i:[A-Za-zµμΩ]{{1,4}})(?![\w{RAISED}/+='’])",
-    "amount": rf"[{_SPACES}]?(?:[%‰°$€£¥]|[smhgl](?!\w)|dollars?|euros?|cents?)",
+    "billion": rf"[{SPACES}]?(?:milliard|billion|mil millones|mrd|bn\b)",
+    "thousand": rf"[{SPACES}]?(?:thousand|tausend|mil(?:les?)?\b)",
+    "million": rf"[{SPACES}]?(?:mill|mio\b)",
+    "clock": rf"[{SPACES}]?(?:[ap]\.? ?m\b|heures?\b|uhr|o'clock|abends|de la (?:tarde|noche)|du soir)",
+    "unit": rf"(?-i:[{SPACES}]?(?:{UNIT})|[smghlxd°º])(?![\w{RAISED}/+='’])",
+    "amount": rf"[{SPACES}]?(?:[%‰°]|[$€£¥](?!\d)|[smhgl](?!\w)|dollar|euro|cent|per ?cent|prozent)",
 }
 """What the word after a number says."""
 _NUMBER = re.compile(
-    rf"(?:(?<![\w.,:/-])[$€£¥+−-])?(?P<digits>(?<![\d.,])\d{{1,3}}(?:[{_SPACES}]\d{{3}})+(?!\d)(?:[.,'’]\d+)*"
+    rf"(?:(?<![\w.,:/-])[$€£¥+−-])?(?P<digits>(?<![\d.,])\d{{1,3}}(?:[{SPACES}]\d{{3}})+(?!\d)(?:[.,'’]\d+)*"
     rf"|\d(?:[\d.,:/'’–-]*\d)?)(?=(?:{'|'.join(f'(?P<{name}>{words})' for name, words in _KINDS.items())})?)"
     r"(?P<end>(?:\s?(?:[‰°€]|%(?![<({@$%*#]|[.+\-]?\d)))?(?!\w|[.,:/'’]\w))?",
     re.IGNORECASE,
 )
 """Digits and separators, with a sign or currency. Those within words (A4, 21st, COVID-19) have no `end`, or a letter before."""
-_PART = re.compile(rf"\d+(?:[{_SPACES}.,'’]\d+)*")
+_PART = re.compile(rf"\d+(?:[{SPACES}.,'’]\d+)*")
 _ROMAN = re.compile(r"(?<!\w)(?=[IVXLCDM])M{0,3}(?:C[MD]|D?C{0,3})(?:X[CL]|L?X{0,3})(?:I[XV]|V?I{0,3})(?![A-Z\d_])")
 _ROMAN_VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
-_TIME = re.compile(rf"(?<=\d)(?:\.(?=\d\d (?:Uhr|[ap]\.?m\b)|\d\d[ap]m\b)|[{_SPACES}]?h[{_SPACES}]?(?=\d\d\b))")
-_OTHERWISE = re.compile(r"(?<=\d):00\b|(?<=m)[23²³](?!\w)|(?<=°) ?[NSEWO]\b|(?<=\d)s\b")
-"""What translations leave out: full hours, powers of units, points of the compass, plurals."""
+_TIME = re.compile(rf"(?<=\d)(?:\.(?=\d\d (?:Uhr|[ap]\.?m\b)|\d\d[ap]m\b)|[{SPACES}]?h[{SPACES}]?(?=\d\d\b))")
+_OTHERWISE = re.compile(r"(?<=\d):00\b|(?<=:\d\d) ?[ap]\.?m\b\.?|(?<=m)[23²³](?!\w)|(?<=°) ?[NSEWO]\b|(?<=\d)s\b")
+"""What translations leave out: full hours, halves of the day, powers of units, points of the compass, plurals."""
 _ONE_SEPARATOR = str.maketrans(",'’", "...")
 _POWERS = {"thousand": 3, "million": 6, "billion": 9}
 _AMOUNTS = frozenset({"amount", "unit", *_POWERS})
 """Kinds of numbers that are certainly no version."""
+_CELSIUS = 1 / 1.8
 _MEASURES = {
-    1.609: "miles?|mph|meilen?|millas?|milles?", 2.54: "inch(?:es)?|zoll|pouces?|pulgadas?", 0.3048: "feet|foot|fuß|pieds?|pies",
-    0.4536: "pounds?|lbs|pfund|livres?|libras?",
+    (1.609,): "miles?|mph|meilen?|millas?|milles?", (2.54, 25.4): "inch(?:es)?|zoll|pouces?|pulgadas?",
+    (0.3048, 30.48): "feet|foot|fuß|pieds?|pies", (0.9144,): "yards?|yardas?|verges?",
+    (0.4536,): "pounds?|lbs|pfund|livres?|libras?", (_CELSIUS,): "degrees?|grad|degrés?|grados?|[°º] ?[cf]",
 }  # fmt: skip
 """Measures that a translation may convert, with their metric values."""
 _MEASURE = re.compile(rf"(?<![^\W\d_])(?:{'|'.join(f'({words})' for words in _MEASURES.values())})(?!\w)")
@@ -78,18 +79,12 @@ _OFTEN_A_WORD = 12
 """Numbers up to this one are often written as words."""
 _BEFORE = frozenset("the his her their my our your its early mid late à vers dès at um la las".split())
 """Words before ages, decades and times, whose s and h are no units."""
-_LABELS = frozenset(
-    "version release update build section chapter figure table appendix part step rule kapitel abschnitt abbildung tabelle teil"
-    " chapitre partie tableau capítulo sección parte figura tabla versión".split()
-)
-"""Words before a number that is no amount."""
 _LONGEST_WORD, _LONGEST_SIZE = 30, 15
 
 
 class Number(NamedTuple):
-    """A number at [start, end) of a text with its signs, `written` from `digits` on, with the `values` of its parts as plain
-    decimals: 3 and 5 of 3/5. The word after it is of a `kind` (_KINDS) and ends at `until`. One that is not `whole` is within
-    a word, or `begins` one."""
+    """A number at [start, end) of a text with its signs, `written` from `digits` on, with the `values` of its parts: 3 and 5 of
+    3/5. The word after it is of a `kind` and ends at `until`. One that is not `whole` is within a word, or `begins` one."""
 
     start: int
     end: int
@@ -111,7 +106,7 @@ class Number(NamedTuple):
         """The values of its parts, that of the last one with a word such as million."""
         power = _POWERS.get(self.kind, 0)
         for place, value in enumerate(self.values, 1):
-            known = len(value) <= _LONGEST_SIZE and value.count(".") < 2
+            known = len(value) <= _LONGEST_SIZE and value.count(".") < 2 and self.written[:2] != "00"
             yield round(float(value) * 10 ** (power * (place == len(self.values))), 6) if known else -1.0
 
 
@@ -123,7 +118,7 @@ def numbers(text: str) -> Sequence[Number]:
         written, (start, end), at = match["digits"], match.span(), match.start("digits")
         before = text[max(0, at - 2) : at]
         begins = start < at or not (before[-1:].isalnum() or before[-1:] in tuple("_.,:/-"))
-        begins = begins or (before[-1:] == "-" and before[:1].isdigit())  # of a range of two numbers
+        begins = begins or (before[-1:] == "-" and before[:1] in tuple("0123456789^"))  # of a range of two numbers
         kind = next((name for name in _KINDS if match[name]), "")
         if kind == "unit" and match["unit"].strip() in ("s", "h"):
             word = text[max(0, at - 7) : at - 1].replace("-", " ").rpartition(" ")[2].lower()
@@ -137,11 +132,11 @@ def numbers(text: str) -> Sequence[Number]:
 
 
 def measures(text: str) -> list[Number]:
-    """Returns the numbers with their units."""
+    """Returns the numbers with a unit."""
     return [
         each
         for each in numbers(text)
-        if each.kind in ("unit", "letters")
+        if each.kind == "unit"
         and each.begins
         and each.start == each.digits
         and text[each.start - 1 : each.start] not in tuple("+$€£¥")
@@ -162,9 +157,8 @@ _Part = tuple[str, float, Number]
 
 
 def number_difference(source: str, target: str, language: str = "") -> Difference:
-    """Compares numbers by value. A small one may be a word of the target `language`; if its words are not known, unless the
-    target adds another number. The value of a large one that begins a word (18th, 1990s) must be somewhere. A source without
-    digits has its numbers in words."""
+    """Compares numbers by value. A small one may be a word of the target `language`; if these are not known, unless the target
+    adds a number. A large one that begins a word (18th, 1990s) must be somewhere."""
     given, written = numbers(source), numbers(target)
     values, found = [Counter([value for each in side for value in each.values]) for side in (given, written)]
     somewhere = {*found, *map(roman_value, _ROMAN.findall(target))}
@@ -173,7 +167,7 @@ def number_difference(source: str, target: str, language: str = "") -> Differenc
     if not given or values == found:
         return Difference()
     lost, added = _beyond(given, found), _beyond(written, values)
-    lost, other = _paired(lost, added, given, f"{source} {target}".lower())
+    lost, other = _paired(lost, added, given, written, (source, target))
     romans = Counter(map(roman_value, _ROMAN.findall(source)))
     adds = [
         each
@@ -205,34 +199,50 @@ def _take(counts: Counter[str], value: str) -> bool:
     return counts[value] >= 0
 
 
-def _paired(lost: list[_Part], added: list[_Part], given: Sequence[Number], both: str) -> tuple[list[_Part], set[str]]:
-    """Takes from both sides what has the same size with a word such as million, by the other clock, as a decade without its
-    century, or in another measure; of 5 miles (8 km) one is enough. Returns what is lost, and the values of the rest."""
+def _paired(
+    lost: list[_Part], added: list[_Part], given: Sequence[Number], written: Sequence[Number], texts: tuple[str, str]
+) -> tuple[list[_Part], set[str]]:
+    """Takes from both sides what is the same with a word such as million, by the other clock, as a year without its century, or
+    in another measure. Returns what is lost, and the values of the rest."""
     clock = any(each.kind == "clock" or ":" in each.written for each in (*given, *[part[2] for part in added]))
-    factors = {[*_MEASURES][(found.lastindex or 1) - 1] for found in _MEASURE.finditer(both)}
-    factors = factors if len(lost) + len(added) + len(given) <= _CONVERTED else set()
-
-    def is_converted(one: float, other: float) -> bool:
-        values = [value for factor in factors for value in (one * factor, one / factor)]
-        return any(abs(value - other) <= max(_ROUNDED * abs(value), 0.5) for value in values)
-
+    few = len(lost) + len(added) + len(given) <= _CONVERTED
+    found = _MEASURE.finditer(" ".join(texts).lower()) if few and (lost or added) else ()
+    factors = {factor for each in found for factor in [*_MEASURES][(each.lastindex or 1) - 1]}
     sizes: dict[float, list[_Part]] = {}
     for part in reversed(added):
         sizes.setdefault(part[1], []).append(part)
     rest, other = list[_Part](), set[str]()
     for part in lost:
-        value, size, number = part
+        value, size, _ = part
         ways = [size, *((size - 12, size + 12) if clock and 0 < size < 24 else ())]
-        ways += (size - 1900, size + 1900) if size % 10 == 0 else ()
-        ways += [way for way in sizes if is_converted(size, way)] if factors else ()
+        ways += [size % 100] if 1900 <= size < 2100 else [size + 1900, size + 2000] if 10 <= size < 100 else []
+        ways += [way for way in sizes if _is_converted(size, way, factors)] if factors else ()
         same = next((way for way in ways if way > 0 and sizes.get(way)), None)
-        if same is not None:
+        if same is None:
+            rest.append(part)
+        else:
             sizes[same].pop()
             other.add(value)
-        elif not any(is_converted(size, way) for each in given if factors and each != number for way in each.sizes):
-            rest.append(part)
     added[:] = [part for parts in sizes.values() for part in parts]
+    for side, own in ((rest, given), (added, written)) if factors else ():  # 5 miles (8 km)
+        side[:] = [
+            part
+            for part in side
+            if not any(_is_converted(part[1], way, factors) for each in own if each != part[2] for way in each.sizes)
+        ]
     return rest, other
+
+
+def _is_converted(one: float, other: float, factors: Set[float]) -> bool:
+    """Returns whether one of two sizes is the other one in another measure, as far as its digits say: 200 miles are 300 km."""
+    for given, rounded in ((one, other), (other, one)):
+        whole, _, decimals = f"{rounded:.6f}".rstrip("0").partition(".")
+        unit = 10.0 ** (-len(decimals) or len(whole) - len(whole.rstrip("0")))
+        ways = [way for factor in factors for way in (given * factor, given / factor)]
+        ways += [(given - 32) / 1.8, given * 1.8 + 32] if _CELSIUS in factors else []
+        if any(abs(way - rounded) <= min(unit / 2, max(_ROUNDED * rounded, 0.5)) for way in ways):
+            return True
+    return False
 
 
 def _may_be_word(value: str, target: str, language: str, otherwise: bool = False) -> bool:
@@ -240,9 +250,13 @@ def _may_be_word(value: str, target: str, language: str, otherwise: bool = False
     code = primary_subtag(language)
     if code not in _SMALL_WORDS or int(value) < 2:
         return otherwise
-    beginnings = _SMALL_WORDS[code].split()[int(value) - 2]
-    edge = "" if code == "de" else r"\b"
-    return re.search(f"{edge}(?:{beginnings})", target.lower()) is not None
+    beginnings = tuple(_SMALL_WORDS[code].split()[int(value) - 2].split("|"))
+    text = target.lower()
+    return (
+        any(word.startswith(beginnings) for word in WORD.findall(text))
+        if code != "de"
+        else any(map(text.count, beginnings))
+    )
 
 
 def roman_value(numeral: str) -> str:
@@ -282,13 +296,12 @@ def without_units(text: str) -> str:
 
 def with_formats(source: str, target: str, source_language: str, target_language: str, everything: bool = False) -> str:
     """Returns a translation of the same length, whose amounts have the format of its language, and others (versions, times,
-    dates) their own separators. 2.5 may be a version in languages with a decimal point: if it is not certain, and `everything`
-    is False, it stays. So do numbers of languages without a known format."""
+    dates) their own separators. 2.5 may be a version in languages with a decimal point: it changes only with `everything`."""
     given, wanted = [SEPARATORS.get(primary_subtag(language)) for language in (source_language, target_language)]
     parts = list(_separated(source)) if given and wanted else []
     if not parts or given is None or wanted is None:
         return target
-    groups = _SPACES if given[1] in _SPACES else given[1]
+    groups = SPACES if given[1] in SPACES else given[1]
     separators = str.maketrans(given[0] + groups, wanted[0] + wanted[1] * len(groups))
     labels = [each.kind == "clock" or _is_label(part, at, source, target, given) for part, at, each in parts]
     forms: dict[str, str] = {}
@@ -322,9 +335,12 @@ def _key(written: str) -> str:
 
 
 def _is_label(written: str, start: int, source: str, target: str, given: tuple[str, str]) -> bool:
-    """Returns whether a number is not in the `given` format, or follows a label, or a name that is in the translation."""
-    parts, group = written.split("."), f"[{_SPACES if given[1] in _SPACES else given[1]}]"
-    if not re.fullmatch(rf"(?:\d+|\d{{1,3}}(?:{group}\d{{3}})+)(?:[{given[0]}]\d+)?", written):
+    """Returns whether a number is not in the `given` format, or follows a name that is in the translation."""
+    parts = written.split(".")
+    whole, sign, decimals = written.partition(given[0])
+    first, *groups = re.split(f"[{SPACES if given[1] in SPACES else given[1]}]", whole)
+    is_grouped = not groups or (len(first) < 4 and {len(group) for group in groups} == {3})
+    if not "".join((first, *groups, decimals if sign else "")).isdigit() or not is_grouped:
         return True
     if len(parts) == 4 and all(part.isdigit() and int(part) < 256 for part in parts):  # an address
         return True
@@ -333,5 +349,4 @@ def _is_label(written: str, start: int, source: str, target: str, given: tuple[s
     before = source[max(0, start - _LONGEST_WORD) : start].rstrip(" ").rsplit(None, 1)[-1:]
     word = before[0].lstrip("(\"'") if before else ""
     same = any(f" {word} {parts[0]}{sign}{parts[1]}" in f" {target}" for sign in ".,")
-    is_name = word[:1].isupper() and word.isalnum()
-    return word.casefold() in _LABELS or (is_name and same)
+    return word[:1].isupper() and word.isalnum() and same

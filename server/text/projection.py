@@ -13,8 +13,7 @@ from server.text.segmentation import Span, span_around
 
 Link = tuple[Span, Span]
 """A span of the source and the span of the target that corresponds to it."""
-WORD = re.compile(r"\w+")
-_TOKEN = re.compile(r"\d+(?:[.,:]\d+)+|\w+(?:[+#−]+(?!\w))?")
+_TOKEN = re.compile(r"\d+(?:[.,:]\d+)+|\w+(?:[+#]{2,}|[+#−]+(?!\w))?")
 """A word, or what is never divided: 7:45, C++."""
 _CONTRACTED = re.compile(r"(?:(?<=[^\W\d_])['’-][^\W\d_]\w*)+")
 """The end of a word such as c'est and a-t-il."""

@@ -8,10 +8,10 @@ from functools import lru_cache
 from itertools import pairwise
 
 from model.search.repetition import repeated_blocks
+from server.text.characters import WORD
 from server.text.exact_tokens import kept_spans
 from server.text.languages import primary_subtag
 
-_WORD = re.compile(r"\w+")
 _LETTERS = re.compile(
     r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|(?<![\w\-./\\$])[^\W\d_]+(?:['’\-][^\W\d_]+)*(?![\w(=])"
 )
@@ -35,8 +35,8 @@ def may_repeat(tokens: Sequence[Hashable]) -> bool:
 
 def repeats(source: str, target: str) -> bool:
     """Returns whether the target says the same words several times in a row, and the source does not."""
-    found = _repetition(_WORD.findall(target.casefold()))
-    return found > 0 and _repetition(_WORD.findall(source.casefold())) < found
+    found = _repetition(WORD.findall(target.casefold()))
+    return found > 0 and _repetition(WORD.findall(source.casefold())) < found
 
 
 def _repetition(words: Sequence[str]) -> int:

@@ -8,7 +8,8 @@ from model.analysis.attention_alignment import Word, words
 from model.analysis.pair_alignment import PairWords, WordedSentence, WordLink, compared, spellings
 from model.analysis.types import ALIGNMENT
 from server.engine.ipc.messages import JobResult, Look
-from server.text.projection import WORD, Link
+from server.text.characters import WORD
+from server.text.projection import Link
 from server.translation.catalog import Leg
 
 Attend = Callable[[Look], Awaitable[JobResult | None]]

@@ -7,17 +7,17 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from functools import lru_cache
 
 from model.search.options import DecodingOptions
 from server.errors import InvalidRequest
-from server.text.finishing import Finished, unchanged
+from server.text.finishing import unchanged
 from server.text.tagged import MASKED
-from server.translation import checks
+from server.translation import candidates, checks, finish, terms
 from server.translation.catalog import wider_beam
 from server.translation.context import BURST, Draft, Form, SentenceContext
-from server.translation.passes import candidates, finish, terms
 from server.translation.preparation import Segment
+from server.translation.terms import FORCED
 from server.translation.types import FAULTS, Sentence, TranslationRequest
 
 IN_FLIGHT = 512
@@ -29,32 +29,40 @@ RECENT = 1 / 256
 _NGRAM = 3
 
 
-def declared(request: TranslationRequest, options: DecodingOptions, best: DecodingOptions) -> dict[Form, int]:
-    """Returns the most rows of each form in which a sentence may be decoded. `options` and `best` have the widths of its
-    beams: for all hypotheses, and for the best one. Forced tokens, and the attention of a translation, take one row."""
+def declared(request: TranslationRequest, options: DecodingOptions, best: DecodingOptions) -> Mapping[Form, int]:
+    """Returns the most rows of each form in which a sentence may be decoded, computed once for what determines them. `options`
+    and `best` have the widths of its beams: for all hypotheses, and for the best one. Forced tokens, and the attention of a
+    translation, take one row."""
+    has_terms, has_form = bool(request.glossary), bool(request.formality)
+    return _declared(options, best, request.options.hypotheses, has_terms, has_form, request.thorough, request.on_flag)
+
+
+@lru_cache(maxsize=256)
+def _declared(
+    options: DecodingOptions,
+    best: DecodingOptions,
+    hypotheses: int,
+    terms: bool,
+    form: bool,
+    thorough: bool,
+    on_flag: str,
+) -> Mapping[Form, int]:
     beam = best.beam_size
-    reverse = max(candidates.MOST, request.options.hypotheses) if best.rerank and beam > 1 else 0
+    reverse = max(candidates.MOST, hypotheses) if best.rerank and beam > 1 else 0
     alone = options.beam_size if options.hypotheses > best.hypotheses else 0
     whole = beam + alone + reverse
     forms: dict[Form, int] = {
-        "beam": beam,
-        "list": alone,
-        "reverse": reverse,
-        "small": whole,
-        "masked": (4 if request.glossary else 2) * whole,
-        "bare": whole,
-        "parts": 2,
-        "links": 1,
-        "attention": int(request.thorough),
-    }
-    if request.formality:
+        "beam": beam, "list": alone, "reverse": reverse, "small": whole, "masked": (4 if terms else 2) * whole,
+        "bare": whole, "parts": 2, "links": 1, "attention": int(thorough),
+    }  # fmt: skip
+    if form:
         forms["address"] = candidates.ADDRESS_BEAM
-    if request.glossary:  # also in the bare form
-        forms["terms"] = 3 * ((terms.FORCED + 1) * whole + 2)
-        forms["links"] += 3 * (terms.FORCED + 1)
-    if request.on_flag == "retry":
-        once = replace(request, on_flag="mark", thorough=False)
-        forms["wider"] = sum(declared(once, retry_options(options), retry_options(best)).values()) + request.thorough
+    if terms:  # also in the bare form
+        forms["terms"] = 3 * ((FORCED + 1) * whole + 2)
+        forms["links"] += 3 * (FORCED + 1)
+    if on_flag == "retry":
+        wider = retry_options(options), retry_options(best)
+        forms["wider"] = sum(_declared(*wider, hypotheses, terms, form, False, "mark").values()) + thorough
     return forms
 
 
@@ -85,17 +93,6 @@ class Shares:
             if most and (form in shares or form in spent):
                 share = shares.get(form, 0.0)
                 shares[form] = share + RECENT * (spent.get(form, 0) / most - share)
-
-
-class Translated(NamedTuple):
-    """A sentence, and its hypotheses with their codes, best first."""
-
-    sentence: Sentence
-    finished: Sequence[Finished]
-
-
-def _translated(draft: Draft) -> Translated:
-    return Translated(draft.sentence(), draft.finished)
 
 
 async def translate_sentence(shares: Shares, context: SentenceContext) -> Draft:
@@ -175,16 +172,16 @@ async def translate(
     context: Callable[[int], SentenceContext],
     order: Sequence[int] = (),
     on_sentence: Callable[[int, Sentence], None] | None = None,
-) -> list[Translated]:
+) -> list[Draft]:
     """Returns the sentences of segments, each translated in the `context` of its number. At most IN_FLIGHT of them are at the
     workers at the same time. Equal segments are translated once. The text has the segments in this `order`, where
     `on_sentence` gets the place and the sentence of each; the numbers ascend at their first places."""
     if len(segments) == 1 and on_sentence is None:  # needs no task
         only = context(0)
-        return [_translated(await only.translate(only))]
+        return [await only.translate(only)]
     tasks: list[asyncio.Task[Draft]] = []
     begun: dict[Hashable, asyncio.Task[Draft]] = {}
-    sentences: list[Translated] = []
+    sentences: list[Draft] = []
     reported = 0
     try:
         for number in range(len(segments)):
@@ -196,9 +193,9 @@ async def translate(
                 tasks.append(begun[content])
                 if len(tasks) % BURST == 0:
                     await asyncio.sleep(0)
-            sentences.append(_translated(await tasks[number]))
+            sentences.append(await tasks[number])
             while on_sentence is not None and reported < len(order) and order[reported] <= number:
-                on_sentence(reported, sentences[order[reported]].sentence)
+                on_sentence(reported, sentences[order[reported]].sentence())
                 reported += 1
                 if reported % BURST == 0:
                     await asyncio.sleep(0)

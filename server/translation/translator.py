@@ -21,9 +21,9 @@ from server.store.history_records import LegRecord, SentenceRecord, TranslationR
 from server.text.language_id import LanguageDetector
 from server.text.tagged import Tagged
 from server.translation import sentence
-from server.translation.alternatives import distinct_alternatives
+from server.translation.candidates import distinct_alternatives
 from server.translation.catalog import AUTO, Leg, ModelCatalog
-from server.translation.context import BURST, SentenceContext, gather_or_cancel
+from server.translation.context import BURST, Draft, SentenceContext, gather_or_cancel
 from server.translation.preparation import PreparedText, Segment, SegmentedText, prepare, segment
 from server.translation.result_cache import ResultCache
 from server.translation.types import (
@@ -252,6 +252,7 @@ class Translator:
                 request.client, size, _translated, segmented, sentences, leg_request.options.hypotheses
             )
             texts = [each.write() for each in ranked]
+            results = [each.sentence() for each in sentences]
             legs.append(
                 TranslatedLeg(
                     leg.model.name,
@@ -259,7 +260,7 @@ class Translator:
                     leg.source,
                     leg.target,
                     texts[0],
-                    tuple([sentences[number].sentence for number in segmented.order]),
+                    tuple([results[number] for number in segmented.order]),
                     options.beam_size,
                     searched.rerank,
                     " ".join(self.engine.workers.computation),
@@ -286,7 +287,7 @@ class Translator:
         priority: int,
         text: int,
         listener: ProgressListener | None,
-    ) -> list[sentence.Translated]:
+    ) -> list[Draft]:
         """Returns the sentences of the segments of a text, whose number in the request is `text`. The `options` are
         those for all hypotheses, and for the best one."""
         segments, leg = segmented.segments, segmented.leg
@@ -371,7 +372,7 @@ def token_estimate(text: str) -> int:
     return len(text.encode("utf-8", "surrogatepass")) // BYTES_PER_TOKEN + 2
 
 
-def _translated(segmented: SegmentedText, sentences: Sequence[sentence.Translated], hypotheses: int) -> list[Tagged]:
+def _translated(segmented: SegmentedText, sentences: Sequence[Draft], hypotheses: int) -> list[Tagged]:
     """Returns the text of the best hypotheses, of the second best and so on. A sentence with fewer of them is repeated with its
     last one."""
     return [

@@ -8,7 +8,6 @@ white space and kinds of apostrophes and hyphens do not matter.
 from __future__ import annotations
 
 import hashlib
-import re
 import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
@@ -19,6 +18,7 @@ from typing import Literal, NamedTuple
 import regex
 
 from server.errors import PayloadTooLarge
+from server.text.characters import UNSPACED
 from server.text.protection.inflection import dictionary_forms
 from server.text.segmentation import BREAKS, Span
 
@@ -27,10 +27,7 @@ STEPS, LEAST_STEPS = 10, 100_000
 Case = Literal["written", "initial", "upper"]
 """How a text writes a term: as the glossary does, with capital letters at the beginning of words, or in capitals."""
 
-_NO_SPACES = "\u0e00-\u0eff\u0f00-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
-"""Scripts that are written without spaces between words."""
-NO_SPACES = re.compile(f"[{_NO_SPACES}]")
-_UNIT = regex.compile(rf"\s*(?:[{_NO_SPACES}]|(?:[^\W{_NO_SPACES}]\p{{M}}*)+|\S)")
+_UNIT = regex.compile(rf"\s*(?:[{UNSPACED}]|(?:[^\W{UNSPACED}]\p{{M}}*)+|\S)")
 """A mark belongs to the letter before it."""
 _SAME = str.maketrans({"\u2019": "'", "\u2018": "'", "\u02bc": "'", "\u2010": "-", "\u2011": "-", "\u00ad": None})
 

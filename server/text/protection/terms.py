@@ -7,6 +7,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 
+from server.text.characters import LETTERS
 from server.text.protection.glossary import Entry, TermIndex, TermMatch, term_key
 from server.text.protection.inflection import dictionary_forms, may_end
 from server.text.segmentation import Span
@@ -14,10 +15,11 @@ from server.text.segmentation import Span
 Edit = tuple[int, int, str]
 """The part [start, end) of a text, and what is written instead."""
 _WORD = re.compile(r"[^\W\d_][\w'’-]*")
-_LETTER = re.compile(r"[^\W\d_]")
 _LONG = 6
 """Words of at least this length may lose two letters in an inflection, as in cheval, chevaux."""
-_ARTICLES = ("the|an?", "d(?:er|ie|as|e[mns])|eine?[mnrs]?", "l'|l[aeo]s?|el|un[aeo]?s?|des|du")
+_ARTICLE = re.compile(
+    r"(?<!\w)(?:(the|an?)|(d(?:er|ie|as|e[mns])|eine?[mnrs]?)|(l'|l[aeo]s?|el|un[aeo]?s?|des|du))(?:\s+|(?<='))", re.I
+)
 _ENDING = 3
 """Longest ending that an inflected word may add to a term."""
 
@@ -68,38 +70,15 @@ def case_edits(terms: Sequence[TermMatch], source: str, translation: str) -> lis
 
 
 def doubled_edits(terms: Sequence[TermMatch], translation: str) -> list[Edit]:
-    """Returns edits that remove a copy of a term's words beside it ("the the house", "Akku Akku"), or another article, where
-    the translation has the term more often than the source."""
-    wanted = Counter([term_key(term.entry.target) for term in terms])
-    occurrences = _occurrences(terms, translation)
-    written = Counter([term_key(found.entry.target) for found in occurrences])
+    """Returns the edits that remove an article before a term that begins with one: "the the house"."""
     edits: list[Edit] = []
-    for found in occurrences:
-        key, done = term_key(found.entry.target), edits[-1][1] if edits else 0
-        words = _WORD.findall(key)
-        start = _copy_before(translation, found.start, words)
-        end = len(translation) - _copy_before(
-            translation[::-1], len(translation) - found.end, [w[::-1] for w in words[::-1]]
-        )
-        if (start, end) == (found.start, found.end) or start < done:
-            continue
-        beside = [
-            term_key(other.entry.target) for other in occurrences if other is not found and start <= other.start < end
-        ]
-        if all(written[other] > wanted[other] for other in (beside if len(words) > 1 else [key])):
-            written.subtract([key] if len(words) == 1 else beside)
-            edits.append((start, end, translation[found.start : found.end]))
+    for found in _occurrences(terms, translation):
+        term = translation[found.start : found.end]
+        article = _ARTICLE.match(term)
+        for before in _ARTICLE.finditer(translation, max(0, found.start - 10), found.start) if article else ():
+            if article and before.lastindex == article.lastindex and before.end() == found.start:
+                edits.append((before.start(), found.end, term))
     return edits
-
-
-def _copy_before(text: str, position: int, words: Sequence[str]) -> int:
-    """Returns where a copy of the first of some words begins before a position, or the position."""
-    for count in range(len(words), 0, -1):
-        first = next((each for each in _ARTICLES if re.fullmatch(each, words[0])), re.escape(words[0]))
-        pattern = r"\s+".join([f"(?:{first})", *map(re.escape, words[1:count])])
-        if found := re.search(rf"(?<!\w){pattern}(?:\s+|(?<='))\Z", text[:position], re.IGNORECASE):
-            return found.start()
-    return position
 
 
 def form(term: TermMatch, source: str, at_start: bool) -> str:
@@ -108,9 +87,9 @@ def form(term: TermMatch, source: str, at_start: bool) -> str:
     target = term.entry.target.strip()
     if term.case == "upper":
         return target.upper()
-    first = _LETTER.search(source)
+    first = LETTERS.search(source)
     if at_start:
-        return _capitalized(target) if first and first[0].isupper() else target
+        return _capitalized(target) if first and first[0][0].isupper() else target
     return _capitalized(target) if term.case == "initial" and not is_start(source, term.start) else target
 
 

@@ -20,9 +20,9 @@ from server.text.protection.glossary import Entry, TermIndex
 from server.text.reading import APOSTROPHE, Reading, without_stand_ins
 from server.text.syntax.markup import VOID
 from server.text.tagged import ESCAPES, Code, Tagged
+from server.translation import finish as finish_pass
 from server.translation.catalog import ModelCatalog
 from server.translation.context import COPIED, Draft
-from server.translation.passes import finish as finish_pass
 from server.translation.preparation import Segment, SegmentedText, prepare
 from server.translation.types import TranslationRequest
 from tests.support.engine.fake_engine import fake_model

@@ -223,7 +223,7 @@ def test_lost_numbers_and_codes_are_detected(text, target, lost):
     [
         ("They won 4–2 with fooBar.", "Sie gewannen 4-2 mit FooBar.", "Sie gewannen 4–2 mit fooBar."),
         ("It is €1,999.99.", "Es ist €1.999,99.", None),
-        ("250 µL of $99,00|$4.99", "250 μL von $99.00|$4,99", "250 µL von $99,00|$4.99"),
+        ("250 ml of $99,00|$4.99", "250 Ml von $99.00|$4,99", "250 ml von $99,00|$4.99"),
         ("𝓗𝓮𝓵𝓵𝓸 is written by hand.", "𝓗𝓮𝓵𝓵𝓸 wird von Hand geschrieben.", None),
         ("It costs $1,299.00 or 1.5 kWh.", "Es kostet $1.299,00 oder 1,5 kWh.", None),
     ],

@@ -27,7 +27,9 @@ from tests.support.texts.tagged_texts import TaggedTexts
 
 TEXTS, SEED = int(os.environ.get("HOSTILE_TEXTS", "10000")), int(os.environ.get("HOSTILE_SEED", "48"))
 SERVED = max(100, TEXTS // 50)
-EXACT = ("4x4", "(15)", "A4", "12.50", "house[15]", "7:45", "C++", "+49 30 123456", "a_b")
+EXACT = (
+    "4x4", "(15)", "A4", "12.50", "house[15]", "7:45", "C++", "+49 30 123456", "a_b", "150 ml", "5 ft 10 in", "2 l",
+)  # fmt: skip
 """Exact tokens, which a hostile model loses and doubles."""
 RULES = {
     "atomic: a code replaces its stand-in": ("max(done, event.at + event.stand_in)", "max(done, event.at)"),
@@ -115,6 +117,7 @@ async def test_translator(tokenizer: HostileTokenizer) -> None:
                 request.options = replace(request.options, hypotheses=1)
                 [alone] = await services.translator.translate(request)
                 assert alone.text == translation.text, (SEED, number, text.text)
-            assert exact.removeprefix("house") in translation.text, (SEED, number, text.text, translation.text)
+            kept = "".join(exact.removeprefix("house").split())  # 5ml is 5 ml
+            assert kept in "".join(translation.text.split()), (SEED, number, text.text, translation.text)
     finally:
         await services.stop()

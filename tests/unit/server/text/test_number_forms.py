@@ -9,7 +9,7 @@ import pytest
 
 from server.config import Settings
 from server.services import Services
-from server.text.exact_tokens import lost_numbers
+from server.text.exact_tokens import lost_numbers, lost_tokens, respelled
 from server.text.numbers import SEPARATORS, numbers, with_formats
 from server.translation.types import TranslationRequest
 from tests.support.engine.hostile_engine import NAMED, SYMBOLS, HostileEngine
@@ -36,6 +36,15 @@ FIXED = {
     "year": ["1987", "2031"],
 }
 LANGUAGES = ("en", "de", "fr", "es")
+UNITS = {
+    "ml": "millilitres Milliliter millilitres mililitros", "kg": "kilograms Kilogramm kilogrammes kilogramos",
+    "l": "litres Liter litres litros", "km/h": "", "m": "metres Meter mètres metros", "min": "minutes Minuten minutes minutos",
+    "GB": "gigabytes Gigabyte gigaoctets gigabytes", "ft": "feet Fuß pieds pies", "ha": "hectares Hektar hectares hectáreas",
+    "V": "volts Volt volts voltios", "kWh": "", "Ah": "", "Hz": "", "oz": "ounces Unzen onces onzas", "°C": "", "mm": "", "W": "",
+}  # fmt: skip
+"""Signs of units that all languages have, and their words in these."""
+BESIDE = (("Add {} milk.", "Get {}."), ("{} Milch dazugeben.", "Nimm {}."), ("Ajoutez {} lait.", "Prends {}."),
+          ("Añada {} leche.", "Toma {}."))  # fmt: skip
 
 
 def written(value: float, decimals: int, language: str) -> str:
@@ -77,6 +86,21 @@ def test_what_has_no_format_stays(kind: str) -> None:
             assert not lost_numbers(text, translation, target)
             for wrong in ("", form[:-1], form.replace(form[0], "8", 1)):
                 assert lost_numbers(text, translation.replace(form, wrong), target), (text, wrong)
+
+
+@pytest.mark.parametrize(("source", "target"), PAIRS)
+def test_a_unit_belongs_to_its_number(source: str, target: str) -> None:
+    chance, place = random.Random(f"{source} {target}"), LANGUAGES.index
+    for unit, words in UNITS.items():
+        for given, wanted in zip(BESIDE[place(source)], BESIDE[place(target)], strict=True):
+            value = chance.randint(13, 999)
+            text = given.format(f"{value} {unit}")
+            said = [unit, unit.upper(), *words.split()[place(target) : place(target) + 1]]
+            for each in said:
+                assert lost_tokens(text, wanted.format(f"{value} {each}"), target) is None, (text, each)
+            for wrong in (value, f"{value + 1} {unit}", f"{value} x{unit}", unit):
+                assert lost_tokens(text, wanted.format(wrong), target), (text, wrong)
+            assert respelled(text, wanted.format(f"{value} {unit.upper()}")) == wanted.format(f"{value} {unit}")
 
 
 @pytest.mark.parametrize(("source", "target"), PAIRS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from server.translation.alternatives import distinct_alternatives
+from server.translation.candidates import distinct_alternatives
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from model.search.options import DecodingOptions, Hypothesis
 from model.symbols import FORMAL
 from server.engine.ipc.messages import JobResult, Timings
 from server.text.protection.glossary import Entry, TermIndex
+from server.translation.candidates import Candidate, better
 from server.translation.catalog import ModelCatalog
-from server.translation.passes.candidates import Candidate, better
 from server.translation.sentence import Shares, declared, rows
 from server.translation.types import TranslationRequest
 from tests.support.engine.fake_engine import fake_model

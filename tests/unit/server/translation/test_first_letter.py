@@ -8,8 +8,8 @@ import pytest
 
 from model.search.options import DecodingOptions, Hypothesis
 from server.engine.ipc.messages import JobResult
+from server.translation.candidates import may_begin_small, with_small_first_letter
 from server.translation.catalog import Leg
-from server.translation.passes.candidates import may_begin_small, with_small_first_letter
 from server.translation.preparation import segment_text
 from server.translation.translator import history_record
 from server.translation.types import Translation

@@ -8,20 +8,21 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
+from server.text.characters import WORD
 from server.text.exact_tokens import may_hold, respelled
 from server.text.finishing import Finished, finish, unchanged
 from server.text.numbers import with_formats
 from server.text.offsets import edited
-from server.text.projection import WORD, Link
+from server.text.projection import Link
 from server.text.protection.terms import Edit, case_edits, form, is_start
 from server.text.reading import APOSTROPHE, SYMBOL, Reading, stand_ins_of, without_stand_ins
 from server.text.segmentation import Span
 from server.text.tagged import Code, Tagged
 from server.text.translation_checks import ordinary_words
+from server.translation import terms
 from server.translation.alignment import links_by_position
+from server.translation.candidates import decoded
 from server.translation.context import COPIED, Draft, SentenceContext, gather_or_cancel
-from server.translation.passes import terms
-from server.translation.passes.candidates import decoded
 from server.translation.preparation import Segment, SegmentedText
 
 _BEFORE = ", "

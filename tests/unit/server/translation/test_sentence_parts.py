@@ -11,7 +11,7 @@ from model.search.options import Hypothesis
 from server.engine.ipc.messages import JobResult
 from server.text.protection.glossary import Entry, TermIndex
 from server.translation.catalog import ModelCatalog, ServedModel
-from server.translation.passes.finish import with_mark
+from server.translation.finish import with_mark
 from tests.support.engine.fake_engine import FIRST, FIRST_LAYER, FakeEngine, FakeTokenizer
 from tests.support.engine.translating import translated
 

@@ -10,8 +10,8 @@ import pytest
 from model.search.options import DecodingOptions, Hypothesis
 from server.engine.client.status import WorkerFailure
 from server.engine.ipc.messages import JobResult
+from server.translation.candidates import MARGIN, MOST, WEIGHT
 from server.translation.catalog import ModelCatalog
-from server.translation.passes.candidates import MARGIN, MOST, WEIGHT
 from server.translation.types import OnFlag, Translation
 from tests.support.engine.fake_engine import FIRST, TAGS, FakeEngine, FakeTokenizer, fake_model
 from tests.support.engine.translating import measured, translated

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from server.text.characters import NO_SPACES
 from server.text.offsets import OffsetMap
 from server.text.projection import SpanProjection
-from server.text.protection.glossary import NO_SPACES, TermMatch
+from server.text.protection.glossary import TermMatch
 from server.text.protection.terms import (
     Edit,
     case_edits,
@@ -23,9 +24,9 @@ from server.text.protection.terms import (
 from server.text.segmentation import Span
 from server.text.sentences import with_codes
 from server.text.tagged import Code
+from server.translation.candidates import decoded
 from server.translation.catalog import Leg
 from server.translation.context import Draft, SentenceContext
-from server.translation.passes.candidates import decoded
 from server.translation.preparation import Segment, encoded
 
 SPACE = "\u2581"

@@ -6,7 +6,6 @@ its margin. Each of these functions returns the draft that it was given, or a be
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -14,6 +13,7 @@ from typing import NamedTuple
 from model.search.options import DecodingOptions
 from model.symbols import form_of_address
 from server.errors import InvalidRequest
+from server.text.characters import NO_SPACES, WORD
 from server.text.exact_tokens import all_tokens, is_plain, lost_tokens, words
 from server.text.numbers import numbers
 from server.text.segmentation import blanked
@@ -36,7 +36,6 @@ ADDRESS_BEAM, ADDRESS_MARGIN = 8, 0.5
 """A hypothesis whose score is further below that of the best has the form of address, but says something else."""
 MANY_NUMBERS = 3
 """Numbers of a sentence that loses others if only one is masked."""
-_ENGLISH_I = re.compile(r"I\b")
 _RARE_LETTERS = frozenset("àâæçèéêëîïôœùûüÿ")
 """Letters that a vocabulary may lack although the language has them: a word such as Israël is translated."""
 
@@ -144,7 +143,7 @@ def may_begin_small(segment: Segment) -> bool:
     if segment.messages or segment.terms or not read[:1].isupper() or len(read.split()) > longest:
         return False
     small = read[0].lower() + read[1:]
-    return small == read.lower() and 1 < len(read) == len(small) and not _ENGLISH_I.match(read)
+    return small == read.lower() and 1 < len(read) == len(small) and WORD.findall(read)[0] != "I"
 
 
 def with_small_first_letter(segment: Segment, leg: Leg) -> Segment:
@@ -237,3 +236,27 @@ def _names_in_bytes(segment: Segment, leg: Leg) -> Sequence[Match]:
     spelled = {letter for letter in letters if tokenizer.may_spell(tokenizer.encode_ids(letter.lower()))}
     found = words(segment.text) if spelled else ()
     return [word for word in found if not spelled.isdisjoint(segment.text[word.start : word.end])]
+
+
+def distinct_alternatives(best: str, others: Sequence[str]) -> tuple[str, ...]:
+    """Returns the other translations in order, without those that say the same as the best or an earlier one: with other
+    punctuation, spaces or case of the first and last word, and without those that only add words to the end of the best."""
+    first = _bare_words(best)
+    start = [*map(str.casefold, first)]
+    seen = {first}
+    kept = []
+    for other in others:
+        words = _bare_words(other)
+        if words not in seen and not (
+            len(words) > len(first) > 0 and [*map(str.casefold, words[: len(first)])] == start
+        ):
+            kept.append(other)
+        seen.add(words)
+    return tuple(kept)
+
+
+def _bare_words(text: str) -> tuple[str, ...]:
+    """Returns the words, or the characters of a script without spaces, with the first and the last in small letters."""
+    words = [part for word in WORD.findall(text) for part in (word if NO_SPACES.search(word) else [word])]
+    ends = (0, len(words) - 1)
+    return tuple([word.casefold() if place in ends else word for place, word in enumerate(words)])

@@ -1,1 +1,0 @@
-"""The candidates of a sentence, the terms of a glossary in it, and its finish."""
