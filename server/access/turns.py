@@ -7,10 +7,11 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-FEWEST, MOST = 8, 64
+FEWEST, MOST = 8, 512
 """Requests whose work begins in one iteration of the event loop; each takes it about a millisecond."""
 SHARE = 2 / 3
-"""Share of the loop's time in which they are doubled until MOST, so that rejections do not take all of it."""
+"""Their number doubles, up to MOST, while their work takes less than this share of the loop's time and others wait: rejections
+would take all of it."""
 
 
 class Turns:

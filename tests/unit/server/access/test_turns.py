@@ -61,7 +61,7 @@ def test_a_cancelled_request_takes_nobodys_turn():
 
 @pytest.mark.parametrize("other", [1.0, 10.0, 40.0, 100.0, 1_000.0])
 def test_rejections_do_not_take_the_whole_time_of_the_loop(other):
-    per_iteration = Counter(iteration for iteration, _ in run(["a"] * 1_500, other=other))
-    fewest = min(list(per_iteration.values())[10:-1])
+    per_iteration = Counter(iteration for iteration, _ in run(["a"] * 5_000, other=other))
+    fewest = min(list(per_iteration.values())[8:-1])
     assert fewest >= min(MOST / 2, 0.4 * other)
     assert max(per_iteration.values()) <= max(FEWEST, min(MOST, 4 * other))
