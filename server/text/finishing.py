@@ -18,7 +18,7 @@ from server.text.segmentation import Span
 from server.text.tagged import RAISED, Code, Place, Tagged
 
 _MERGED_WORDS = re.compile(r"(?:[^\W\d_]\0(?![²³¹\u2070-\u209c])|\d\0)[^\W_]|\d[.,'’]?\0[.,'’]?\d")
-"""Two words or numbers that would become one without the \\0. The raised number of a note stands at its word."""
+"""Two words or numbers that would become one without the \\0. The number of a note stands at its word."""
 _JOINED = frozenset("_^/\\*>)]}")
 _CLOSING = frozenset(".,;:!?…)]}»”’%")
 
@@ -39,8 +39,6 @@ class Finished(NamedTuple):
 
     def respelled(self, text: str) -> Finished:
         """Returns the same with another spelling of the text, in which all places but those at its end are the same."""
-        if text == self.text:
-            return self
         size = len(text)
         places = [(number, min(start, size), min(end, size)) for number, start, end in self.places]
         return Finished(self.source, text, tuple(places), self.restored)
@@ -49,8 +47,8 @@ class Finished(NamedTuple):
 def unchanged(sentence: Tagged) -> Finished:
     """Returns a sentence that is copied."""
     codes = enumerate(sentence.codes)
-    places = [(number, code.start, code.end) for number, code in codes if code.kind != APOSTROPHE]
-    return Finished(sentence, sentence.text, tuple(places))
+    places = tuple([(number, *code[:2]) for number, code in codes if code.kind != APOSTROPHE])
+    return Finished(sentence, sentence.text, places)
 
 
 class _Element(NamedTuple):
@@ -187,10 +185,9 @@ def _elements(sentence: Tagged, reading: Reading, present: dict[int, Span]) -> l
 def _point(sentence: Tagged, code: Code, at: Span, reading: Reading) -> Span:
     """Returns the words that place a code without words: none, or those after one that is joined to these alone."""
     before, after = sentence.text[: code.start][-1:], sentence.text[code.end : code.end + 1]
-    if after.isalnum() and (before.isspace() or (code.end > code.start and not before.isalnum())):
-        word = WORD.match(reading.text, at[0])
-        return (at[0], word.end()) if word else (at[0], at[0])
-    return at[0], at[0]
+    is_joined = after.isalnum() and (before.isspace() or (code.end > code.start and not before.isalnum()))
+    word = WORD.match(reading.text, at[0]) if is_joined else None
+    return at[0], word.end() if word else at[0]
 
 
 def _place(

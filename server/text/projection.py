@@ -108,16 +108,18 @@ class SpanProjection:
         if position <= start or position >= end:
             return 0 if position <= start and position < end else len(self.target)
         if before := bisect_right(self._ends, position, key=lambda end: end[0]):
-            return self._word_end(self._ends[before - 1][1])
-        return self._word_end(round(position * len(self.target) / max(1, len(self.source))))
+            last, end = self._ends[before - 1]
+            at = self._word_end(end)
+            return at + (last < position and self.target[at : at + 1] == self.source[position - 1] in ".,;:!?")
+        return self._word_end(round(position * len(self.target) / len(self.source)))
 
     def _word_end(self, position: int) -> int:
         end = span_around(position, self.words)[1]
         return rest.end() if (rest := _CONTRACTED.match(self.target, end)) else end
 
     def _trimmed(self, span: Span) -> Span:
-        content = self.source[span[0] : span[1]]
-        start = span[0] + len(content) - len(content.lstrip())
+        content = self.source[slice(*span)]
+        start = span[1] - len(content.lstrip())
         return (start, start + len(content.strip())) if content.strip() else (span[0], span[0])
 
 

@@ -18,11 +18,14 @@ Split = Literal["all", "punctuation", "none"]
 """Where a text is split: at line ends and after sentences; after sentences only, because line ends in HTML are spaces;
 or nowhere."""
 
-# Line and paragraph ends, tabs (columns) and control characters. Models do not translate them.
+# Line and paragraph ends, tabs (columns) and control characters.
 BREAKS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u2028\u2029]+")
-# Further ends of sentences in lines that a program has laid out: columns, rulers, and colors of a terminal.
-LAYOUT = re.compile(rf" {{3,}}|(?<!\S)([-=:*+~])\1{{2,}}(?!\S)|\x1b\[[0-?]*[ -/]*[@-~]|{BREAKS.pattern}")
+# Further ends of sentences in laid out lines: columns, rulers, colors of a terminal.
+LAYOUT = re.compile(
+    rf" {{3,}}|(?<!\S)(?:([-=:*+~])\1{{2,}}(?!\S)|[-=]{{4,}}(?=\w))"
+    rf"|(?<=\w)[-=]{{4,}}(?!\S)|\x1b\[[0-?]*[ -/]*[@-~]|{BREAKS.pattern}"
+)
 LAID_OUT = ("   ", "\x1b", *[3 * sign for sign in "-=:*+~"])
 # The beginning of a list item, a line of dialogue, a comment or a heading. The groups are a label that may also be an initial,
 # one that may be a part of a sentence, and the word after it, with its article: B. Franklin, § 5 BGB.
@@ -47,7 +50,7 @@ LABEL = re.compile(
 )
 _LABELLED = re.compile(r"[\W\d①-➓]|\w{1,6}[^\w\s]|\w\s[-–—]")
 """The beginning of a line that may have a label."""
-_CUT_NAME = re.compile(r"(?<![\w.])[a-z_]\w+(?:\.[^\W\d]\w+)+\.$")
+_CUT_NAME = re.compile(r"(?<![\w.])[a-z_]\w+(?:\.[^\W\d]\w+)+\.$|(?<!\S)\.$")
 _SPACE = re.compile(r"[^\S ]")
 WORDS = re.compile(r"\S(?:.*\S)?", re.DOTALL)
 _UNSPACED = 40
@@ -174,7 +177,7 @@ def _parts_of_line(line: str, language: str) -> list[str]:
 def _without_cut_names(parts: Sequence[str]) -> Iterator[str]:
     whole: list[str] = []
     for part in parts:
-        if whole and not (whole[-1].endswith(".") and _CUT_NAME.search(whole[-1])):
+        if whole and part[0] not in ",:;" and not (whole[-1].endswith(".") and _CUT_NAME.search(whole[-1])):
             yield "".join(whole)
             whole = []
         whole.append(part)

@@ -125,7 +125,7 @@ def with_codes(tagged: Tagged, further: Sequence[Code]) -> Tagged:
             first, last = low, high
             inside = [each.moved(-code.start) for each in codes[low:high]]
             code, within = code._replace(message=Tagged(code.equiv, tuple(inside), tagged.escape)), ()
-        late = [each.at(code.end, code.end, each.pair) for each in within if each.start == each.end]
+        late = [each._replace(start=code.end, end=code.end) for each in within if each.start == each.end]
         result += [*codes[done:first], code, *late]
         done = last
     return tagged._replace(codes=(*result, *codes[done:]))

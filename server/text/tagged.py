@@ -62,14 +62,7 @@ class Code(NamedTuple):
 
     def moved(self, by: int) -> Code:
         """Returns the code `by` characters further on."""
-        return self.at(self.start + by, self.end + by, self.pair) if by else self
-
-    def at(self, start: int, end: int, pair: int, role: Role | None = None) -> Code:
-        """Returns the code at another place and with another pair."""
-        return Code(
-            start, end, self.data, role or self.role, pair,
-            self.word, self.splits, self.message, self.flows, self.kind, self.equiv,
-        )  # fmt: skip
+        return self._replace(start=self.start + by, end=self.end + by) if by else self
 
 
 class Tagged(NamedTuple):
@@ -98,7 +91,7 @@ class Tagged(NamedTuple):
         for code in self.codes[first:last]:
             pair = pairs.setdefault(code.pair, len(pairs))
             same = pair == code.pair and not start
-            codes.append(code if same else code.at(code.start - start, code.end - start, pair))
+            codes.append(code if same else code._replace(start=code.start - start, end=code.end - start, pair=pair))
         return Tagged(self.text[start:end], tuple(codes), self.escape)
 
     def owned(self, start: int, end: int) -> tuple[int, int]:
@@ -149,9 +142,9 @@ class Tagged(NamedTuple):
         """Returns a translation with the codes of this text at the given places, which are in order."""
         codes = []
         for number, start, end in places:
-            code = self.codes[number].at(start, end, self.codes[number].pair)
+            code = self.codes[number]
             respelled = code.kind in SPELLED and code.message is None
-            codes.append(code._replace(equiv=text[start:end]) if respelled else code)
+            codes.append(code._replace(start=start, end=end, equiv=text[start:end] if respelled else code.equiv))
         return Tagged(text, tuple(codes), self.escape)
 
     def with_parts(self, parts: Sequence[tuple[int, int, Tagged]]) -> Tagged:

@@ -26,9 +26,9 @@ ADDED = SPELLED | {"term"}
 """Kinds of codes that only a segment has, and not its text."""
 _WORDS: Mapping[str, Word] = {"word": "name", "number": "number", "point": ""}
 LONGEST_READ = 5_000
-"""Characters of a sentence that are encoded at once. A longer one is too long for any model."""
+"""Characters of a sentence that are encoded at once. No model reads a longer one."""
 LONG_CODE = 40
-"""Characters of a code that is masked before its sentence would be cut within it."""
+"""Characters of a code that is masked before its sentence is cut within it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -179,7 +179,7 @@ def _detected(
 
 
 def segment_text(text: str, leg: Leg) -> SegmentedText:
-    """Cuts a plain text into segments that the leg's model can read, and encodes them."""
+    """Cuts a plain text into segments (`segment_tagged`)."""
     return segment_tagged(plain.scan(Tagged(text)), leg)
 
 
@@ -236,14 +236,13 @@ class _Cutter:
         if (masked := with_codes(segment, long, leg)) is not None:
             return self.segments(sentence._replace(tagged=masked.tagged), limit)
         encoding = leg.encode(text if tagged.codes else segment.read)
-        # The language tag and the end of sentence have empty offsets. They are part of every segment and reduce its
-        # limit.
+        # The language tag and the end of sentence have empty offsets. They are part of every segment.
         starts = [offset[0] for offset in encoding.offsets if offset[1] > offset[0]]
         room = limit - (len(encoding.ids) - len(starts))
         if room < 1 or len(text) == 1:
             return [(0, Segment(tagged, terms=sentence.terms))]
         parts = sentence.cut(starts, room)
-        # A part can have more tokens on its own than within its sentence. It is then cut again with half the limit.
+        # A part can have more tokens than within its sentence. It is then cut again with half the limit.
         finer = limit if len(parts) > 1 else limit // 2
         return self._parts(parts, finer)
 

@@ -51,20 +51,24 @@ file_path = around(
     "file",
 )
 """A relative path: src/main.py."""
-_ARGUMENT = r"(?:\"[^\"\n]{0,80}\"|[^\s(),\"]+)"
+_LITERAL = r"[@\w]{0,2}\"[^\"\n]{0,80}\""
+_ARGUMENT = rf"(?:{_LITERAL}|[^\s(),\"]+)"
 expression = around(
     r"(?<![\w.-])[A-Za-z_][\w.:>-]{0,60}",
     r"(?:[A-Za-z]|\w+(?=\[\w+\]\[|\[0\]))(?:\[\w+\])+(?!\w)"
     r"|(?:\w+(?:\.|::|->))*\w+<[\w:.*&?]{1,60}(?:, ?[\w:.*&?<>]{1,60}){1,9}>"
-    rf"|(?:(?:\w+(?:\.|::|->))+\w+|[a-z]+(?:_\w*|[A-Z]\w*))\((?:{_ARGUMENT}(?:, ?{_ARGUMENT})*)?\)",
+    rf"|(?:(?:\w+(?:\.|::|->))+\w+|[a-z]+(?:_\w*|[A-Z]\w*)|\w+(?=\({_LITERAL}))\((?:{_ARGUMENT}(?:, ?{_ARGUMENT})*)?\)",
     "word",
     "expression",
 )
 """What a program has with a name before a bracket: a[i][j], Map<K, V>, os.rename(old, new)."""
 numbered = around(
-    r"(?<!\w)(?:[Nn](?:os?|úms?)?|[Aa]rts?)", r"\w+\.[ºª°]?[ \u00a0]?\d+(?:[-/.]\d+)*(?![\w:]|,\d)", "number", "number"
+    r"(?<!\w)(?:[Nn](?:os?|úms?)?|[Aa]rts?)|(?<![\w.,-])\d[\d.' ]{0,12},",
+    r"\d[\d.' ]*,(?:--?|–)(?![\w-])|\w+\.[ºª°]?[ \u00a0]?\d+(?:[-/.]\d+)*(?![\w:]|,\d)",
+    "number",
+    "number",
 )
-"""A number and its short form, which is no word: No. 5, art. 14.2, n.º 3."""
+"""A number and its short form, which is no word: No. 5, art. 14.2, n.º 3; amounts: 5,-."""
 
 
 def uri(source: Source, at: int) -> Match | None:

@@ -75,7 +75,7 @@ class Builder:
         self._texts: list[str] = []
         self._length = 0
         self._references: list[tuple[int, int, str]] = []
-        """Start and end of each reference to a character in the text, and how it is written."""
+        """Start, end and spelling of each reference to a character."""
         self._codes: list[Code] = []
         self._open: list[tuple[object, int]] = []
         """Key of each pair that is open, and the number of its code."""
@@ -131,8 +131,7 @@ class Builder:
             opened, number = self._open.pop()
             self._keys[opened] -= 1
         self._pairs += 1
-        start = self._codes[number]
-        self._codes[number] = start.at(start.start, start.end, self._pairs, "sc")
+        self._codes[number] = self._codes[number]._replace(role="sc", pair=self._pairs)
         self._codes.append(Code(self._length, self._length, raw, "ec", self._pairs, kind=kind))
         self._inline += 1
 
@@ -153,9 +152,9 @@ class Builder:
             raw, name = part.raw, part.name
             opens = part.opens
             is_inline = name in INLINE or name.isdecimal()
-            if opens and name in RAISED and (after := _note(parts, place - 1)):
+            if opens and (name in RAISED or name == "a") and (after := _note(parts, place - 1)):
                 raw, place = _raw(parts[place - 1 : after]), after
-                self.code(raw, splits=self._is_full)
+                self.code(raw, splits=self._is_full, kind="note")
             elif opens and self._is_whole(part):
                 after = _element_end(parts, place - 1)
                 raw, place = _raw(parts[place - 1 : after]), after
@@ -210,13 +209,14 @@ def _element_end(parts: Sequence[str | Tag], start: int) -> int:
 
 
 def _note(parts: Sequence[str | Tag], start: int) -> int:
-    """Returns the number of the part after a raised note mark, which may be a link, house<sup>1</sup>, or 0. The 2 of
-    H<sub>2</sub>O belongs to a word."""
+    """Returns the number of the part after a raised note mark, which may be a link or in one, or 0. The 2 of H<sub>2</sub>O
+    belongs to a word."""
     within = parts[start : start + NOTE_PARTS]
     within = within[: _element_end(within, 0)]
     first, last, after = within[0], within[-1], parts[start + len(within) : start + len(within) + 1]
     is_closed = isinstance(first, Tag) and isinstance(last, Tag) and last.closing and last.name == first.name
-    is_inline = all(isinstance(part, str) or part.name in INLINE for part in within)
+    names = {part.name for part in within if isinstance(part, Tag)}
     joined = bool(after) and isinstance(after[0], str) and after[0][:1].isalnum()
     text = "".join([part for part in within if isinstance(part, str)])
-    return start + len(within) if is_closed and is_inline and not joined and NOTE.fullmatch(text) else 0
+    is_note = is_closed and not joined and names <= INLINE and names & RAISED and NOTE.fullmatch(text)
+    return start + len(within) if is_note else 0

@@ -27,6 +27,7 @@ _OPENED = re.compile(
     rf"|_(?=[^\s_]{{1,100}} )(?=[^_\n]{{1,300}}{_END_OF_WORD}_(?!\w)))"
 )
 _CLOSED = re.compile(rf"{_END_OF_WORD}[*_](?![\w*])")
+alert = by_pattern(r"(?<![^\s>])\[!\w{2,20}\][+-]?(?!\S)", "break", "alert")
 autolink = by_pattern(
     r"<(?:(?:https?|ftp)://|mailto:|tel:)[^<>\s]{1,500}>|<[\w.+-]{1,64}@[\w.-]{1,100}>", "word", "autolink"
 )

@@ -47,7 +47,7 @@ _SCANNERS: dict[str, tuple[Scanner, ...]] = {
     "*": (templates.sign_before_braces, wiki.merge_tag, markdown.strong, markdown.emphasis),
     "~": (templates.sign_before_braces, markdown.fence, markdown.strong, addresses.unix_path),
     "!": (markdown.link, templates.sign_before_braces),
-    "[": (addresses.note, addresses.expression, markdown.link, wiki.link, templates.field, wiki.tag),
+    "[": (markdown.alert, addresses.note, addresses.expression, markdown.link, wiki.link, templates.field, wiki.tag),
     "]": (markup.section, markdown.link),
     "\\": (
         messages.apostrophe,
@@ -65,7 +65,8 @@ _SCANNERS: dict[str, tuple[Scanner, ...]] = {
     "=": (addresses.emoticon,),
     "_": (templates.underscores, markdown.emphasis),
     ".": (addresses.uri, addresses.unix_path, addresses.numbered),
-    "-": (addresses.option,),
+    "-": (addresses.option, addresses.numbered),
+    "–": (addresses.numbered,),
     "(": (addresses.expression,),
     ">": (separators.separator,),
     '"': (separators.docstring,),
@@ -77,13 +78,12 @@ _SCANNERS: dict[str, tuple[Scanner, ...]] = {
 """The scanners that are tried at a sign, in order."""
 _RARE = rf"%{{$<&`\\#\[*~/@\x1b|¦›»·•{escapes.BIDI}"
 _SIGN = re.compile(
-    rf"[{_RARE}:;=_'.!>\"\]\-({addresses.RAISED_DIGITS}](?:(?<=[{_RARE}])|(?<=[^\s\d][{addresses.RAISED_DIGITS}])"
+    rf"[{_RARE}:;=_'.!>\"\]–\-({addresses.RAISED_DIGITS}](?:(?<=[{_RARE}])|(?<=[^\s\d][{addresses.RAISED_DIGITS}])"
     rf"|(?<=:)(?=[^\s\d])|(?<=[;=])(?=['^-]?[()\[\]DPpOo|/*@$])|(?<=\w\()"
     rf"|(?<=_)(?:(?<![{LATIN}\d_]_)|(?!\w))|(?<=')(?=['{{}}#|])|(?<=!)(?=[\[{{])|(?<=>)(?= )|(?<=\")(?=\"\")"
     r"|(?<=\.)(?:(?<=[wW]{3}\.)|(?=\.?/)|(?<=[Nn]o\.|os\.|rt\.|ts\.|úm\.)(?=[ \u00a0]?\d)|(?<=[Nn]\.)(?=[ºª°]))"
-    r"|(?<=\])(?=[\](\[])|(?<=[\"'“„«‘(\[]-)(?=-[a-zA-Z]))"
+    r"|(?<=\])(?=[\](\[])|(?<=[\"'“„«‘(\[]-)(?=-[a-zA-Z])|(?<=\d,[-–])(?!\w))"
 )
-"""Signs where a scanner may find something."""
 NUMBER_SIGN = "#"
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from model.tokenizer import Tokenizer
 from server.inspection.types import tokens
+from server.text.characters import WORD
 from server.text.finishing import finish
 from server.text.reading import read
 from server.text.segmentation import split_sentences
@@ -163,6 +164,8 @@ def test_what_a_program_writes_is_one_code() -> None:
             f"{first}[{second[0]}][{third[0]}]", f"{first.title()}<{second.title()}, {third.title()}>",
             f"{first}.{second}({third}, 1)", f"{first}_{second}()", f"std::{first}({second}, {third})",
             f"No. {chance.randrange(1, 99)}", f"art. {chance.randrange(1, 99)}.2", f"n.º {chance.randrange(1, 99)}",
+            f'{first.upper()}(@"{second} {third}", 1)', f'{first}(f"{second}")', f"{chance.randrange(1, 99)},-",
+            f"1.{chance.randrange(100, 999)},--", f"{chance.randrange(1, 99)},–",
             f"núm. {chance.randrange(1, 99)}", rf'\"{{{first}}}\"', r"\'%s\'", f"C:\\{first}\\{second}.txt",
             rf"\\{first}\{second}", f"#{first}-{chance.randrange(9999)}",
         ):  # fmt: skip
@@ -187,6 +190,8 @@ def test_prose_beside_the_signs_of_programs_has_no_code() -> None:
         "yes -- but no--or maybe - and so on",
         "I said no. Five people left. State of the art. The end",
         "5 < 6, 7 > 3; a, b and c",
+        "aged 5, - he; in 1850,—the year; pages 5,-6; nine,- ten",
+        'a house ("the red one") and Mr. Smith ("Joe")',
     ):
         assert not plain.codes(text), text
 
@@ -217,3 +222,58 @@ def test_a_code_is_one_word_of_the_page(shown: str) -> None:
         shown,
         "here",
     ]
+
+
+@pytest.mark.parametrize(
+    "note", ["<sup>{}</sup>", '<a href="#n"><sup>{}</sup></a>', "<sup><a>{}</a></sup>", "<a><i><sup>{}</sup></i></a>"]
+)
+def test_a_note_keeps_its_spaces(note: str, tokenizer: Tokenizer) -> None:
+    for number in ("1", "[12]", "*"):
+        for space in ("", " "):
+            for after in (" is red", ". It is red", ", and red"):
+                mark = note.format(number)
+                [*_, tagged] = html.scan(f"the house{space}{mark}{after}").passages()
+                assert [code.data for code in tagged.codes] == [mark]
+                reading = read(tagged, (), tokenizer, "en")
+                links = [(word.span(), word.span()) for word in WORD.finditer(reading.text)]
+                written = finish(tagged, reading, reading.text.upper(), links).tagged.write()
+                assert written == f"THE HOUSE{space}{mark}{after.upper()}"
+
+
+def test_an_alert_is_apart_from_its_title(tokenizer: Tokenizer) -> None:
+    for name in ("[!NOTE]", "[!WARNING]", "[!tip]+", "[!caution]-"):
+        for item in ITEMS:
+            for gap in (" ", "\n> "):
+                assert texts_of(f"> {name}{gap}{item}", tokenizer)[-1] == item
+
+
+def test_a_sign_between_shortened_words_is_alone(tokenizer: Tokenizer) -> None:
+    for first, second in permutations(("T's", "don't", "C’s", "l'eau", "aujourd'hui"), 2):
+        tagged = with_unwritable(Tagged(f"read our {first} ☃ {second} here"), tokenizer, readable)
+        assert [code.equiv for code in tagged.codes] == ["☃"]
+    tagged = with_unwritable(Tagged("if a ☃ b then"), tokenizer, readable)
+    assert [code.equiv for code in tagged.codes] == ["a ☃ b"]
+
+
+def test_a_ruler_at_words_is_kept(tokenizer: Tokenizer) -> None:
+    for item in ITEMS:
+        for ruler in ("----", "=====", "--------"):
+            for text in (f"{ruler}{item}{ruler}", f"{ruler} {item} {ruler}", f"{ruler}{item}", f"{item}{ruler}"):
+                assert texts_of(text, tokenizer) == [item], text
+        assert texts_of(f"{item}---and {item}", tokenizer) == [f"{item}---and {item}"]
+
+
+def test_no_sentence_begins_with_a_mark(tokenizer: Tokenizer) -> None:
+    for item in ITEMS:
+        for text in (f"feat!: {item}", f"Tel.: {item}", f'Yes!", {item}', f"C++; .NET {item}", f"Was?: {item}"):
+            assert texts_of(text, tokenizer) == [text]
+
+
+@pytest.mark.parametrize("mark", ".,;:!?")
+def test_a_sign_after_a_mark_stays_behind_it(mark: str, tokenizer: Tokenizer) -> None:
+    for item in ITEMS:
+        tagged = with_unwritable(Tagged(f"Hello{mark} ☃ {item}"), tokenizer, readable)
+        reading = read(tagged, (), tokenizer, "en")
+        links = [(word.span(), word.span()) for word in WORD.finditer(reading.text)]
+        written = finish(tagged, reading, reading.text.upper(), links).tagged.write()
+        assert written == tagged.text.upper()
