@@ -45,7 +45,7 @@ _KINDS = {
     "million": rf"[{SPACES}]?(?:mill|mio\b)",
     "clock": rf"[{SPACES}]?(?:[ap]\.? ?m\b|heures?\b|uhr|o'clock|abends|de la (?:tarde|noche)|du soir)",
     "unit": rf"(?-i:[{SPACES}]?(?:{UNIT})|[smghlxd°º])(?![\w{RAISED}/+='’])",
-    "amount": rf"[{SPACES}]?(?:[%‰°]|[$€£¥](?!\d)|[smhgl](?!\w)|dollar|euro|cent|per ?cent|prozent)",
+    "amount": rf"[{SPACES}]?(?:[‰°]|%(?!\w)|[$€£¥](?!\d)|[smhgl](?!\w)|dollar|euro|cent|per ?cent|prozent)",
 }
 """What the word after a number says."""
 _NUMBER = re.compile(
@@ -71,7 +71,7 @@ _MEASURES = {
     (0.3048, 30.48): "feet|foot|fuß|pieds?|pies", (0.9144,): "yards?|yardas?|verges?",
     (0.4536,): "pounds?|lbs|pfund|livres?|libras?", (_CELSIUS,): "degrees?|grad|degrés?|grados?|[°º] ?[cf]",
 }  # fmt: skip
-"""Measures that a translation may convert, with their metric values."""
+"""Measures that a translation may convert, and metric values."""
 _MEASURE = re.compile(rf"(?<![^\W\d_])(?:{'|'.join(f'({words})' for words in _MEASURES.values())})(?!\w)")
 _ROUNDED, _CONVERTED = 0.06, 60
 """Difference of a converted value, and most numbers of its text."""
