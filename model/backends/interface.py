@@ -22,19 +22,19 @@ def finished(steps: Generator[None, None, Result]) -> Result:
             return result
 
 
-class InspectableBackend(Backend, Protocol):
-    """A backend of search that also computes attention maps and word readings. These calls do not change any slot."""
+class ForcedPasses(Protocol):
+    """A backend that runs a given target through its decoder. Backends inherit `attention_maps`."""
 
-    @property
-    def details(self) -> Mapping[str, str]:
-        """How it computes, for status pages; empty where there is nothing to add."""
-
-    @property
-    def shortlist(self) -> str:
-        """The digest of the shortlist that limits targets where nothing is asked for; "" if none does."""
-
-    def has_shortlist(self, digest: str) -> bool:
-        """Whether it has this shortlist, or has none and ignores them."""
+    def attention_passes(
+        self,
+        source: Sequence[int],
+        target: Sequence[int],
+        masked_heads: HeadMask = (),
+        vectors_of: Head | None = None,
+        shortlist: str | None = None,
+        choice: MapChoice = EVERYTHING,
+    ) -> Generator[None, None, AttentionMaps]:
+        """Returns what `attention_maps` does, and yields where steps of slots may run between."""
 
     def attention_maps(
         self,
@@ -48,20 +48,25 @@ class InspectableBackend(Backend, Protocol):
         """Returns the attention weights and the scores that decoding computes for a pair: `source` ids
         as the encoder reads them, `target` ids without start and end of sentence. `vectors_of` adds the
         queries, keys and values of one head. Scores are those among the tokens of the `shortlist` (as in
-        Restriction) and of the target. What is not in the `choice` may be missing. Raises ValueError for
+        Restriction) and of the target. Maps outside the `choice` may be missing. Raises ValueError for
         lengths the model cannot read, unknown ids, layers and heads, and a shortlist that the backend
         does not have."""
+        return finished(self.attention_passes(source, target, masked_heads, vectors_of, shortlist, choice))
 
-    def attention_passes(
-        self,
-        source: Sequence[int],
-        target: Sequence[int],
-        masked_heads: HeadMask = (),
-        vectors_of: Head | None = None,
-        shortlist: str | None = None,
-        choice: MapChoice = EVERYTHING,
-    ) -> Generator[None, None, AttentionMaps]:
-        """Returns what `attention_maps` does, and yields where steps of slots may run between."""
+
+class InspectableBackend(Backend, ForcedPasses, Protocol):
+    """A backend of search that also computes attention maps and word readings. These calls do not change any slot."""
+
+    @property
+    def details(self) -> Mapping[str, str]:
+        """How it computes, for status pages; empty where there is nothing to add."""
+
+    @property
+    def shortlist(self) -> str:
+        """The digest of the shortlist that limits targets where nothing is asked for; "" if none does."""
+
+    def has_shortlist(self, digest: str) -> bool:
+        """Whether it has this shortlist, or has none and ignores them."""
 
     def soft_maps(self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]], choice: MapChoice) -> list[AttentionMaps]:
         """Returns the maps of several pairs (source, target) as `attention_maps`, computed together. The choice has neither

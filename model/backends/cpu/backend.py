@@ -30,7 +30,7 @@ from model.backends.cpu.attention_capture import AttentionCapture
 from model.backends.cpu.bindings import CpuBackendError, Float32, Int32, UInt8, address
 from model.backends.cpu.isa import CpuBackendUnavailable, Isa
 from model.backends.cpu.weights import Tensors, linears, unsupported, vectors
-from model.backends.interface import finished
+from model.backends.interface import ForcedPasses
 from model.config import ModelConfig
 from model.int8_calibration import for_int8, row_ranges
 from model.model_folder import FolderError, ModelFolder
@@ -91,7 +91,7 @@ def open_backend(
         raise FolderError(f"The CPU backend cannot load the weights: {error}.") from None
 
 
-class CpuBackend:
+class CpuBackend(ForcedPasses):
     """One model in one precision with its own threads and slots. Calls are serialised and release the interpreter lock.
 
     `tensors` are the Transformer's parameters by name, float32; `positions` is the table (max_length, d_model) that is
@@ -282,20 +282,6 @@ class CpuBackend:
         )  # fmt: skip
         return np.split(found, np.cumsum(lengths)[:-1])
 
-    def attention_maps(
-        self,
-        source: Sequence[int],
-        target: Sequence[int],
-        masked_heads: HeadMask = (),
-        vectors_of: Head | None = None,
-        shortlist: str | None = None,
-        choice: MapChoice = EVERYTHING,
-    ) -> AttentionMaps:
-        """Returns the attention weights and scores of a pair, computed over the whole target
-        (teacher forcing), bit for bit as step by step with this `shortlist` (see Restriction), as far
-        as they are chosen. No slot changes. Raises ValueError for invalid ids, lengths and heads, and for another list."""
-        return finished(self.attention_passes(source, target, masked_heads, vectors_of, shortlist, choice))
-
     def attention_passes(
         self,
         source: Sequence[int],
@@ -305,8 +291,9 @@ class CpuBackend:
         shortlist: str | None = None,
         choice: MapChoice = EVERYTHING,
     ) -> Generator[None, None, AttentionMaps]:
-        """Returns what `attention_maps` does, and yields between the parts of a long pass. Raises as `attention_maps`,
-        and RuntimeError where too many of them have begun."""
+        """Returns the attention weights and scores of a pair, as far as they are chosen. They are computed over the whole target
+        (teacher forcing), bit for bit as step by step with this `shortlist`. Yields between the parts of a long pass. No slot
+        changes. Raises ValueError as `attention_maps`, and RuntimeError where too many passes have begun."""
         config = self.config
         check_pair(config, source, target)
         check_choice(config, choice)

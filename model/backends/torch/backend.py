@@ -9,6 +9,7 @@ from torch import Tensor
 
 from model.analysis.pair_alignment import WordedSentence, WordReading
 from model.analysis.types import EVERYTHING, AttentionMaps, Head, HeadMask, MapChoice
+from model.backends.interface import ForcedPasses
 from model.backends.torch.attention_maps import attention_maps
 from model.backends.torch.inputs import head_gates, pad_ids
 from model.backends.torch.word_reading import read_words
@@ -17,7 +18,7 @@ from model.search.backend_interface import MaskedHeads, Restriction, StepOutput,
 from model.transformer import HeadGates, Transformer
 
 
-class TorchBackend:
+class TorchBackend(ForcedPasses):
     """Runs a Transformer in evaluation mode on any device, without gradients. It has no shortlists, which save no time
     here."""
 
@@ -84,18 +85,6 @@ class TorchBackend:
         tensors = [*self.transformer.parameters(), *self.cache.tensors()]
         return sum(tensor.nbytes for tensor in tensors if tensor.device.type != "cpu")
 
-    def attention_maps(
-        self,
-        source: Sequence[int],
-        target: Sequence[int],
-        masked_heads: HeadMask = (),
-        vectors_of: Head | None = None,
-        shortlist: str | None = None,
-        choice: MapChoice = EVERYTHING,
-    ) -> AttentionMaps:
-        """Returns the attention weights of a pair (model/backends/torch/attention_maps.py)."""
-        return attention_maps(self.transformer, source, target, masked_heads, vectors_of, choice.followed)
-
     def attention_passes(
         self,
         source: Sequence[int],
@@ -105,9 +94,9 @@ class TorchBackend:
         shortlist: str | None = None,
         choice: MapChoice = EVERYTHING,
     ) -> Generator[None, None, AttentionMaps]:
-        """Returns what `attention_maps` does, as one pass."""
+        """Returns the attention weights of a pair, in one pass (model/backends/torch/attention_maps.py)."""
         yield from ()
-        return self.attention_maps(source, target, masked_heads, vectors_of, shortlist, choice)
+        return attention_maps(self.transformer, source, target, masked_heads, vectors_of, choice.followed)
 
     def soft_maps(self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]], choice: MapChoice) -> list[AttentionMaps]:
         """Returns the maps of several pairs, one after the other."""
