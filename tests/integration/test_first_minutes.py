@@ -20,4 +20,4 @@ def test_every_part_runs(tmp_path: Path) -> None:
     done = subprocess.run([ROOT / "tests/gpu/first_minutes.sh", tmp_path], env=environment, check=False)
     assert done.returncode == 0, {file.name: file.read_text()[-1000:] for file in tmp_path.glob("*.txt")}
     parts = (tmp_path / "summary.txt").read_text().splitlines()
-    assert len(parts) == 7 and all("status 0" in part for part in parts)
+    assert len(parts) == 9 and all("status 0" in part for part in parts)
