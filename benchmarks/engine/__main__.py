@@ -30,6 +30,7 @@ from benchmarks.engine.engine_process import EngineProcess, Run
 from model.backends.cpu.isa import Isa
 from model.model_folder import ModelFolder, read_folder
 from model.training.loop.evaluate import score
+from server.engine.worker.device_config import GPU_SLOTS
 
 _HEADER = ("search", "batch", "engine", "sentences/s", "tokens/s", "ratio", "same", "BLEU")
 _SETTLE_SECONDS = 0.3
@@ -176,7 +177,9 @@ def _random_work(options: argparse.Namespace, scratch: Path) -> Work:
 def _specs(options: argparse.Namespace, folder: ModelFolder, scratch: Path) -> list[Spec]:
     """Returns the engines to measure and exports the folder for the peers among them."""
     specs = []
-    rows = max(64, max(options.batches) * max(options.beams))
+    # A step on a GPU computes all rows that there are: as many as the server's worker has.
+    least = 64 if options.device == "cpu" else GPU_SLOTS
+    rows = max(least, max(options.batches) * max(options.beams))
     for text in options.engines or (_CPU if options.device == "cpu" else _CUDA):
         kind, _, precision = text.partition(":")
         machine = {"device": options.device, "isa": options.isa, "clock": options.clock}

@@ -142,7 +142,7 @@ def unloaded() -> None:
 
 def worker() -> None:
     """Clients of the worker's loop, without HTTP. A text that overflows fails alone."""
-    bad = 9
+    bad = CONFIG.vocab_size - 1
     config = replace(CONFIG, tied_embeddings=False, source_vocab_size=CONFIG.vocab_size)
     torch.manual_seed(1)
     model = Transformer(config)
@@ -286,13 +286,26 @@ def decode_limit() -> None:
 
 
 def profile() -> None:
-    backend = graphed(transformer(), ROWS[-1])
-    slots, tokens = range(ROWS[-1]), [5] * ROWS[-1]
-    backend.queue_steps(slots, tokens, 4)()
-    with torch.profiler.profile() as found:
+    """Where the time of greedy steps goes, and that of a step of beams, on the device and on the host."""
+    rows = ROWS[-1]
+    slots, tokens = range(rows), [5] * rows
+
+    def greedy(backend: GraphedBackend) -> None:
+        backend.queue_steps(slots, tokens, 4)()
+
+    def beams(backend: GraphedBackend) -> None:
+        backend.step(slots, tokens, 8, [-1] * rows)
+        backend.reorder(slots, [row // 4 * 4 for row in slots])
+
+    for action in (greedy, beams):
+        backend = graphed(transformer(), rows)
         for _ in range(4):
-            backend.queue_steps(slots, tokens, 4)()
-    say(found.key_averages().table(sort_by="cuda_time_total" if GPU else "cpu_time_total", row_limit=30))
+            action(backend)
+        with torch.profiler.profile() as found:
+            for _ in range(4):
+                action(backend)
+        for order in ("self_cuda_time_total", "self_cpu_time_total") if GPU else ("self_cpu_time_total",):
+            say(action.__name__, found.key_averages().table(sort_by=order, row_limit=25))
 
 
 if __name__ == "__main__":

@@ -34,6 +34,8 @@ for name in buckets unloaded served poisoned; do part $name 80 $own $name & done
 wait
 # How fast it is, and what needs all of the memory: alone.
 for name in decode_limit memory worker profile; do part $name 45 $own $name; done
-gpu && part tables 100 -m benchmarks.engine --random base --vocabulary 32000 --batches 1 32 256 --rounds 1 --device cuda
+table="-m benchmarks.engine --random base --vocabulary 32000 --rounds 1 --device cuda"
+gpu && part greedy_table 60 $table --beams 1 --batches 1 32 256
+gpu && part beam_table 60 $table --beams 4 --batches 1 8 64
 cat "$OUT/summary.txt"
 ! grep -qv "status 0" "$OUT/summary.txt"

@@ -70,6 +70,8 @@ class GraphedBackend(TorchBackend):
         parameter = next(transformer.parameters())
         self.cache = StaticCache(transformer.config, slots, parameter.dtype, self.device, room)
         self.captured = 0
+        self._rows = slots
+        """Rows of a step. A search may use fewer `slots`."""
         self._fused = FusedStep(self.transformer, self.cache, kernels)
         self._captures = capture
         self._graphs: dict[int, tuple[torch.cuda.CUDAGraph, Tensor]] = {}
@@ -79,8 +81,8 @@ class GraphedBackend(TorchBackend):
         """Those whose capture failed."""
         self._pool: Any = None
         """The memory pool that all graphs share: they never run at the same time."""
-        self._inputs = torch.zeros(3, slots, dtype=torch.long, device=self.device)
-        self._tokens, self._forced, self.cache.active = self._inputs
+        self._inputs = torch.zeros(4, slots, dtype=torch.long, device=self.device)
+        self._tokens, self._forced, self.cache.active, self._parents = self._inputs
         self._forbidden: tuple[int, ...] = ()
         self._barred = torch.zeros(transformer.config.vocab_size, device=self.device)
         """-inf for the tokens that a greedy step does not choose."""
@@ -153,12 +155,14 @@ class GraphedBackend(TorchBackend):
         most = max(candidates)
         width = next((c for c in _CANDIDATES if c >= most), most)
         width = min(width, self.transformer.config.vocab_size)
-        gates = self._gates(range(self.slots))
+        gates = self._gates(range(self._rows))
         self._uses[width] += gates is None
         known = width in self._graphs or width in self._uncaptured
         if gates is None and self._captures and not known and self._uses[width] >= CAPTURE_AFTER:
             self._try_to_capture(width)
-        self._send(slots, tokens, forced)
+        if width == 1:  # such a step makes no moves
+            self.cache.settle(slots)
+        self._send(slots, tokens, forced, moves=width > 1)
         with _GRAPHS:
             results = torch.stack([self._once(width, gates) for _ in range(steps)])  # (steps, R, 3 + 2 C)
         results = results.to("cpu", non_blocking=True)
@@ -192,6 +196,8 @@ class GraphedBackend(TorchBackend):
         """Computes one step. No shape depends on the data, and nothing is copied to the host. Returns (R, 3 + 2 C) in float64,
         which holds ids and scores exactly: the chosen token, its log-probability, that of the forced token, and the ids and
         log-probabilities of C candidates, or nothing more (R, 3) where C is 1."""
+        if candidates > 1:
+            self.cache.follow(self._parents)
         logits = self._fused.logits(self._tokens, gates)  # (R, V)
         chosen = self._fused.kernels.choose(logits, self._forced, self._barred, self._tokens)
         if candidates == 1:
@@ -224,6 +230,7 @@ class GraphedBackend(TorchBackend):
     def _capture(self, candidates: int) -> None:
         """Captures a step as a graph. All slots are inactive meanwhile, so no length changes."""
         self.cache.active.zero_()
+        self._parents.copy_(torch.arange(self._rows, device=self.device))
         stream = _streams.setdefault(self.device, torch.cuda.Stream(self.device))  # type: ignore[no-untyped-call]
         current = torch.cuda.current_stream(self.device)
         stream.wait_stream(current)
@@ -246,10 +253,13 @@ class GraphedBackend(TorchBackend):
             clear_workspaces()
         self._graphs[candidates] = graph, result
 
-    def _send(self, slots: Sequence[int], tokens: Sequence[int], forced: Sequence[int]) -> None:
-        """Copies tokens, forced tokens and active slots to the device. Rows with a token of -1 keep theirs."""
-        inputs = torch.zeros(3, self.slots, dtype=torch.long)
-        inputs[:, list(slots)] = torch.tensor([list(tokens), [max(0, token) for token in forced], [1] * len(slots)])
+    def _send(self, slots: Sequence[int], tokens: Sequence[int], forced: Sequence[int], *, moves: bool) -> None:
+        """Copies tokens, forced tokens, active slots and the `moves` of a beam search to the device. Rows with a token of -1
+        keep theirs."""
+        inputs = torch.zeros(4, self._rows, dtype=torch.long)
+        inputs[:3, list(slots)] = torch.tensor([list(tokens), [max(0, token) for token in forced], [1] * len(slots)])
+        if moves:
+            inputs[3] = self.cache.take_parents()
         chosen = self._tokens.clone() if min(tokens) < 0 else None
         # From page-locked memory, without waiting. Earlier steps may still have to read theirs.
         self._inputs.copy_(inputs.pin_memory() if self.device.type == "cuda" else inputs, non_blocking=True)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -19,7 +22,8 @@ class StaticCache(KVCache):
 
     A beam search copies no keys and values: `places` (slots, room) has the slot that stores each position of a row,
     `origins` (slots,) the slot of its source. A row writes to its own slot, at a position that no row of its beam has yet,
-    so what the others read stays.
+    so what the others read stays. Its moves wait for the next step with candidates, which makes them on the device
+    (`follow`): a dozen operations from the host took as long as the step.
     """
 
     def __init__(
@@ -34,7 +38,10 @@ class StaticCache(KVCache):
         self.room = 0
         self._longest = config.max_length
         self._every = torch.arange(slots, device=device)
+        self._parents = np.arange(slots)
+        """The row that each row continues from, on the host: moves that no step has made yet."""
         self.places = torch.zeros(slots, 0, dtype=torch.long, device=device)
+        self._time = self._every[:0]  # the positions of `places`
         self.ensure(min(room, config.max_length))
         # Lengths, source lengths (at least 1: a softmax over nothing is NaN) and slots of the sources.
         self._rows_on_device = torch.stack([torch.zeros_like(self._every), torch.ones_like(self._every), self._every])
@@ -52,6 +59,7 @@ class StaticCache(KVCache):
         if not self._recurrent:
             held |= {"self_keys": self.self_keys, "self_values": self.self_values}
         moved = {name: self._moved(tensor, room) for name, tensor in held.items()}
+        moved["_time"] = torch.arange(room, device=self._device)
         moved["places"] = torch.cat([self.places, self._every[:, None].expand(-1, room - self.room)], dim=1)
         for name, tensor in moved.items():
             setattr(self, name, tensor)
@@ -85,19 +93,39 @@ class StaticCache(KVCache):
         super().free(slots)
         self._mirror(slots)
 
-    def _move(self, moves: list[tuple[int, int]]) -> None:
-        to, of = to_device(torch.tensor(moves), self._device).T
-        written = torch.arange(self.room, device=self._device)[None, :] < self.live[of][:, None]
-        self.places[to] = torch.where(written, self.places[of], to[:, None])
+    def take_parents(self) -> Tensor:
+        """Returns the row that each row continues from in the next step (slots,). They no longer wait."""
+        parents, self._parents = self._parents, np.arange(len(self._parents))
+        return torch.from_numpy(parents)
+
+    def follow(self, parents: Tensor) -> None:
+        """Makes the moves of `parents` (slots,) on the device, and sets them to none."""
+        written = self._time < self.live[parents][:, None]
+        torch.where(written, self.places[parents], self._every[:, None], out=self.places)
         if self._recurrent:
-            self.states[:, to] = self.states[:, of]
-        self._rows_on_device[:, to] = self._rows_on_device[:, of]
+            self.states.copy_(self.states[:, parents])
+        self._rows_on_device.copy_(self._rows_on_device[:, parents])
+        parents.copy_(self._every)
+
+    @torch.inference_mode()
+    def settle(self, slots: Sequence[int]) -> None:
+        """Makes the moves that wait, if one of them is into `slots`, or from them into another row."""
+        moved = self._parents != np.arange(len(self._parents))
+        among = np.zeros_like(moved)
+        among[list(slots)] = True
+        if (moved & (among | among[self._parents])).any():
+            self.follow(to_device(self.take_parents(), self._device))
+
+    def _move(self, moves: list[tuple[int, int]]) -> None:
+        to, of = np.array(moves).T
+        self._parents[to] = self._parents[of]
 
     @torch.inference_mode()
     def _mirror(self, slots: list[int]) -> None:
         """Copies the lengths of `slots` to the device, without waiting for the copy. They read what they stored."""
         if not slots:
             return
+        self.settle(slots)
         lengths = [self.lengths[slot] for slot in slots]
         held = [slots, lengths, [max(1, self.source_lengths[slot]) for slot in slots], slots]
         sent = to_device(torch.tensor(held), self._device)
