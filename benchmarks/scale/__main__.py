@@ -1,9 +1,10 @@
-"""What the API process takes for a request: a server before an echo, single sentences, arrays and streams.
+"""What the API process takes for a request: a server before an echo, single sentences, arrays, streams and refusals.
 
     python -m benchmarks.scale --model weights/general-en-de-fr-es --data DATA --sets tatoeba-dev --seconds 4 --rounds 3
 
-The load comes from processes of its own. Times are processor time of the API process. `--base CHECKOUT` measures another
-checkout of this repository in turns.
+The load comes from processes of its own. Times are processor time of the API process, which writes its log to a file.
+`--base CHECKOUT` measures another checkout of this repository in turns. Requests are refused while the worker is stopped and
+one request waits for it.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from itertools import cycle
 from pathlib import Path
@@ -37,6 +39,8 @@ from model.search.options import DecodingOptions
 ARRAY = 50
 _START_SECONDS, _ANSWER_SECONDS = 240, 10
 _GENERATORS = 2
+_FULL_SECONDS = 0.5  # until a request is accepted
+_ONE_TOKEN = ("--queue-tokens", "1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,7 @@ class Kind:
     path: str
     array: int
     clients: int
+    status: int = 200
 
 
 KINDS = (
@@ -54,6 +59,7 @@ KINDS = (
     Kind("single, 64 clients", "/translate", 1, 64),
     Kind(f"arrays of {ARRAY}, 8 clients", "/translate", ARRAY, 8),
     Kind("streams, 16 clients", "/translate?stream=true", 1, 16),
+    Kind("refused, 64 clients", "/translate", 1, 64, 429),
 )
 
 
@@ -68,16 +74,18 @@ class Measured:
 
 
 class EchoServer:
-    """A server of a checkout before an echo."""
+    """A server of a checkout before an echo, with further flags."""
 
-    def __init__(self, checkout: Path, model: Path, prepared: Path, samples: Path) -> None:
+    def __init__(self, checkout: Path, model: Path, prepared: Path, samples: Path, *further: str) -> None:
         self.samples, port = samples, free_port()
         self.address = Address.parse(f"http://127.0.0.1:{port}")
-        flags = ["--port", str(port), "--weights", str(model.parent), "--log-level", "warning"]
+        flags = ["--port", str(port), "--weights", str(model.parent), *further]
         command = [sys.executable, "-m", "benchmarks.scale.server", str(prepared), str(samples), *flags]
         tools = Path(__file__).resolve().parents[2]
         path = os.pathsep.join((str(checkout), str(tools)))  # the server of the checkout, the benchmark of this one
-        self.process = subprocess.Popen(command, cwd=checkout, env={**os.environ, "PYTHONPATH": path})
+        with samples.with_suffix(".log").open("wb") as log:
+            environment = {**os.environ, "PYTHONPATH": path}
+            self.process = subprocess.Popen(command, cwd=checkout, env=environment, stderr=log)
         self._times = psutil.Process(self.process.pid)
         until = time.monotonic() + _START_SECONDS
         while not self._ready():
@@ -109,6 +117,25 @@ class EchoServer:
         found: dict[str, int] = json.loads(text)
         return found
 
+    @contextmanager
+    def full(self, body: bytes) -> Iterator[None]:
+        """Stops the worker, and leaves it one request with this body while the block runs."""
+        workers = self._times.children()
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.address.port}/translate", body, {"Content-Type": "application/json"}
+        )
+        with ThreadPoolExecutor(1) as thread:
+            for worker in workers:
+                worker.suspend()
+            waiting = thread.submit(lambda: urllib.request.urlopen(request).read())
+            try:
+                time.sleep(_FULL_SECONDS)
+                yield
+            finally:
+                for worker in workers:
+                    worker.resume()
+            waiting.result()
+
     def stop(self) -> None:
         """Ends the server."""
         self.process.terminate()
@@ -127,7 +154,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prepared.write_text(json.dumps(_prepare(options.model, texts, target)), encoding="utf-8")
         model = options.model.resolve()
         servers = {
-            name: EchoServer(path, model, prepared, Path(folder) / f"{name}.json") for name, path in checkouts.items()
+            (name, status): EchoServer(path, model, prepared, Path(folder) / f"{name}{status}.json", *flags)
+            for name, path in checkouts.items()
+            for status, flags in ((200, ()), (429, _ONE_TOKEN))
         }
         try:
             found = _measure(servers, texts, (source, target), options)
@@ -159,26 +188,48 @@ def _prepare(model: Path, texts: Sequence[str], target: str) -> list[tuple[Seque
 
 
 def _measure(
-    servers: dict[str, EchoServer], texts: list[str], pair: tuple[str, str], options: argparse.Namespace
+    servers: dict[tuple[str, int], EchoServer],
+    texts: list[str],
+    pair: tuple[str, str],
+    options: argparse.Namespace,
 ) -> dict[str, dict[str, Measured]]:
-    """Runs the rounds of all kinds on the servers in turns."""
-    found = {name: {kind.name: Measured() for kind in KINDS} for name in servers}
+    """Runs the rounds of all kinds on the servers, which are by name and expected status, in turns."""
+    names = list(dict.fromkeys(name for name, _ in servers))
+    found = {name: {kind.name: Measured() for kind in KINDS} for name in names}
     with ProcessPoolExecutor(_GENERATORS) as generators:
         for round_number in range(options.rounds + 1):  # the first one warms up
-            for kind in KINDS:
-                for name, server in servers.items():
+            for kind in [kind for kind in KINDS if options.kinds in kind.name]:
+                for name in names:
                     seconds = options.seconds if round_number else 1.0
-                    server.counts()
-                    before = server.seconds()
-                    answered, failed, passed = _load(generators, server.address, kind, texts, pair, seconds)
-                    spent, counts = server.seconds() - before, server.counts()
-                    if round_number and answered:
-                        one, samples = found[name][kind.name], max(1, sum(counts.values()))
-                        one.requests.append(answered / passed)
-                        one.microseconds.append(1e6 * spent / answered)
-                        one.parts = {part: 1e6 * spent / answered * n / samples for part, n in counts.items()}
-                        one.errors += failed
+                    _round(servers[name, kind.status], kind, generators, texts, pair, seconds, found[name][kind.name])
+            for kinds in found.values() if not round_number else ():
+                kinds.update({kind.name: Measured() for kind in KINDS})
     return found
+
+
+def _round(
+    server: EchoServer,
+    kind: Kind,
+    generators: ProcessPoolExecutor,
+    texts: list[str],
+    pair: tuple[str, str],
+    seconds: float,
+    measured: Measured,
+) -> None:
+    """Adds one round."""
+    new = f"{texts[0]} {len(measured.requests)} {time.time()}"  # is in no cache
+    first = json.dumps({"q": new, "source": pair[0], "target": pair[1]}).encode()
+    with nullcontext() if kind.status == 200 else server.full(first):
+        server.counts()
+        before = server.seconds()
+        answered, failed, passed = _load(generators, server.address, kind, texts, pair, seconds)
+        spent, counts = server.seconds() - before, server.counts()
+    if answered:
+        samples = max(1, sum(counts.values()))
+        measured.requests.append(answered / passed)
+        measured.microseconds.append(1e6 * spent / answered)
+        measured.parts = {part: 1e6 * spent / answered * n / samples for part, n in counts.items()}
+        measured.errors += failed
 
 
 def _load(
@@ -189,7 +240,7 @@ def _load(
     pair: tuple[str, str],
     seconds: float,
 ) -> tuple[int, int, float]:
-    """Runs one round. Returns the answered and the failed requests, and the seconds that passed."""
+    """Sends requests. Returns those with the status of the kind and the others, and the seconds that passed."""
     number = min(_GENERATORS, kind.clients)
     began = time.perf_counter()
     parts = [
@@ -203,7 +254,7 @@ def _load(
 def _generate(
     address: Address, kind: Kind, texts: list[str], pair: tuple[str, str], clients: int, seconds: float
 ) -> tuple[int, int]:
-    """Sends requests from one process. Returns how many were answered, and how many failed."""
+    """Sends requests from one process. Returns how many had the status of the kind, and how many another one."""
     bodies = []
     for first in range(0, len(texts), kind.array):
         chosen = texts[first : first + kind.array]
@@ -217,7 +268,7 @@ def _generate(
         until = time.perf_counter() + seconds
         while time.perf_counter() < until:
             status, _ = await connection.post(kind.path, next(endless))
-            counts[status != 200] += 1
+            counts[status != kind.status] += 1
         connection.close()
 
     async def run() -> None:
@@ -252,6 +303,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--direction", default="en-de")
     parser.add_argument("--sentences", type=int, default=1000)
     parser.add_argument("--longest", type=int, default=1000, metavar="CHARACTERS")
+    parser.add_argument("--kinds", default="", help="only the kinds of load whose name contains this")
     parser.add_argument("--seconds", type=float, default=4.0)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--base", type=Path, help="another checkout")

@@ -23,8 +23,9 @@ from server.engine.client.worker_pool import WorkerPool
 SAMPLE_SECONDS = 0.001
 PARTS = {
     "HTTP": ("uvicorn/", "asyncio/", "uvloop", "server/api/connection_limits"),
-    "middleware": ("server/api/middleware/tracing", "server/api/middleware/body", "server/api/early_refusal"),
-    "log": ("server/api/middleware/request_log", "server/observability/logging", "logging/"),
+    "log": ("server/api/middleware/access_log", "server/api/middleware/request_log", "server/observability/logging",
+            "logging/"),
+    "middleware": ("server/api/middleware/", "server/api/early_refusal"),
     "metrics": ("server/observability/metrics", "prometheus_client/"),
     "routing, validation": ("fastapi/", "starlette/", "pydantic/", "server/api/"),
     "access": ("server/access/", "server/store/"),

@@ -214,15 +214,15 @@ class Admission:
         deep = DEEP * self.lease.least
         return Permit(lambda succeeded: queue.remove(caller, cost, self.clock(), succeeded, deep))
 
-    def refuse_early(self, cost: float, caller: str | None, key: int | None, *kinds: WorkKind) -> None:
-        """Raises Overloaded for a request of about `cost` units that `admit` would reject as any of these kinds, before more is
-        known of it."""
+    def refusal(self, cost: float, caller: str | None, key: int | None, *kinds: WorkKind) -> Overloaded | None:
+        """Returns the error of a request of about `cost` units that `admit` would reject as any of these kinds, before more is
+        known of it; else None."""
         now = self.renew()
         for kind in kinds:
             excess = self._excess(kind, cost, caller, 1.0, key, now)
             if excess <= 0 or self.queues[kind].invitations.is_due(key, now):
-                return
-        raise self._overloaded(kind, excess, cost, caller, key, now)
+                return None
+        return self._overloaded(kind, excess, cost, caller, key, now)
 
     def _overloaded(
         self, kind: WorkKind, excess: float, cost: float, caller: str | None, key: int | None, now: float

@@ -7,21 +7,20 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import cache, partial
 
 from fastapi import FastAPI
-from fastapi.exceptions import RequestValidationError
+from fastapi.middleware.asyncexitstack import AsyncExitStackMiddleware
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.middleware.cors import CORSMiddleware
-from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Match, Route
-from starlette.types import Scope
+from starlette.types import ASGIApp, Scope
 
 from server.api.compat import deepl, deepl_documents, deepl_glossaries, deepl_languages, extensions, google, google_page
 from server.api.early_refusal import EarlyRefusal
 from server.api.errors import error_response
-from server.api.middleware.body import RequestBody
-from server.api.middleware.request_log import RequestLog
+from server.api.middleware.access_log import AccessLog
+from server.api.middleware.entrance import Entrance
 from server.api.openapi import document
+from server.api.parameters import direct_routes
 from server.api.routes import (
     administration,
     align,
@@ -35,7 +34,7 @@ from server.api.routes import (
     translate,
 )
 from server.config import Settings, comma_separated
-from server.errors import AttentiveError, Overloaded, SettingsError
+from server.errors import Overloaded, SettingsError
 from server.services import Services
 from server.version import server_version
 
@@ -72,6 +71,7 @@ def create_app(settings: Settings, services: Services | None = None) -> FastAPI:
     Tests pass `services`. Raises SettingsError if the weights folder holds no usable model.
     """
     services = services or Services(settings)
+    access_log = AccessLog(services.metrics)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -79,32 +79,36 @@ def create_app(settings: Settings, services: Services | None = None) -> FastAPI:
         try:
             yield
         finally:
+            access_log.flush()
             await services.stop()
 
-    async def handle(request: Request, error: Exception) -> Response:
+    def respond(scope: Scope, error: Exception) -> Response:
         if isinstance(error, Overloaded):
             services.metrics.rejected.labels(error.reason).inc()
         if isinstance(error, HTTPException) and error.status_code == 405:
-            error.headers = {"Allow": allowed_methods(app.router.routes, request.scope)}
-            if request.method == "OPTIONS":
+            error.headers = {"Allow": allowed_methods(app.router.routes, scope)}
+            if scope["method"] == "OPTIONS":
                 return Response(status_code=204, headers=error.headers)
-        return error_response(request.scope, error)
+        return error_response(scope, error)
 
     app = new_app(lifespan)
     app.state.services = services
-    for kind in (AttentiveError, TimeoutError, HTTPException, RequestValidationError):
-        app.add_exception_handler(kind, handle)
-    # From the innermost to the outermost.
-    app.add_middleware(RequestBody, limit=settings.body_bytes, check=EarlyRefusal(services, app.router.routes))
     app.add_middleware(
-        CORSMiddleware,
-        allow_origins=comma_separated(settings.cors_origins),
-        allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"],
-        allow_headers=["*"],
-        expose_headers=["X-Request-Id", "Retry-After", "Server-Timing", "X-Warning"],
-        max_age=86_400,
+        Entrance,
+        access_log=access_log,
+        direct=direct_routes(app.router.routes),
+        refusal=EarlyRefusal(services, app.router.routes),
+        respond=respond,
+        limit=settings.body_bytes,
+        cross_origin={
+            "allow_origins": comma_separated(settings.cors_origins),
+            "allow_methods": ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"],
+            "allow_headers": ["*"],
+            "expose_headers": ["X-Request-Id", "Retry-After", "Server-Timing", "X-Warning"],
+            "max_age": 86_400,
+        },
+        root_path=settings.root_path,
     )
-    app.add_middleware(RequestLog, metrics=services.metrics, root_path=settings.root_path)
     if settings.otlp_endpoint:
         app.user_middleware.insert(0, tracing(settings.otlp_endpoint))
     return app
@@ -130,9 +134,19 @@ def tracing(endpoint: str) -> Middleware:
     return Middleware(Tracing, endpoint=endpoint, version=server_version())
 
 
+class Application(FastAPI):
+    """FastAPI without its layers around the router, except the one that closes files: Entrance does what they do."""
+
+    def build_middleware_stack(self) -> ASGIApp:
+        app: ASGIApp = AsyncExitStackMiddleware(self.router)
+        for layer in reversed(self.user_middleware):
+            app = layer.cls(app, *layer.args, **layer.kwargs)
+        return app
+
+
 def new_app(lifespan: Lifespan | None = None) -> FastAPI:
     """Returns an application with all routes and their documentation, but without services and middleware."""
-    app = FastAPI(
+    app = Application(
         title="Attentive",
         version=server_version(),
         description=DESCRIPTION,

@@ -23,8 +23,8 @@ ENVELOPE = 40
 
 
 class EarlyRefusal:
-    """Raises Overloaded for a request by one of `routes` that would find no room; the name of a route says what it does. It
-    passes requests that may be answered from the result cache."""
+    """Returns Overloaded for a request by one of `routes` that would find no room, else None; the name of a route says what it
+    does. It passes requests that may be answered from the result cache."""
 
     def __init__(self, services: Services, routes: Sequence[BaseRoute]) -> None:
         self._services = services
@@ -37,23 +37,23 @@ class EarlyRefusal:
             for method in route.methods or ()
         }
 
-    def _text(self, size: int, caller: str | None, key: int) -> None:
+    def _text(self, size: int, caller: str | None, key: int) -> Overloaded | None:
         admission = self._services.translator.admission
         kinds: tuple[WorkKind, ...] = ("short", "document") if size > DOCUMENT_CHARACTERS else ("short",)
-        admission.refuse_early(max(1, size // BYTES_PER_TOKEN) * admission.prices[0], caller, key, *kinds)
+        return admission.refusal(max(1, size // BYTES_PER_TOKEN) * admission.prices[0], caller, key, *kinds)
 
-    def _file(self, size: int, caller: str | None, key: int) -> None:
+    def _file(self, size: int, caller: str | None, key: int) -> Overloaded | None:
         documents = self._services.documents
-        documents.admission.refuse_early(documents.cost(size), caller, key, "short")
+        return documents.admission.refusal(documents.cost(size), caller, key, "short")
 
-    def _look(self, size: int, caller: str | None, key: int) -> None:
+    def _look(self, size: int, caller: str | None, key: int) -> Overloaded | None:
         admission = self._services.translator.admission
-        admission.refuse_early(admission.prices[1], caller, None, "look")  # does not know its requests again
+        return admission.refusal(admission.prices[1], caller, None, "look")  # does not know its requests again
 
-    def __call__(self, scope: Scope, body: bytes) -> None:
+    def __call__(self, scope: Scope, body: bytes) -> Overloaded | None:
         if (found := self._routes.get((scope["method"], path_of(scope)))) is None:
-            return
-        (route, refuse), services = found, self._services
+            return None
+        (route, refusal), services = found, self._services
         size = len(body) + len(scope["query_string"])
         client = scope.get("client")
         address = client[0] if client else ""
@@ -62,13 +62,10 @@ class EarlyRefusal:
         scope[REPEATED] = key = hash((address, scope["query_string"], body))
         cache = services.translator.cache
         if cache is not None and cache.noted(key):
-            return
+            return None
         caller = None if services.authenticator.uses_keys else network(address)
-        try:
-            refuse(size - ENVELOPE, caller, key)
-        except Overloaded as error:
-            if route.is_page(Request(scope)):
-                return
-            scope["route"] = route  # for log and metrics
-            services.metrics.rejected.labels(error.reason).inc()
-            raise
+        error = refusal(size - ENVELOPE, caller, key)
+        if error is None or route.is_page(Request(scope)):
+            return None
+        scope["route"] = route  # for log and metrics
+        return error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from http import HTTPStatus
 from typing import Any
 
@@ -145,4 +146,10 @@ def error_response(scope: Scope, error: Exception) -> Response:
     message = in_words_of(path, error, message)
     if isinstance(error, errors.QuotaExceeded) and path.startswith(DEEPL):
         status = DEEPL_QUOTA
-    return Response(orjson.dumps(body_of(path, status, message)), status, headers, "application/json")
+    return _response(path, status, message, tuple(headers.items()))
+
+
+@lru_cache(256)
+def _response(path: str, status: int, message: str, headers: tuple[tuple[str, str], ...]) -> Response:
+    """Returns the response, which may be sent again: under load there are few different ones."""
+    return Response(orjson.dumps(body_of(path, status, message)), status, dict(headers), "application/json")

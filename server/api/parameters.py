@@ -14,6 +14,7 @@ from fastapi.params import File
 from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import BaseRoute, Match
 from starlette.types import Receive, Scope, Send
 
 from server.api.errors import COMPRESSED
@@ -38,6 +39,8 @@ class ParameterRoute(APIRoute):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         fields = [*self.dependant.query_params, *self.dependant.body_params]
+        self.validates = bool(fields)
+        """Whether the model is validated here; a function without parameters is a route of FastAPI."""
         if fields:
             [self._field] = fields
             self.app = self._run
@@ -61,6 +64,18 @@ class ParameterRoute(APIRoute):
             raise RequestValidationError(problems)
         response: Response = await self.endpoint(request=request, parameters=parameters, **request.path_params)
         return response
+
+
+def direct_routes(routes: Sequence[BaseRoute]) -> dict[tuple[str, str], ParameterRoute]:
+    """Returns the routes that validate their parameters themselves and whose paths have none, by method and path."""
+    found: dict[tuple[str, str], ParameterRoute] = {}
+    for route in routes:
+        if isinstance(route, ParameterRoute) and route.validates and not route.param_convertors:
+            for method in route.methods or ():
+                scope = {"type": "http", "method": method, "path": route.path}
+                if next(other for other in routes if other.matches(dict(scope))[0] == Match.FULL) is route:
+                    found[method, route.path] = route
+    return found
 
 
 async def uploaded(request: Request) -> dict[str, Any]:

@@ -59,6 +59,7 @@ class Metrics:
             ("route",),
             buckets=SECONDS,
         )
+        self._http_series: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
         self.rejected = counter(
             "attentive_requests_rejected",
             "HTTP requests refused because the queue was full, a limit was reached or the time was too short.",
@@ -114,8 +115,11 @@ class Metrics:
 
     def http(self, route: str, method: str, status: int, seconds: float) -> None:
         """Counts one answered HTTP request. `route` is the template of the path."""
-        self._http.labels(route, method, status).inc()
-        self._http_seconds.labels(route).observe(seconds)
+        key = (route, method, status)
+        if (series := self._http_series.get(key)) is None:
+            series = self._http_series[key] = self._http.labels(*key), self._http_seconds.labels(route)
+        series[0].inc()
+        series[1].observe(seconds)
 
     def cancelled(self) -> None:
         """Counts one cancelled sentence."""

@@ -1,1 +1,1 @@
-"""ASGI middleware, from the outermost: tracing, request_log, body."""
+"""ASGI middleware, from the outermost: tracing, entrance."""

@@ -3,78 +3,37 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Mapping
 
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Receive
 
-from server.api.errors import COMPRESSED, error_response
-from server.errors import AttentiveError, PayloadTooLarge, Unavailable, UnsupportedMediaType
+from server.api.errors import COMPRESSED
+from server.errors import PayloadTooLarge, UnsupportedMediaType
 
 CANCELLED_AT_DISCONNECT = "attentive.cancelled_at_disconnect"
 """Extension of ASGI's scope: the server cancels the task of a request whose client has disconnected."""
 
 
-class RequestBody:
-    """Reads the whole body (413 above `limit` bytes), then runs the application.
-
-    If the client disconnects first, the application's task is cancelled, with everything that only this task awaits. Where
-    the server does not cancel it (`CANCELLED_AT_DISCONNECT`), this class does. `check` may raise before the application runs.
-    """
-
-    def __init__(self, app: ASGIApp, limit: int, check: Callable[[Scope, bytes], None] | None = None) -> None:
-        self.app = app
-        self.limit = limit
-        self.check = check
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        try:
-            await self._handle(scope, receive, send)
-        except AttentiveError as error:  # of this class; the application answers to its own
-            await error_response(scope, error)(scope, receive, send)
-        except asyncio.CancelledError:
-            if (task := asyncio.current_task()) is not None:
-                task.uncancel()
-            if not await has_disconnected(receive):  # cancelled by the server after its grace time
-                raise Unavailable("The server is shutting down.") from None
-
-    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = dict(scope["headers"])
-        length = headers.get(b"content-length", b"")
-        too_large = length.isdigit() and int(length) > self.limit
-        body, more = bytearray(), True
-        while more and not too_large:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                return
-            body += message.get("body", b"")
-            more = message.get("more_body", False)
-            too_large = len(body) > self.limit
-        if too_large:  # the server reads and discards the rest, so that the client gets the answer
-            raise PayloadTooLarge(f"The body is over the limit of {self.limit:,} bytes.")
-        if body and (encoding := headers.get(b"content-encoding", b"identity").lower()) != b"identity":
-            raise UnsupportedMediaType(COMPRESSED.format(printable(encoding)))
-        whole = bytes(body)
-        if self.check is not None:
-            self.check(scope, whole)
-        await self._run(scope, whole, receive, send)
-
-    async def _run(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
-        messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-
-        async def receive_whole() -> Message:
-            return messages.pop() if messages else await receive()
-
-        if CANCELLED_AT_DISCONNECT in scope.get("extensions", ()):
-            await self.app(scope, receive_whole, send)
-            return
-        watching = asyncio.create_task(cancel_at_disconnect(receive, asyncio.current_task()))
-        try:
-            await self.app(scope, receive_whole, send)
-        finally:
-            watching.cancel()
+async def read_body(headers: Mapping[bytes, bytes], receive: Receive, limit: int) -> bytes | None:
+    """Returns the whole body, or None where the client has disconnected. Raises PayloadTooLarge above `limit` bytes, and
+    UnsupportedMediaType for a compressed body."""
+    length = headers.get(b"content-length", b"")
+    too_large = length.isdigit() and int(length) > limit
+    pieces, size, more = list[bytes](), 0, True
+    while more and not too_large:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return None
+        pieces.append(message.get("body", b""))
+        size += len(pieces[-1])
+        more = message.get("more_body", False)
+        too_large = size > limit
+    if too_large:  # the server reads and discards the rest, so that the client gets the answer
+        raise PayloadTooLarge(f"The body is over the limit of {limit:,} bytes.")
+    body = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+    if body and (encoding := headers.get(b"content-encoding", b"identity").lower()) != b"identity":
+        raise UnsupportedMediaType(COMPRESSED.format(printable(encoding)))
+    return body
 
 
 def printable(value: bytes) -> str:

@@ -1,0 +1,202 @@
+"""The one layer between the server and the routes: request ids, body, early refusals, cross-origin headers, fixed headers,
+a response to every exception, log and metrics."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from starlette.middleware.cors import CORSMiddleware
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from server.api.errors import LOG_FIELDS, path_of
+from server.api.middleware.access_log import AccessLog
+from server.api.middleware.body import (
+    CANCELLED_AT_DISCONNECT,
+    cancel_at_disconnect,
+    has_disconnected,
+    read_body,
+)
+from server.errors import Overloaded, Unavailable
+from server.observability.logging import request_id, trace_id
+
+ID = re.compile(r"[A-Za-z0-9._:\-]{1,64}")
+TRACE = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-")
+"""Begin of the header `traceparent` of W3C Trace Context."""
+CLIENT_CLOSED = 499
+"""Status in log and metrics of a request whose client disconnected before the response, as in nginx."""
+FIXED_HEADERS = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-frame-options", b"DENY"),
+]
+CONTENT_POLICY = (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")
+"""Header of responses that are not HTML and have no policy of their own: it denies everything."""
+ORIGIN = b"origin"
+EXCHANGE = "attentive.exchange"
+"""Key in ASGI's scope of the Exchange."""
+Refusal = Callable[[Scope, bytes], Overloaded | None]
+Respond = Callable[[Scope, Exception], Response]
+
+
+class Exchange:
+    """A request and its response: adds headers to the response, and tells the log when it has ended."""
+
+    __slots__ = ("_began", "_closed", "_identity", "_log", "_method", "_scope", "_send", "fields", "headers", "status")
+
+    def __init__(self, scope: Scope, method: str, send: Send, access_log: AccessLog) -> None:
+        self._began, self._closed = time.perf_counter(), False
+        self._scope, self._method, self._send, self._log = scope, method, send, access_log
+        self.headers = dict[bytes, bytes](scope["headers"])
+        self.fields = dict[str, object]()
+        """Further fields of the log line."""
+        self.status = CLIENT_CLOSED
+        self._identity = request_identity(self.headers)
+        request_id.set(self._identity)
+        if trace := TRACE.match(self.headers.get(b"traceparent", b"").decode("latin-1")):
+            trace_id.set(trace_id.get() or trace[1])
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            message["headers"] = self._with_fixed(message["headers"])
+        elif not message.get("more_body", False):
+            self.close()  # before the last message, so that a client with the whole response finds it counted
+        await self._send(message)
+
+    def _with_fixed(self, headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+        """Returns the headers of a response with the request's id and the fixed headers."""
+        identity = self._identity.encode()
+        result, policy = [(b"x-request-id", identity), *FIXED_HEADERS], True
+        vary = b"Origin"  # a cache keeps responses with and without an origin apart
+        same_origin = ORIGIN not in self.headers  # else CORSMiddleware has done it
+        for name, value in headers:  # ASGI's names are in small letters
+            if name == b"vary" and same_origin:
+                vary = value + b", " + vary
+                continue
+            if name == CONTENT_POLICY[0] or (name == b"content-type" and value.startswith(b"text/html")):
+                policy = False
+            result.append((name, value))
+        if policy:
+            result.append(CONTENT_POLICY)
+        if same_origin:
+            result.append((b"vary", vary))
+        if path_of(self._scope).startswith("/v2/"):  # DeepL's clients read this name
+            result.append((b"x-trace-id", identity))
+        return result
+
+    def close(self) -> None:
+        """Counts and logs the request, once."""
+        if not self._closed:
+            self._closed = True
+            route = getattr(self._scope.get("route"), "path", "unmatched")
+            seconds = time.perf_counter() - self._began
+            self._log.add(route, self._method, self.status, seconds, self.fields)
+
+
+class Entrance:
+    """Gives each request an id, which is the header `X-Request-Id` if it matches `ID`, reads its body (413 above `limit`
+    bytes), and runs the application unless `refusal` returns an error. `respond` returns the response to an exception.
+
+    `direct` are routes by method and path, which need none of the application's layers. `cross_origin` are the arguments of
+    CORSMiddleware. `root_path` is the prefix of all addresses, which a proxy may remove.
+
+    If the client disconnects, the application's task is cancelled, with everything that only this task awaits. Where the
+    server does not cancel it (`CANCELLED_AT_DISCONNECT`), this class does.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        access_log: AccessLog,
+        direct: Mapping[tuple[str, str], Route],
+        refusal: Refusal,
+        respond: Respond,
+        limit: int,
+        cross_origin: Mapping[str, Any],
+        root_path: str = "",
+    ) -> None:
+        self._app, self._direct = app, direct
+        self._access_log, self._refusal, self._respond, self._limit = access_log, refusal, respond, limit
+        self._cross_origin = CORSMiddleware(self._answer, **cross_origin)
+        self._root_path = root_path
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        if self._root_path:
+            scope.update(root_path=self._root_path, path=with_prefix(scope, self._root_path))
+        # The server leaves out the body of the response to HEAD, by its own scope.
+        handled = {**scope, "method": "GET"} if scope["method"] == "HEAD" else scope
+        exchange = Exchange(handled, scope["method"], send, self._access_log)
+        handled[EXCHANGE], handled[LOG_FIELDS] = exchange, exchange.fields
+        try:
+            answer = self._cross_origin if ORIGIN in exchange.headers else self._answer
+            await answer(handled, receive, exchange.send)
+        finally:
+            exchange.close()
+            scope["route"] = handled.get("route")  # for outer middleware
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        exchange: Exchange = scope[EXCHANGE]
+        error: Exception | None = None
+        try:
+            body = await read_body(exchange.headers, receive, self._limit)
+            if body is None:
+                return
+            error = self._refusal(scope, body)
+            if error is None:
+                await self._run(scope, body, receive, send)
+        except asyncio.CancelledError:
+            if (task := asyncio.current_task()) is not None:
+                task.uncancel()
+            if await has_disconnected(receive):
+                return
+            error = Unavailable("The server is shutting down.")  # it cancels after its grace time
+        except Exception as raised:  # noqa: BLE001  every one has a response
+            error = raised
+        if error is not None:
+            response = self._respond(scope, error)
+            if exchange.status != CLIENT_CLOSED:  # the response has begun and can only be aborted
+                raise error
+            await response(scope, receive, send)
+
+    async def _run(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
+        messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def receive_whole() -> Message:
+            return messages.pop() if messages else await receive()
+
+        app = self._app
+        if (route := self._direct.get((scope["method"], path_of(scope)))) is not None:
+            scope["route"], app = route, route.app
+        if CANCELLED_AT_DISCONNECT in scope.get("extensions", ()):
+            await app(scope, receive_whole, send)
+            return
+        watching = asyncio.create_task(cancel_at_disconnect(receive, asyncio.current_task()))
+        try:
+            await app(scope, receive_whole, send)
+        finally:
+            watching.cancel()
+
+
+def with_prefix(scope: Scope, prefix: str) -> str:
+    """Returns the path with the prefix, as ASGI demands, where the proxy has removed it. Of a POST the prefix alone is a path
+    after it, because /translate may be a prefix too."""
+    path: str = scope["path"]
+    kept = path.startswith(prefix + "/") or (path == prefix and scope["method"] != "POST")
+    return path if kept else prefix + path
+
+
+def request_identity(headers: Mapping[bytes, bytes]) -> str:
+    """Returns the id of the request: the caller's, or a random one."""
+    given = headers.get(b"x-request-id", b"").decode("latin-1")
+    return given if ID.fullmatch(given) else os.urandom(16).hex()
