@@ -244,7 +244,9 @@ def _load(
     number = min(_GENERATORS, kind.clients)
     began = time.perf_counter()
     parts = [
-        generators.submit(_generate, address, kind, texts[first:] + texts[:first], pair, kind.clients // number, seconds)
+        generators.submit(
+            _generate, address, kind, texts[first:] + texts[:first], pair, kind.clients // number, seconds
+        )
         for first in range(0, len(texts), -(-len(texts) // number))  # equal texts at a time would be translated once
     ]
     results = [part.result() for part in parts]

@@ -14,12 +14,20 @@ import re
 import select
 from http import HTTPMethod
 from typing import Any, Literal
+from urllib.parse import unquote
 
 import orjson
-from httptools import HttpParserError, HttpParserInvalidMethodError, HttpParserUpgrade, HttpRequestParser
+from httptools import (
+    HttpParserError,
+    HttpParserInvalidMethodError,
+    HttpParserUpgrade,
+    HttpRequestParser,
+    parse_url,
+)
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from server.api.middleware.body import CANCELLED_AT_DISCONNECT
+from server.api.response_cycle import Cycle
 
 log = logging.getLogger(__name__)
 HEAD_BYTES = 65_536
@@ -103,27 +111,54 @@ class LimitedProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self.scope["extensions"] = EXTENSIONS
-        self._unset_keepalive_if_required()
         self._part = "head"
         self._deadline = self.loop.time() + PART_SECONDS
 
     def on_headers_complete(self) -> None:
-        self._check_head(len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers))
+        size = self._received
+        if size > HEAD_BYTES:  # with a part of the body
+            size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
+        self._check_head(size)
         if len(self.pipeline) >= PIPELINED:
             self.refuse(503, "Too many requests wait on this connection.")
+        version = self.parser.get_http_version()
         hosts = [value for name, value in self.headers if name == b"host"]
-        if (
-            len(hosts) > 1
-            or not (hosts or self.parser.get_http_version() == "1.0")
-            or not all(map(HOST.fullmatch, hosts))
-        ):
+        if len(hosts) > 1 or not (hosts or version == "1.0") or not all(map(HOST.fullmatch, hosts)):
             self.refuse(400, "A request needs one valid Host header.")
-        if self._refused or self.parser.get_method() == b"CONNECT":
+        method = self.parser.get_method()
+        if self._refused or method == b"CONNECT":
             raise ValueError("refused")  # ends the parser
         if not self.parser.should_upgrade():
             self._part, self._received = "body", 0
             self._deadline += PART_SECONDS
-            super().on_headers_complete()
+            self._begin(method.decode("ascii"), version)
+
+    def _begin(self, method: str, version: str) -> None:
+        """Begins the request whose head has arrived, as uvicorn does."""
+        url = parse_url(self.url)
+        path = url.path.decode("ascii")
+        self.scope["method"], self.scope["http_version"] = method, version
+        self.scope["path"] = unquote(path) if "%" in path else path
+        self.scope["raw_path"], self.scope["query_string"] = url.path, url.query or b""
+        before = self.cycle
+        self.cycle = Cycle(
+            scope=self.scope,
+            transport=self.transport,
+            flow=self.flow,
+            logger=self.logger,
+            access_logger=self.access_logger,
+            access_log=False,
+            default_headers=self.server_state.default_headers,
+            message_event=asyncio.Event(),
+            expect_100_continue=self.expect_100_continue,
+            keep_alive=version != "1.0" and self.parser.should_keep_alive(),
+            on_response=self.on_response_complete,
+        )
+        if before is None or before.response_complete:
+            self._start_asgi_task(self.cycle, self.app)
+        else:
+            self.flow.pause_reading()
+            self.pipeline.appendleft((self.cycle, self.app))
 
     def on_body(self, body: bytes) -> None:
         self._received = 0
@@ -140,16 +175,20 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._answering = cycle
-        cycle.transport = AnswerTransport(self.transport, cycle)  # type: ignore[assignment]
         self._task = self.loop.create_task(cycle.run_asgi(app))
         self._task.add_done_callback(self.tasks.discard)
         self.tasks.add(self._task)
 
     def on_response_complete(self) -> None:
+        self.server_state.total_requests += 1
         if self._refusal and not self.pipeline:
             self._send_refusal()
-        else:
-            super().on_response_complete()
+        elif not self.transport.is_closing():
+            self.flow.resume_reading()
+            if self.pipeline:
+                self._start_asgi_task(*self.pipeline.pop())
+            else:
+                self._deadline = self.loop.time() + IDLE_SECONDS
 
     def _check_head(self, size: int) -> None:
         if len(self.url) > URL_BYTES:
@@ -168,7 +207,7 @@ class LimitedProtocol(HttpToolsProtocol):
                 self.transport.abort()
         elif now >= self._deadline and self._part:
             self.refuse(408, f"The {self._part} of the request came too slowly.")
-        elif now >= self._deadline and self.cycle is None:
+        elif now >= self._deadline and (self.cycle is None or self.cycle.response_complete):
             self.transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -206,23 +245,6 @@ class LimitedProtocol(HttpToolsProtocol):
             self.transport.write_eof()
             self.loop.call_later(LINGER_SECONDS, self.transport.abort)
         self._refusal = b""
-
-
-class AnswerTransport:
-    """Sends the head of an answer together with its body, unless it is a stream: a second write costs as much as the first."""
-
-    def __init__(self, transport: asyncio.Transport, cycle: RequestResponseCycle) -> None:
-        self._write, self._head = transport.write, b""
-        self._cycle: RequestResponseCycle | None = cycle
-        self.close, self.is_closing = transport.close, transport.is_closing
-
-    def write(self, data: bytes) -> None:
-        cycle, self._cycle = self._cycle, None  # which refers to this object, and is freed at once without a reference
-        if cycle and cycle.expected_content_length and cycle.scope["method"] != "HEAD":
-            self._head = data
-        else:
-            self._write(self._head + data)
-            self._head = b""
 
 
 def has_gone(transport: asyncio.Transport) -> bool:

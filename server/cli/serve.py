@@ -20,7 +20,7 @@ import uvicorn
 
 from server.access.trusted_proxies import trusted_hosts
 from server.api.app import create_app
-from server.api.connection_limits import IDLE_SECONDS, LimitedProtocol, UnfinishedRequests
+from server.api.connection_limits import LimitedProtocol, UnfinishedRequests
 from server.config import Settings, add_flags, unknown_variables
 from server.engine.ipc.options import NO_DEVICE
 from server.errors import SettingsError
@@ -189,7 +189,6 @@ def server_config(settings: Settings, services: Services) -> uvicorn.Config:
         proxy_headers=bool(proxies),
         forwarded_allow_ips=proxies,
         backlog=BACKLOG,
-        timeout_keep_alive=IDLE_SECONDS,
         timeout_graceful_shutdown=max(1, round(settings.grace_seconds)),
     )
 

@@ -8,7 +8,10 @@ import sys
 import time
 import traceback
 from contextvars import ContextVar
+from functools import lru_cache
 from itertools import filterfalse
+
+import orjson
 
 request_id: ContextVar[str] = ContextVar("request_id", default="")
 """Id of the HTTP request that the current task handles."""
@@ -24,7 +27,7 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, object] = {
-            "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{record.msecs:03.0f}Z",
+            "time": f"{utc_time(int(record.created))}.{int(record.msecs):03}Z",
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
@@ -35,7 +38,16 @@ class JsonFormatter(logging.Formatter):
         line |= further_fields(record)
         if record.exc_info:
             line["exception"] = stack_frames(record.exc_info[1])
-        return ENCODER.encode(line)
+        try:
+            return orjson.dumps(line, str).decode()
+        except TypeError:  # a number of more than 64 bits, or text that is not UTF-8, such as the name of a file
+            return ENCODER.encode(line)
+
+
+@lru_cache(1)
+def utc_time(seconds: int) -> str:
+    """Returns date and time of a whole second."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
 
 
 class TextFormatter(logging.Formatter):
