@@ -14,8 +14,8 @@ from typing import Literal, NamedTuple
 from server.text.characters import WORD
 from server.text.projection import Link, SpanProjection
 from server.text.reading import APOSTROPHE, SYMBOL, Reading, StandIn
-from server.text.segmentation import Span
-from server.text.tagged import RAISED, Code, Place, Tagged
+from server.text.segmentation import Span, blanked
+from server.text.tagged import RAISED, SPELLED, Code, Place, Tagged
 
 _MERGED_WORDS = re.compile(r"(?:[^\W\d_]\0(?![²³¹\u2070-\u209c])|\d\0)[^\W_]|\d[.,'’]?\0[.,'’]?\d")
 """Two words or numbers that would become one without the \\0. The number of a note stands at its word."""
@@ -36,6 +36,13 @@ class Finished(NamedTuple):
     def tagged(self) -> Tagged:
         """The translation with its codes."""
         return self.source.placed(self.text, self.places)
+
+    @property
+    def bare(self) -> str:
+        """The text with spaces in place of its codes (`Tagged.bare`)."""
+        codes = self.source.codes
+        spans = [(start, end) for number, start, end in self.places if codes[number].kind not in SPELLED]
+        return blanked(self.text, spans) if spans else self.text
 
     def respelled(self, text: str) -> Finished:
         """Returns the same with another spelling of the text, in which all places but those at its end are the same."""
@@ -196,23 +203,24 @@ def _place(
     """Appends the events of elements, projected into a part of the translation, as they are written: ends of pairs of a
     sentence before come before starts of those that go on."""
     done, end = within
-    placed = [(item, _projected(item, codes[item.number], projection), inner) for item, inner in _outermost(elements)]
-    ends = [span[1] for item, span, _ in placed if codes[item.number].role == "ec"]
-    starts = [span[0] for item, span, _ in placed if codes[item.number].role == "sc" and item.closing < 0]
-    low = max(ends, default=done)
-    high = max(low, min(starts, default=end))
-    for place, (item, span, inner) in enumerate(placed):
-        bounds = (low, low) if codes[item.number].role == "ec" else (low, high)
-        first, last = [min(max(position, bounds[0]), bounds[1]) for position in span]
-        placed[place] = item, (first, end if item.closing < 0 and codes[item.number].role == "sc" else last), inner
-    placed.sort(key=lambda part: (part[1][0], part[0].order))
-    for place, (item, span, inner) in enumerate(placed):
-        low, first = done, min(max(span[0], done), end)
-        done = first if codes[item.number].role == "ph" else min(max(span[1], first), end)
-        start, last = placed[place + 1][1] if place + 1 < len(placed) else (end, end)
+    placed = [
+        (item, codes[item.number].role, _projected(item, codes[item.number], projection), inner)
+        for item, inner in _outermost(elements)
+    ]
+    low = max([span[1] for _, role, span, _ in placed if role == "ec"], default=done)
+    high = max(low, min([span[0] for item, role, span, _ in placed if role == "sc" and item.closing < 0], default=end))
+    for place, (item, role, span, inner) in enumerate(placed):
+        first = _clamped(span[0], low, low if role == "ec" else high)
+        last = _clamped(span[1], low, low if role == "ec" else high)
+        placed[place] = item, role, (first, end if item.closing < 0 and role == "sc" else last), inner
+    placed.sort(key=lambda part: (part[2][0], part[0].order))
+    for place, (item, role, span, inner) in enumerate(placed):
+        low, first = done, _clamped(span[0], done, end)
+        done = first if role == "ph" else _clamped(span[1], first, end)
+        start, last = placed[place + 1][2] if place + 1 < len(placed) else (end, end)
         if first < start < min(done, last):  # the next element keeps its words
             done = max(first, len(projection.target[:start].rstrip()))
-        if codes[item.number].role == "ec":
+        if role == "ec":
             _place(inner, codes, projection, (low, first), events)
             events.append(_Event(first, item.number))
             continue
@@ -221,6 +229,10 @@ def _place(
             _place(inner, codes, projection, (first, done), events)
         if item.closing >= 0:
             events.append(_Event(done, item.closing))
+
+
+def _clamped(position: int, low: int, high: int) -> int:
+    return low if position <= low else min(position, high)
 
 
 def _outermost(elements: Sequence[_Element]) -> Iterator[tuple[_Element, list[_Element]]]:

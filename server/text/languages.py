@@ -6,7 +6,6 @@ does not translate it usefully.
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Collection
 from functools import lru_cache
@@ -27,12 +26,6 @@ NAMES: dict[str, str] = {code: name for code, name, _ in _ROWS if name}
 """English names by ISO 639-1 code, and the few longer codes that translation models use."""
 SCRIPTS: dict[str, frozenset[str]] = {code: frozenset(scripts.split()) for code, _, scripts in _ROWS if scripts}
 """First words of Unicode character names, by language. Other languages are written in Latin letters."""
-
-# Web addresses, e-mail addresses and handles. Words in them are not translated.
-ADDRESS = re.compile(
-    r"(?:[a-z][a-z0-9+.\-]{1,30}://|www\.)[^\s<>]+|[\w.+\-]{1,64}@[\w\-]{1,63}(?:\.[\w\-]{1,63})+|(?<!\w)@\w+",
-    re.IGNORECASE,
-)
 
 
 @lru_cache(maxsize=1024)
@@ -85,18 +78,6 @@ def script_of(character: str) -> str | None:
 def has_letters(text: str, language: str) -> bool:
     """Returns whether a text has a letter that the language is written with."""
     return any(map(scripts_of(language).__contains__, map(script_of, text)))
-
-
-def is_translatable(text: str, language: str) -> bool:
-    """Returns whether a text has a letter of the language outside web and e-mail addresses."""
-    if not has_letters(text, language):
-        return False
-    return has_letters(ADDRESS.sub(" ", text), language) if may_hold_address(text) else True
-
-
-def may_hold_address(text: str) -> bool:
-    """Returns False where `ADDRESS` cannot match. This test is much faster than the search."""
-    return "@" in text or "://" in text or "www." in text.lower()
 
 
 def language_name(code: str) -> str:

@@ -27,7 +27,8 @@ class SpanProjection:
     def __init__(self, source: str, target: str, links: Sequence[Link]) -> None:
         self.source = source
         self.target = target
-        self._ends = sorted([(source[1], goal[1]) for source, goal in links])
+        self._links = links
+        self._whole = self._trimmed((0, len(source)))
         self.words = [found.span() for found in WORD_OR_SYMBOL.finditer(target)]
         self._linked = _linked(self.words, links)
         self._reach = list(accumulate([source[1] for source, _ in self._linked], max))
@@ -38,7 +39,7 @@ class SpanProjection:
         if self.source == self.target:
             return span
         start, end = self._trimmed(span)
-        if (start, end) == self._trimmed((0, len(self.source))) and start < end:
+        if (start, end) == self._whole and start < end:
             return (self.words[0][0], self.words[-1][1]) if self.words else (0, len(self.target))
         if start == end:
             point = self._project_point(start)
@@ -61,6 +62,10 @@ class SpanProjection:
         places = self._target_words.get(word, [])
         number = bisect_left(starts[word], start)
         return (places[number] + span[0] - start, places[number] + span[1] - start) if number < len(places) else None
+
+    @cached_property
+    def _ends(self) -> list[tuple[int, int]]:
+        return sorted([(source[1], goal[1]) for source, goal in self._links])
 
     @cached_property
     def _source_words(self) -> tuple[list[Span], dict[str, list[int]]]:
@@ -104,7 +109,7 @@ class SpanProjection:
     def _project_point(self, position: int) -> int:
         """Returns the end of the target word linked to the last linked word before the point, or the same relative position. A
         point at an end of the source stays there."""
-        start, end = self._trimmed((0, len(self.source)))
+        start, end = self._whole
         if position <= start or position >= end:
             return 0 if position <= start and position < end else len(self.target)
         if before := bisect_right(self._ends, position, key=lambda end: end[0]):

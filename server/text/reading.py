@@ -17,7 +17,7 @@ from unicodedata import category
 
 from model.symbols import PLACEHOLDERS, SYMBOLS
 from model.tokenizer import Tokenizer
-from server.text.languages import is_translatable
+from server.text.languages import has_letters
 from server.text.offsets import Run
 from server.text.protection.glossary import TermMatch
 from server.text.segmentation import Span, blanked
@@ -108,16 +108,16 @@ def read(sentence: Tagged, terms: Sequence[TermMatch], tokenizer: Tokenizer, lan
     """Returns what a model with this vocabulary reads. `terms` are those of a glossary, in order."""
     text = sentence.text
     if not sentence.codes and not terms:
-        if not is_translatable(text, language):
+        if not has_letters(text, language):
             return Reading()
         capitals = is_all_caps(text, tokenizer)
         return Reading(text_to_read(text, capitals), capitals)
     spans = [(code.start, code.end) for code in sentence.codes if code.end > code.start]
     spans += [(term.start, term.end) for term in terms]
-    plain = blanked(text, spans)
-    if not is_translatable(plain, language):
+    plain = blanked(text, spans) if spans else text
+    if not has_letters(plain, language):
         return Reading()
-    words = stand_ins_of(tokenizer).choose(sentence)
+    words = stand_ins_of(tokenizer).choose(sentence) if spans else {}
     bare = (masked(sentence, {}).text if sentence.codes else text) if plain == plain.upper() else ""
     return masked(sentence, words, is_all_caps(bare, tokenizer), _apart(sentence, tokenizer))
 
@@ -292,7 +292,7 @@ class StandIns(NamedTuple):
         for number, code in enumerate(sentence.codes):
             if not code.word:
                 continue
-            shown = text[code.start : code.end] or f"{number}"
+            shown = text[code.start : code.end]
             left = numbers if code.word == "number" else names
             if shown not in chosen and left:
                 chosen[shown] = left.pop()

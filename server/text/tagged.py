@@ -62,7 +62,7 @@ class Code(NamedTuple):
 
     def moved(self, by: int) -> Code:
         """Returns the code `by` characters further on."""
-        return self._replace(start=self.start + by, end=self.end + by) if by else self
+        return Code(self.start + by, self.end + by, *self[2:]) if by else self
 
 
 class Tagged(NamedTuple):
@@ -75,6 +75,11 @@ class Tagged(NamedTuple):
     def is_text(self, code: Code) -> bool:
         """Returns whether a code is written as the text that a reader sees of it, and is no markup around this."""
         return code.data is None or code.data == ESCAPES[self.escape](code.equiv)
+
+    @property
+    def shows(self) -> bool:
+        """Whether a reader sees something of a code."""
+        return any(code.start < code.end for code in self.codes)
 
     @property
     def bare(self) -> str:
@@ -91,7 +96,9 @@ class Tagged(NamedTuple):
         for code in self.codes[first:last]:
             pair = pairs.setdefault(code.pair, len(pairs))
             same = pair == code.pair and not start
-            codes.append(code if same else code._replace(start=code.start - start, end=code.end - start, pair=pair))
+            codes.append(
+                code if same else Code(code.start - start, code.end - start, code.data, code.role, pair, *code[5:])
+            )
         return Tagged(self.text[start:end], tuple(codes), self.escape)
 
     def owned(self, start: int, end: int) -> tuple[int, int]:
@@ -144,7 +151,7 @@ class Tagged(NamedTuple):
         for number, start, end in places:
             code = self.codes[number]
             respelled = code.kind in SPELLED and code.message is None
-            codes.append(code._replace(start=start, end=end, equiv=text[start:end] if respelled else code.equiv))
+            codes.append(Code(start, end, *code[2:-1], text[start:end] if respelled else code.equiv))
         return Tagged(text, tuple(codes), self.escape)
 
     def with_parts(self, parts: Sequence[tuple[int, int, Tagged]]) -> Tagged:

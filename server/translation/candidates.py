@@ -6,9 +6,9 @@ its margin. Each of these functions returns the draft that it was given, or a be
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from model.search.options import DecodingOptions
 from model.symbols import form_of_address
@@ -55,16 +55,13 @@ def better(before: Candidate, other: Candidate, options: DecodingOptions) -> Can
     return other if other.draft.score(options) > before.draft.score(options) + other.margin else before
 
 
-async def decoded(context: SentenceContext, form: Form, segment: Segment) -> Draft:
+def decoded(context: SentenceContext, form: Form, segment: Segment) -> Coroutine[Any, Any, Draft]:
     """Returns a translation of a form of the segment, whose hypotheses are reranked if the request asks for it."""
-    progress = context.on_progress if form == "beam" else None
-    draft = await context.decode(form, segment, on_progress=progress)
-    if not context.options.rerank or draft.copied:
-        return draft
-    return await _reranked(context, "reverse" if form == "beam" else form, draft)
+    draft = context.decode(form, segment, on_progress=context.on_progress if form == "beam" else None)
+    return _reranked(context, "reverse" if form == "beam" else form, draft) if context.options.rerank else draft
 
 
-async def _reranked(context: SentenceContext, form: Form, draft: Draft) -> Draft:
+async def _reranked(context: SentenceContext, form: Form, decoding: Coroutine[Any, Any, Draft]) -> Draft:
     """Returns the draft with as many hypotheses as the request wants, in the order of both directions (noisy channel). If there
     are several to choose from, their `score` is that of both, and the timings count the slowest of their scores. How many
     are wanted does not change which is the best.
@@ -72,6 +69,9 @@ async def _reranked(context: SentenceContext, form: Form, draft: Draft) -> Draft
     A hypothesis that leaves out or invents something may be probable, but makes its source improbable. So the model also
     scores the source as a translation of each hypothesis (Yee, Dauphin and Auli 2019, "Simple and Effective Noisy Channel
     Modeling for Neural Machine Translation")."""
+    draft = await decoding
+    if draft.copied:
+        return draft
     wanted, hypotheses = context.request.options.hypotheses, draft.answer.hypotheses
     lowest = hypotheses[0].score - MARGIN
     near = sum([each.score >= lowest for each in hypotheses[: min(MOST, context.best.beam_size)]])
@@ -178,7 +178,7 @@ async def masked(context: SentenceContext, draft: Draft) -> Draft:
     leg, best = context.leg, draft
     segment = draft.segment
     if (
-        not segment.tagged.codes
+        not (segment.reading.stand_ins or segment.tagged.shows)
         and is_plain(segment.text, draft.text)
         and not leg.model.tokenizer.may_spell(segment.ids)
     ):

@@ -38,7 +38,7 @@ UNSPACED = frozenset({"CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MY
 async def apply(context: SentenceContext, draft: Draft) -> Draft:
     """Returns the draft with its flags and its confidence."""
     leg, segment, best = context.leg, draft.segment, draft.answer.hypotheses[0]
-    source, target, limits = segment.text, draft.targets[0], leg.limits
+    source, target, limits = segment.text, draft.finished[0].text, leg.limits
     flags = set(draft.flags)
     is_short = length_ratio(len(best.token_scores), len(segment.ids)) < (limits.short if limits else SHORT)
     at_limit = best.finish_reason == "length" or len(best.token_scores) >= leg.model.max_length
@@ -50,7 +50,7 @@ async def apply(context: SentenceContext, draft: Draft) -> Draft:
         flags.add(language)
     elif _is_elsewhere(context, source, context.leg.source):
         flags.add("source_language")
-    source, target = segment.tagged.bare, draft.finished[0].tagged.bare
+    source, target = segment.tagged.bare, draft.finished[0].bare
     if not segment.messages and lost_numbers(source, target, leg.target):
         flags.add("number")
     if limits and context.request.thorough:

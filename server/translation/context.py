@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -106,7 +105,7 @@ class SentenceContext:
     metrics: Metrics
     declared: Mapping[Form, int]
     on_progress: Callable[[tuple[int, ...]], None] | None = None
-    spent: Counter[Form] = field(default_factory=Counter)
+    spent: dict[Form, int] = field(default_factory=dict)
 
     async def decode(
         self,
@@ -159,25 +158,23 @@ class SentenceContext:
         """Whom the work of the sentence is charged to."""
         return Charged(self.priority, self.request.client, self.request.weight)
 
-    async def answer(
+    def answer(
         self,
         form: Form,
         leg: Leg,
         ids: tuple[int, ...],
         options: DecodingOptions,
         on_progress: Callable[[tuple[int, ...]], None] | None = None,
-    ) -> JobResult:
+    ) -> Coroutine[Any, Any, JobResult]:
         """Sends one job for the caller and returns the worker's answer."""
         self.spend(form, 1 if options.target is not None else options.beam_size)
         # The request's deadline is not part of the job: requests with another deadline may share it.
-        return await self.engine.answer(
-            leg.model, ids, options, charged=self.charged, counted=True, on_progress=on_progress
-        )
+        return self.engine.answer(leg.model, ids, options, charged=self.charged, counted=True, on_progress=on_progress)
 
     def spend(self, form: Form, rows: int) -> None:
         """Counts rows of a form. Raises RuntimeError if they were not declared."""
-        self.spent[form] += rows
-        if self.spent[form] > self.declared.get(form, 0):
+        self.spent[form] = spent = self.spent.get(form, 0) + rows
+        if spent > self.declared.get(form, 0):
             raise RuntimeError(f"more rows of the form {form} than were declared")
 
 

@@ -4,7 +4,6 @@ mark if it is a part of a sentence; and the spelling of its source."""
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -99,7 +98,7 @@ async def _with_messages(context: SentenceContext, segment: Segment) -> Tagged:
     if not segment.messages:
         return segment.tagged
     arms = {arm.content: arm for message in segment.messages for arm in message.segments}
-    contexts = [replace(context, segment=arm, on_progress=None, spent=Counter()) for arm in arms.values()]
+    contexts = [replace(context, segment=arm, on_progress=None, spent={}) for arm in arms.values()]
     drafts = await gather_or_cancel([context.translate(arm) for arm in contexts])
     targets = {content: draft.finished[0] for content, draft in zip(arms, drafts, strict=True)}
 

@@ -138,10 +138,11 @@ def prepare(request: TranslationRequest, catalog: ModelCatalog, detector: Langua
     if is_auto:
         languages = _detected(tagged, request, catalog, detector)
     prepared = []
+    routes: dict[str | None, tuple[Leg, ...]] = {None: ()}
     for number, (detected, source) in enumerate(languages):
-        route: tuple[Leg, ...] = ()
-        if source is not None:
-            route = catalog.route(source, request.target, request.formality, request.formality_required)
+        if (route := routes.get(source)) is None:
+            route = catalog.route(source or "", request.target, request.formality, request.formality_required)
+            routes[source] = route
         segmented = segment(tagged[number], route[0], request) if route else None
         prepared.append(PreparedText(number, request.texts[number], detected, route, segmented))
     return prepared
@@ -215,7 +216,7 @@ class _Cutter:
         """Yields the segments of each sentence. Equal sentences share theirs."""
         made: dict[Hashable, list[_Placed]] = {}
         for sentence in parts:
-            content = sentence.tagged, sentence.terms
+            content = (sentence.tagged, sentence.terms) if len(parts) > 1 else None
             if (segments := made.get(content)) is None:
                 segments = made[content] = self.segments(sentence, limit)
             yield [(sentence.start + at, segment) for at, segment in segments]
@@ -229,8 +230,7 @@ class _Cutter:
             return self._parts(parts, limit)
         segment = encoded(Segment(tagged, terms=sentence.terms), tagged, leg)
         if len(segment.ids) <= leg.model.segment_length:
-            codes = [code for code in segment.tagged.codes if code.flows]
-            segment.messages = tuple(map(self.message, codes))
+            segment.messages = tuple([self.message(code) for code in segment.tagged.codes if code.flows])
             return [(0, segment)]
         long = [span for span in exact_tokens(text) if span.end - span.start >= LONG_CODE]
         if (masked := with_codes(segment, long, leg)) is not None:
@@ -303,7 +303,8 @@ def encoded(segment: Segment, tagged: Tagged, leg: Leg) -> Segment:
     symbols = bool(stand_ins_of(tokenizer).symbols)
 
     def with_reading(tagged: Tagged) -> Segment:
-        tagged = widened(tagged, symbols) if not {code.word for code in tagged.codes} <= {""} else tagged
+        if any(code.word for code in tagged.codes):
+            tagged = widened(tagged, symbols)
         terms = _outside(segment.terms, tagged.codes) if segment.terms else ()
         reading = read(tagged, terms, tokenizer, leg.source)
         ids = leg.encode_ids(reading.text) if reading.text else ()

@@ -4,7 +4,6 @@ candidate is chosen and finished, and nothing decodes that was not declared."""
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -89,32 +88,27 @@ class Shares:
     def note(self, declared: Mapping[Form, int], spent: Mapping[Form, int]) -> None:
         """Takes the rows of a sentence into account."""
         shares = self._shares
-        for form, most in declared.items():
-            if most and (form in shares or form in spent):
-                share = shares.get(form, 0.0)
+        for form in spent:
+            shares.setdefault(form, 0.0)
+        for form, share in shares.items():
+            if most := declared.get(form):
                 shares[form] = share + RECENT * (spent.get(form, 0) / most - share)
 
 
 async def translate_sentence(shares: Shares, context: SentenceContext) -> Draft:
-    """Returns the translation of a segment, and notes the rows that it took."""
-    draft = await _marked(context)
-    shares.note(context.declared, context.spent)
-    return draft
-
-
-async def _marked(context: SentenceContext) -> Draft:
-    """Returns the translation of a segment, with its flags. One that is probably wrong is only marked, translated again with a
-    wider beam, or replaced by its source, as the request says."""
+    """Returns the translation of a segment, with its flags, and notes the rows that it took. One that is probably wrong is only
+    marked, translated again with a wider beam, or replaced by its source, as the request says."""
     draft = await _chosen(context)
     for flag in draft.flags:
         context.metrics.flagged.labels(flag).inc()
-    request, segment = context.request, draft.segment
-    if request.on_flag == "mark" or not draft.flags & FAULTS:
-        return draft
-    if request.on_flag == "source":
+    if draft.flags & FAULTS and context.request.on_flag == "source":
+        segment = draft.segment
         answer, copy = replace(draft.answer, hypotheses=()), (unchanged(segment.tagged),)
-        return Draft(replace(segment, ids=()), answer, "", copy, draft.flags, draft.confidence)
-    return draft if draft.copied else await _retried(context, draft)
+        draft = Draft(replace(segment, ids=()), answer, "", copy, draft.flags, draft.confidence)
+    elif draft.flags & FAULTS and context.request.on_flag == "retry" and not draft.copied:
+        draft = await _retried(context, draft)
+    shares.note(context.declared, context.spent)
+    return draft
 
 
 async def _chosen(context: SentenceContext) -> Draft:
@@ -147,14 +141,14 @@ async def _retried(context: SentenceContext, draft: Draft) -> Draft:
     is_masked = draft.segment.reading.stand_ins and any(code.kind == MASKED for code in draft.segment.tagged.codes)
     wider = replace(
         context, segment=draft.segment if is_masked else context.segment, request=request, options=decoding, best=best,
-        translate=_chosen, declared=declared(request, decoding, best), on_progress=None, spent=Counter(),
+        translate=_chosen, declared=declared(request, decoding, best), on_progress=None, spent={},
     )  # fmt: skip
     try:
         other = await _chosen(wider)
     except InvalidRequest:  # the beam has more rows than the server has slots
         return draft
     finally:
-        context.spend("wider", wider.spent.total())
+        context.spend("wider", sum(wider.spent.values()))
     before, after = [candidates.Candidate(each, len(each.flags & FAULTS)) for each in (draft, other)]
     chosen = candidates.better(before, after, options)
     context.metrics.retried.labels("retry" if chosen is after else "first").inc()

@@ -6,9 +6,10 @@ import asyncio
 import dataclasses
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from typing import Any
 
 from model.search.options import DecodingOptions
 from server.access.admission import Admission
@@ -279,7 +280,7 @@ class Translator:
         await self._record(translation, request, size)
         return translation
 
-    async def _sentences(
+    def _sentences(
         self,
         segmented: SegmentedText,
         request: TranslationRequest,
@@ -287,13 +288,12 @@ class Translator:
         priority: int,
         text: int,
         listener: ProgressListener | None,
-    ) -> list[Draft]:
+    ) -> Coroutine[Any, Any, list[Draft]]:
         """Returns the sentences of the segments of a text, whose number in the request is `text`. The `options` are
         those for all hypotheses, and for the best one."""
         segments, leg = segmented.segments, segmented.leg
         order = segmented.order if listener else ()
-        places = {number: place for place, number in reversed(list(enumerate(order)))}
-
+        places = {number: place for place, number in reversed(list(enumerate(order)))} if listener else {}
         declared = sentence.declared(request, *options)
 
         def context(number: int) -> SentenceContext:
@@ -312,7 +312,7 @@ class Translator:
             )
 
         on_sentence = partial(listener.on_sentence, text) if listener else None
-        return await sentence.translate(segments, context, order, on_sentence)
+        return sentence.translate(segments, context, order, on_sentence)
 
 
 def history_record(translation: Translation) -> TranslationRecord:

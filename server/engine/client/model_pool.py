@@ -7,8 +7,7 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Iterable
 
 from server.engine.client.model_handle import EngineModel, ModelHandle
 from server.engine.client.worker_pool import UNLOADED, WorkerPool
@@ -16,6 +15,34 @@ from server.engine.ipc.messages import ModelLoaded
 from server.errors import ModelFailed, Unavailable
 
 log = logging.getLogger(__name__)
+
+
+class _Holding:
+    """Keeps a model loaded. Every sentence enters two of them, so this is no generator."""
+
+    def __init__(self, handle: ModelHandle) -> None:
+        self._handle = handle
+
+    async def __aenter__(self) -> ModelLoaded:
+        handle = self._handle
+        handle.unloading = False
+        handle.users += 1
+        try:
+            answer = await handle.answer()
+            if answer.error is not None:
+                kind = ModelFailed if handle.failed else Unavailable
+                raise kind(f"The model {handle.model.name} cannot be loaded: {answer.error}")
+        except BaseException:
+            self._release()
+            raise
+        return answer
+
+    async def __aexit__(self, *_: object) -> None:
+        self._release()
+
+    def _release(self) -> None:
+        self._handle.users -= 1
+        self._handle.used = time.monotonic()
 
 
 class ModelPool:
@@ -38,22 +65,10 @@ class ModelPool:
         """Size of the models that are loaded or being loaded."""
         return sum(handle.bytes for handle in self._handles.values() if not handle.failed)
 
-    @asynccontextmanager
-    async def holding(self, model: EngineModel) -> AsyncIterator[ModelLoaded]:
+    def holding(self, model: EngineModel) -> _Holding:
         """Loads the model if needed, and keeps it loaded while the block runs. Raises ModelFailed where it cannot be
         loaded, until `load` tries it again, and Unavailable where the workers are the reason."""
-        handle = self._handles.get(model.key) or self._begin(model)
-        handle.unloading = False
-        handle.users += 1
-        try:
-            answer = await handle.answer()
-            if answer.error is not None:
-                kind = ModelFailed if handle.failed else Unavailable
-                raise kind(f"The model {model.name} cannot be loaded: {answer.error}")
-            yield answer
-        finally:
-            handle.users -= 1
-            handle.used = time.monotonic()
+        return _Holding(self._handles.get(model.key) or self._begin(model))
 
     async def load(self, model: EngineModel) -> ModelLoaded:
         """Loads a model that is not loaded; `error` of the answer is set where it cannot be loaded."""

@@ -41,8 +41,11 @@ RULES = {
     "once: a second stand-in is taken out": ("if match.span() not in taken]", "if False]"),
     "once: a symbol that was not read is taken out": ("if match[0] not in reading.text]", "if False]"),
     "nested: an element keeps those within it": ("element.order < last.end", "False"),
-    "ordered: an end comes before a later start": ("else (low, high)", "else (done, end)"),
-    "ordered: elements at one place keep their order": ("(part[1][0], part[0].order)", "(part[1][0], -part[0].order)"),
+    "ordered: an end comes before a later start": (
+        '_clamped(span[0], low, low if role == "ec" else high)',
+        "_clamped(span[0], done, end)",
+    ),
+    "ordered: elements at one place keep their order": ("(part[2][0], part[0].order)", "(part[2][0], -part[0].order)"),
 }
 """The rules of `finishing`, and how each of them is removed."""
 

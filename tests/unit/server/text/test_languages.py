@@ -1,10 +1,12 @@
-"""Texts with and without letters of a language."""
+"""Texts with and without letters of a language, outside what every translation keeps."""
 
 from __future__ import annotations
 
 import pytest
 
-from server.text.languages import is_translatable
+from server.text.languages import has_letters
+from server.text.syntax import plain
+from server.text.tagged import Tagged
 
 
 @pytest.mark.parametrize(
@@ -26,4 +28,4 @@ from server.text.languages import is_translatable
     ],
 )
 def test_a_text_is_translatable_if_it_has_letters_of_the_language_outside_addresses(text, language, expected):
-    assert is_translatable(text, language) is expected
+    assert has_letters(plain.scan(Tagged(text)).bare, language) is expected
