@@ -1,5 +1,5 @@
-"""Weighted fair queueing (Goyal et al. 1996): a flow is the jobs of one kind of one client; the one that used the fewest seconds
-of the device, divided by its weight, is next."""
+"""Weighted fair queueing (Goyal et al. 1996): the flow that used the fewest seconds of the device,
+divided by its weight, is next. A flow is the jobs of one kind of one client."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from server.engine.worker.sequence import KINDS, Kind, Sequence
 _CREDIT = 0.005
 """Seconds that a flow which was idle may use before the others."""
 _CLIENT_SLOTS = 1 / 16
-"""Part of the slots that a client may always have: a few callers with a few sentences each fill a batch."""
+"""Part of the slots that a client may always have: a few callers with a few sentences each fill a
+batch."""
 
 
 class FairClock:
-    """The seconds that flows used, by their weights; `now` is the least of those that have jobs."""
+    """The seconds that flows used, by their weights; `now` is the least of those with jobs."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -30,7 +31,12 @@ class FairClock:
     def charge(self, flow: Hashable, seconds: float) -> None:
         self._used[flow] = self.used(flow) + seconds
         if len(self._used) > 4096:
-            self._used = {flow: used for flow, used in self._used.items() if used > self.now - _CREDIT}
+            least = self.now - _CREDIT
+            self._used = {flow: used for flow, used in self._used.items() if used > least}
+
+    def advance(self, flow: Hashable) -> None:
+        """A job of this flow runs, which used the least of those with jobs."""
+        self.now = max(self.now, self.used(flow))
 
 
 class StepTime:
@@ -50,16 +56,18 @@ class StepTime:
 
     @property
     def fixed_rows(self) -> float:
-        """The rows that take as long as what does not depend on rows: 1/32 to 1/2 of the slots, 1/16 before it is known."""
+        """The rows that take as long as what does not depend on rows: 1/32 to 1/2 of the slots,
+        1/16 before it is known."""
         if self._variance < 1:
             return self._slots / 16
         row = self._covariance / self._variance
-        return min(self._slots / 2, max(self._slots / 32, self._seconds / row - self._rows if row > 0 else self._slots))
+        fixed = self._seconds / row - self._rows if row > 0 else self._slots
+        return min(self._slots / 2, max(self._slots / 32, fixed))
 
 
 @dataclass(slots=True)
 class Flow:
-    """The jobs of one kind of one client for one model: those that wait, and the rows of all that are not answered."""
+    """The jobs of a flow for one model: those that wait, and the rows of all."""
 
     weight: float = 1.0
     rows: int = 0
@@ -67,7 +75,8 @@ class Flow:
 
 
 class ModelQueue:
-    """The jobs of one loaded model. `running` maps job ids to the sequences that have slots, oldest first."""
+    """The jobs of one loaded model. `running` are those that have begun by their ids, oldest first;
+    all but looks have slots."""
 
     def __init__(self, slots: int) -> None:
         self.slots, self.free, self.step_time = slots, list(range(slots)), StepTime(slots)
@@ -82,38 +91,34 @@ class ModelQueue:
         flow.rows += sequence.width
 
     def start(self, sequence: Sequence) -> None:
-        """Gives a job the slots it needs: nearly always the first of its flow, or one that runs alone."""
-        if not sequence.alone:
-            self.flows[sequence.kind][sequence.job.client].waiting.remove(sequence)
-        sequence.running = True
+        """Gives a waiting job, nearly always the first of its flow, the slots that it needs."""
+        self.flows[sequence.kind][sequence.job.client].waiting.remove(sequence)
         if not sequence.kind.look:
             sequence.slots = tuple(heapq.heappop(self.free) for _ in range(sequence.width))
-            self.running[sequence.id] = sequence
+        self.running[sequence.id] = sequence
 
     def remove(self, sequence: Sequence) -> None:
         """Removes a job that waits or runs, and frees its slots."""
-        flows, client = self.flows[sequence.kind], sequence.job.client
-        if not sequence.alone:
-            flows[client].rows -= sequence.width
-            if not sequence.running:
-                flows[client].waiting.remove(sequence)
-            if not flows[client].rows:
-                del flows[client]
-        if self.running.pop(sequence.id, None) is not None:
-            for slot in sequence.slots:
-                heapq.heappush(self.free, slot)
+        flow = self.flows[sequence.kind][sequence.job.client]
+        flow.rows -= sequence.width
+        if not flow.rows:
+            del self.flows[sequence.kind][sequence.job.client]
+        if self.running.pop(sequence.id, None) is None:
+            flow.waiting.remove(sequence)
+        for slot in sequence.slots:
+            heapq.heappush(self.free, slot)
+        sequence.slots = ()
 
     def client_rows(self, kind: Kind) -> float:
-        """Returns the rows that a client of weight 1 may have in a step: no bound while each needs more than its share of the
-        slots; else those with more rows than others have _CLIENT_SLOTS, or together double the time of a step of these
-        others."""
-        if len(self.flows[kind]) < 2:
-            return math.inf
+        """Returns the rows that a client of weight 1 may have in a step: no bound while each needs
+        more than its share of the slots; else those with more rows than others have _CLIENT_SLOTS,
+        or together double the time of a step of these others."""
         flows = sorted(self.flows[kind].values(), key=lambda flow: flow.rows / flow.weight)
         weights = sum([flow.weight for flow in flows])
-        if flows[0].rows >= self.slots * flows[0].weight / weights:
-            return self.slots * weights
-        rows, most = self.step_time.fixed_rows, max(_CLIENT_SLOTS * self.slots, flows[0].rows / flows[0].weight)
+        if len(flows) < 2 or flows[0].rows >= self.slots * flows[0].weight / weights:
+            return math.inf
+        rows, most = self.step_time.fixed_rows, flows[0].rows / flows[0].weight
+        most = max(most, _CLIENT_SLOTS * self.slots)
         for flow in flows[:-1]:
             if flow.rows > most * flow.weight:
                 break

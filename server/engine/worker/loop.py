@@ -30,8 +30,8 @@ from server.engine.ipc.options import WorkerOptions
 from server.engine.ipc.transport import Pipes
 from server.engine.worker.fair_queue import ModelQueue
 from server.engine.worker.model_runner import ModelRunner
-from server.engine.worker.scheduler import Scheduler, SchedulerOutput
-from server.engine.worker.sequence import LookGroup, Sequence
+from server.engine.worker.scheduler import Scheduler
+from server.engine.worker.sequence import Sequence
 from server.engine.worker.stopwatch import Stopwatch
 
 _REPORT_SECONDS = 0.1
@@ -61,10 +61,10 @@ class WorkerLoop:
             if not len(self._scheduler):  # the loop waits for messages
                 self._flush()
             self._receive()
-            output = self._scheduler.schedule()
-            self._announce(output)
+            batches = self._scheduler.schedule()
+            self._announce(batches)
             self._flush()
-            self._run(output)
+            self._run(batches)
 
     # -- messages ------------------------------------------------------------------------------------------------------
 
@@ -139,25 +139,27 @@ class WorkerLoop:
 
     # -- one step ------------------------------------------------------------------------------------------------------
 
-    def _announce(self, output: SchedulerOutput) -> None:
+    def _announce(self, batches: list[list[Sequence]]) -> None:
         """Reports the jobs that run from now on, before they can end the process."""
-        started = [sequence.id for _, admitted in output.prefill for sequence in admitted]
-        if output.looks is not None and output.looks.passes is None:
-            started += [request.id for request in output.looks.requests]
-        if started:
-            self._outbox.append(Started(tuple(started)))
+        newcomers = [job.id for batch in batches for job in batch if not job.admitted]
+        if newcomers:
+            self._outbox.append(Started(tuple(newcomers)))
 
-    def _run(self, output: SchedulerOutput) -> None:
-        for model, admitted in output.prefill:
-            self._guard(admitted, partial(self._prefill, model, admitted))
-        for model, decoding in output.decode:
-            running = [sequence for sequence in decoding if sequence.running]
+    def _run(self, batches: list[list[Sequence]]) -> None:
+        for batch in batches:
+            if batch[0].kind.look:
+                self._guard(batch, partial(self._attend, batch))
+                continue
+            model = batch[0].job.model
+            newcomers = [sequence for sequence in batch if not sequence.admitted]
+            if newcomers:
+                self._guard(newcomers, partial(self._prefill, model, newcomers))
+            running = [sequence for sequence in batch if sequence.slots]
             if running:
                 # Those that pause may have steps on the device.
-                beside = self._scheduler.queues[model].running.values()
+                queue = self._scheduler.queues[model]
+                beside = (sequence for sequence in queue.running.values() if sequence.slots)
                 self._guard(beside, partial(self._step, model, running))
-        if output.looks is not None:
-            self._guard(output.looks.requests, partial(self._attend, output.looks))
 
     def _prefill(self, model: str, admitted: list[Sequence]) -> None:
         watch = Stopwatch(self._runner.cuda)
@@ -200,14 +202,14 @@ class WorkerLoop:
             elif not sequence.finite:
                 self._answer(Failed(sequence.id, "internal", self._runner.not_finite))
 
-    def _attend(self, group: LookGroup) -> None:
-        requests = list(group.requests)
+    def _attend(self, looks: list[Sequence]) -> None:
         started = time.monotonic()
-        group.passes = group.passes or self._runner.attend([request.job for request in requests])
-        while (answers := next(group.passes)) is None and requests[0].alone:
-            pass
-        tokens = [request.length for request in requests]
-        self._scheduler.charge(requests, tokens, time.monotonic() - started)
+        passes = looks[0].passes or self._runner.attend([look.job for look in looks])
+        for look in looks:
+            look.admitted, look.passes = started, passes
+        answers = next(passes)
+        seconds = time.monotonic() - started
+        self._scheduler.charge(looks, [look.length for look in looks], seconds)
         for answer in answers or ():
             self._answer(answer)
 
@@ -223,24 +225,18 @@ class WorkerLoop:
                 raise
             traceback.print_exc()
             for job in list(jobs):
-                if job.answered:
-                    continue
                 if job.alone:
                     self._answer(Failed(job.id, kind, "The model could not process this text."))
                 else:
-                    self._release(job)
+                    self._runner.release(job)
                     self._scheduler.restart(job)
 
     def _answer(self, answer: Answer) -> None:
         """Answers a job and frees its slots; does nothing for a job that was answered before."""
         job = self._scheduler.finish(answer.id)
         if job is not None:
-            self._release(job)
-            self._outbox.append(answer)
-
-    def _release(self, job: Sequence) -> None:
-        if job.slots:
             self._runner.release(job)
+            self._outbox.append(answer)
 
 
 def _unknown_model(id: int, model: str) -> Failed:

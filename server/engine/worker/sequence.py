@@ -31,8 +31,9 @@ KINDS = (SHORT, LOOK, DOCUMENT, DOCUMENT_LOOK)
 class Sequence:
     """One job. Times are seconds of the worker's monotonic clock, `seconds` those of the device that it was charged.
 
-    `slots` is empty until it runs, `hypotheses` until it has ended. An `alone` sequence runs with nothing beside it.
-    `answered` is set when its answer was sent, and `finite` is False where the model's numbers overflowed.
+    `slots` are those of a sequence that runs, `passes` are shared by the looks of one pass that has begun. `hypotheses`
+    are empty until it has ended. An `alone` sequence runs with nothing beside it, and `finite` is False where the model's
+    numbers overflowed.
     """
 
     job: Job
@@ -42,9 +43,8 @@ class Sequence:
     width: int = field(default=1, init=False)  # rows of the batch: one per beam; one for a given target
     length: int = field(default=0, init=False)  # source tokens; of a look source and target tokens
     slots: tuple[int, ...] = ()
-    running: bool = False
-    answered: bool = False
-    admitted: float = 0.0
+    passes: Iterator[list[JobResult] | None] | None = None
+    admitted: float = 0.0  # 0: nothing has run
     encoded: float = 0.0
     first_token: float = 0.0  # 0: no token yet
     steps: int = 0
@@ -62,10 +62,6 @@ class Sequence:
     @property
     def id(self) -> int:
         return self.job.id
-
-    def reset(self) -> None:
-        """Discards what was decoded: the sequence starts again from its source."""
-        self.slots, self.running, self.steps, self.first_token = (), False, 0, 0.0
 
     def together_with(self, other: Sequence) -> bool:
         """Returns whether one pass can compute both looks: neither has scores, masked heads or vectors, and both want the
@@ -89,11 +85,3 @@ def is_plain(job: Job) -> bool:
         return False
     choice = look.choice
     return not choice.scores and choice.encoder == () and choice.followed is None
-
-
-@dataclass(slots=True, eq=False)
-class LookGroup:
-    """Looks that are computed together. `passes` is set when they have begun; those that are answered leave the group."""
-
-    requests: list[Sequence]
-    passes: Iterator[list[JobResult] | None] | None = None

@@ -1,4 +1,4 @@
-"""Measures work that a device does: on a GPU by events, because the host only queues it."""
+"""Measures work that a device does."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import Any
 
 
 class Stopwatch:
-    """Starts when it is made, at `started` on time.monotonic()."""
+    """Starts when it is made, at `started` on time.monotonic(). On a GPU, whose work the host only
+    queues, it measures by events."""
 
     def __init__(self, cuda: bool) -> None:
         self.started = self._ended = time.monotonic()
-        self._events: Any = None
+        self._events: list[Any] = []
         if cuda:
             import torch
 
@@ -22,12 +23,12 @@ class Stopwatch:
     def stop(self) -> None:
         """Ends the measured work."""
         self._ended = time.monotonic()
-        if self._events is not None:
-            self._events[1].record()
+        for event in self._events[1:]:
+            event.record()
 
     def seconds(self) -> float | None:
-        """Returns the time between both moments, None while the device has not reached the second."""
-        if self._events is None:
+        """Returns the time between both moments, None while the device has not reached the end."""
+        if not self._events:
             return self._ended - self.started
         begin, end = self._events
         return float(begin.elapsed_time(end)) / 1000 if end.query() else None

@@ -9,7 +9,7 @@ from model.analysis.types import ALIGNMENT
 from model.search.options import DecodingOptions
 from server.engine.ipc.messages import Job, Look
 from server.engine.worker.fair_queue import ModelQueue
-from server.engine.worker.scheduler import Scheduler, SchedulerOutput
+from server.engine.worker.scheduler import Scheduler
 from server.engine.worker.sequence import Sequence
 
 _STEP_SECONDS, _ROW_SECONDS, _PREFILL_SECONDS, _LOOK_SECONDS = 0.001, 0.00025, 0.003, 0.003
@@ -79,14 +79,22 @@ class SimulatedWorker:
         if not priority and client != HOG:
             self._waiting_clients.add(client)
 
-    def _step(self, output: SchedulerOutput) -> set[str]:
-        """Runs the jobs of an output; returns the clients whose sentence was answered."""
-        for _, admitted in output.prefill:
-            seconds = _PREFILL_SECONDS * len(admitted)
-            self.now += seconds
-            self._scheduler.record_prefill(admitted, seconds)
+    def _step(self, batches: list[list[Sequence]]) -> set[str]:
+        """Runs the batches of a turn; returns the clients whose sentence was answered."""
         answered: set[str] = set()
-        for _, decoding in output.decode:
+        requests = [look for batch in batches for look in batch if look.kind.look]
+        for decoding in batches:
+            if decoding[0].kind.look:
+                self.now += _LOOK_SECONDS * len(decoding)
+                self._scheduler.charge(decoding, [1] * len(decoding), _LOOK_SECONDS * len(decoding))
+                continue
+            admitted = [sequence for sequence in decoding if not sequence.admitted]
+            for sequence in admitted:
+                sequence.admitted = 1.0
+            if admitted:
+                seconds = _PREFILL_SECONDS * len(admitted)
+                self.now += seconds
+                self._scheduler.record_prefill(admitted, seconds)
             steps = 1 if any(sequence.kind.document for sequence in decoding) else _MULTI_STEPS
             seconds = steps * (_STEP_SECONDS + _ROW_SECONDS * sum(sequence.width for sequence in decoding))
             self.now += seconds
@@ -96,10 +104,6 @@ class SimulatedWorker:
                 self._looks |= {self._add_look(sequence.job.client): sequence for sequence in ended}
             else:
                 answered |= {sequence.job.client for sequence in ended}
-        requests = list(output.looks.requests) if output.looks is not None else []
-        if requests:
-            self.now += _LOOK_SECONDS * len(requests)
-            self._scheduler.charge(requests, [1] * len(requests), _LOOK_SECONDS * len(requests))
         for request in requests:
             self._scheduler.finish(request.id)
             if (sequence := self._looks.pop(request.id, None)) is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 from collections import Counter
 
@@ -12,7 +11,6 @@ from model.search.options import DecodingOptions, Hypothesis
 from server.engine.ipc.messages import Job, Look
 from server.engine.worker.fair_queue import ModelQueue, StepTime
 from server.engine.worker.scheduler import Scheduler
-from server.engine.worker.sequence import SHORT, Sequence
 
 LONGEST = 40
 WEIGHTS = {"light": 1.0, "heavy": 2.0}
@@ -35,7 +33,7 @@ def test_a_client_of_weight_2_gets_twice_the_seconds_at_any_time() -> None:
         for job in jobs(priority):
             made.add(job, 0.0)
         for _ in range(500):
-            [(_, [sequence])] = made.schedule().decode
+            [[sequence]] = made.schedule()
             made.record_step([sequence], float(sequence.length), 1)
             made.finish(sequence.id)
             served[sequence.job.client] += sequence.length
@@ -51,25 +49,24 @@ def test_the_worker_reports_what_a_token_takes_lately() -> None:
             made.add(Job(id, "m", (4,) * 10, DecodingOptions(beam_size=2)), 0.0)
             made.add(Job(1000 + id, "m", (4,) * 5, target, look=Look()), 0.0)
             while len(made):
-                output = made.schedule()
-                for _, batch in output.decode:
-                    made.record_step(batch, 20 * seconds, 1)
-                    batch[0].hypotheses = (Hypothesis((), (), 0.0, "stop"),)
-                    made.finish(batch[0].id)
-                if output.looks is not None:
-                    [look] = output.looks.requests
-                    made.charge([look], [1], 5 * seconds)
-                    made.finish(look.id)
-        assert made.prices == pytest.approx((seconds, seconds / 2), rel=0.01)
+                [[sequence]] = made.schedule()
+                if sequence.kind.look:
+                    made.charge([sequence], [1], 5 * seconds)
+                else:
+                    made.record_step([sequence], 20 * seconds, 1)
+                    sequence.hypotheses = (Hypothesis((), (), 0.0, "stop"),)
+                made.finish(sequence.id)
+    assert made.prices == pytest.approx((seconds, seconds / 2), rel=0.01)
 
 
 def test_weights_hold_within_one_batch_too() -> None:
-    queue = ModelQueue(30)
+    made = Scheduler(4096)
+    made.queues["m"] = ModelQueue(30)
     for job in jobs(shortest=LONGEST):
-        queue.push(Sequence(job))
-
-    taken = itertools.islice(Scheduler(4096)._in_order([queue], SHORT, lambda _: True), 30)
-    assert Counter(sequence.job.client for sequence in taken) == {"heavy": 20, "light": 10}
+        made.add(job, 0.0)
+    while made.queues["m"].free:
+        made.schedule()
+    assert Counter(sequence.job.client for sequence in made.running) == {"heavy": 20, "light": 10}
 
 
 @pytest.mark.parametrize("slots", [1, 8, 64, 512])

@@ -13,7 +13,7 @@ from model.analysis.types import ALIGNMENT, EVERYTHING, MapChoice
 from model.search.options import DecodingOptions
 from server.engine.ipc.messages import Job, Look
 from server.engine.worker.fair_queue import FairClock, ModelQueue
-from server.engine.worker.scheduler import Scheduler, SchedulerOutput
+from server.engine.worker.scheduler import Scheduler
 from server.engine.worker.sequence import Sequence
 
 SLOTS, TOKENS = 8, 64
@@ -32,24 +32,39 @@ def scheduler(slots: int = SLOTS, tokens: int = TOKENS) -> Scheduler:
     return made
 
 
-def check(made: Scheduler, output: SchedulerOutput) -> None:
-    """Invariants of every output."""
+def run(made: Scheduler, batches: list[list[Sequence]], look_seconds: float = 0.5) -> float:
+    """Records half a second of each batch, and a quarter of those that join it. Returns the sum."""
+    seconds = 0.0
+    for batch in batches:
+        newcomers = [sequence for sequence in batch if not sequence.admitted]
+        for sequence in newcomers:
+            sequence.admitted = 1.0
+        if batch[0].kind.look:
+            made.charge(batch, [look.length for look in batch], look_seconds)
+            seconds += look_seconds
+            continue
+        if newcomers:
+            made.record_prefill(newcomers, 0.25)
+        made.record_step(batch, 0.5, 1)
+        seconds += 0.5 + 0.25 * bool(newcomers)
+    return seconds
+
+
+def check(made: Scheduler, batches: list[list[Sequence]]) -> None:
+    """Invariants of every turn."""
     for model in MODELS:
         held = [slot for sequence in made.running if sequence.job.model == model for slot in sequence.slots]
         assert len(held) == len(set(held)) <= SLOTS
-    assert all(len(sequence.slots) == sequence.width for sequence in made.running)
-    for model, newcomers in output.prefill:
-        padded = len(newcomers) * max(sequence.length for sequence in newcomers)
-        assert padded <= TOKENS or len(newcomers) == 1
-        assert {sequence.job.model for sequence in newcomers} == {model}
+    assert all(sequence.kind.look or len(sequence.slots) == sequence.width for sequence in made.running)
+    for batch in batches:
+        newcomers = [sequence for sequence in batch if not sequence.admitted]
+        padded = len(newcomers) * max([sequence.length for sequence in newcomers], default=0)
+        assert padded <= TOKENS or len(newcomers) == 1 or batch[0].kind.look
+        assert len({(sequence.job.model, sequence.kind) for sequence in batch}) == 1
+        assert {*batch} <= {*made.running}
+    assert len({batch[0].kind for batch in batches}) <= 1
     isolated = [sequence for sequence in made.running if sequence.alone]
-    assert not isolated or len(made.running) == 1
-    if output.looks is not None and output.looks.requests[0].alone:
-        assert not made.running
-    decoded = [sequence for _, batch in output.decode for sequence in batch]
-    assert all(sequence.slots for sequence in decoded)
-    kinds = {sequence.kind for sequence in decoded}
-    assert len(kinds) <= 1 and not (decoded and output.looks)
+    assert not isolated or batches == [made.running] == [isolated]
 
 
 jobs = st.builds(
@@ -101,22 +116,15 @@ def test_every_job_is_answered_once_and_every_second_is_charged_once(asked: list
                 made.add(dataclasses.replace(one, model=MODELS[id % 2]), 0.0)
                 accepted.add(id)
         del pending[:5]
-        output = made.schedule()
-        check(made, output)
-        assert output.decode or output.looks or not len(made), "an output that advances no job"
-        for _, batch in output.prefill:
-            made.record_prefill(batch, 0.25)
-        for _, batch in output.decode:
-            made.record_step(batch, 0.5, 1)
-        seconds += 0.25 * len(output.prefill) + 0.5 * len(output.decode)
-        if output.looks is not None:
-            requests = list(output.looks.requests)
-            made.charge(requests, [request.length for request in requests], 0.5)
-            seconds += 0.5
-            for request in requests:
-                assert made.finish(request.id) is request
-                ended.append(request)
-        for sequence in [sequence for _, batch in output.decode for sequence in batch]:
+        batches = made.schedule()
+        check(made, batches)
+        assert batches or not len(made), "a turn that advances no job"
+        seconds += run(made, batches)
+        for sequence in [sequence for batch in batches for sequence in batch]:
+            if sequence.kind.look:
+                assert made.finish(sequence.id) is sequence
+                ended.append(sequence)
+                continue
             left.setdefault(sequence.id, sequence.length % 7 + 1)
             left[sequence.id] -= 1
             if not left[sequence.id]:
@@ -147,7 +155,7 @@ def test_beside_clients_with_less_the_others_at_most_double_the_step(asked: list
     least = min(needed, key=lambda client: needed[client] / weights[client])
     for _ in range(20):
         rows, largest = Counter[str](), Counter[str]()
-        for _, batch in made.schedule().decode:
+        for batch in made.schedule():
             made.record_step(batch, 0.001 + 0.00025 * sum(sequence.width for sequence in batch), 1)
             for sequence in batch:
                 rows[sequence.job.client] += sequence.width
@@ -169,7 +177,7 @@ def test_callers_with_a_few_sentences_each_share_one_batch(needed: list[int]) ->
     for client, number in enumerate(needed):
         for _ in range(number):
             made.add(job(next(ids), client=str(client)), 0.0)
-    [(_, batch)] = made.schedule().decode
+    [batch] = made.schedule()
     assert len(batch) == sum(needed)
 
 
@@ -179,14 +187,14 @@ def test_a_full_model_does_not_delay_another_model_of_the_same_client() -> None:
         made.add(job(id, beam=SLOTS), 0.0)
     made.schedule()
     made.add(dataclasses.replace(job(99), model=MODELS[1]), 0.0)
-    assert [99] in [[sequence.id for sequence in batch] for _, batch in made.schedule().decode]
+    assert [99] in [[sequence.id for sequence in batch] for batch in made.schedule()]
 
 
 def test_a_target_that_is_only_scored_is_the_next_of_its_client() -> None:
     made = scheduler()
     for id in range(9):
         made.add(job(id, beam=SLOTS), 0.0)
-    [(_, [first])] = made.schedule().prefill
+    [[first]] = made.schedule()
     made.finish(first.id)
     other = job(9, beam=SLOTS, client="other")
     scored = dataclasses.replace(job(10), options=DecodingOptions(target=(4,)))
@@ -194,7 +202,7 @@ def test_a_target_that_is_only_scored_is_the_next_of_its_client() -> None:
     made.add(scored, 0.0)
     served = []
     for _ in range(3):
-        [(_, [sequence])] = made.schedule().prefill
+        [[sequence]] = made.schedule()
         made.finish(sequence.id)
         served.append(sequence.id)
     assert served == [9, 10, 1]
@@ -208,15 +216,14 @@ def test_looks_leave_time_for_translations() -> None:
             made.add(look(id) if id % 2 else job(id), 0.0)
         spent = Counter[bool]()
         while sum(spent.values()) < 200 * seconds:
-            output = made.schedule()
-            if output.looks is not None:
-                requests = list(output.looks.requests)
-                made.charge(requests, [1] * len(requests), seconds)
-                spent[True] += seconds  # type: ignore[assignment]
-                made.finish(requests[0].id)
-            for _, batch in output.decode:
-                made.record_step(batch, 0.001, 1)
-                spent[False] += 0.001  # type: ignore[assignment]
+            for batch in made.schedule():
+                if batch[0].kind.look:
+                    made.charge(batch, [1] * len(batch), seconds)
+                    spent[True] += seconds  # type: ignore[assignment]
+                    made.finish(batch[0].id)
+                else:
+                    made.record_step(batch, 0.001, 1)
+                    spent[False] += 0.001  # type: ignore[assignment]
         assert 0.2 < spent[True] / sum(spent.values()) < 0.3
 
 
@@ -228,12 +235,12 @@ def test_looks_that_want_the_same_run_together_in_fair_order() -> None:
     made.add(look(200, client="polite"), 0.0)
     made.add(look(201, client="polite"), 0.0)
     made.add(look(300, client="third", choice=EVERYTHING), 0.0)
-    group = made.schedule().looks
-    assert group is not None and 200 in [request.id for request in group.requests[:2]]
-    wanted = [request.job.look for request in group.requests]
-    assert len({*wanted}) == 1 and len(group.requests) <= 16
-    made.finish(group.requests[0].id)  # cancelled: the others go on
-    assert made.schedule().looks is group
+    [group] = made.schedule()
+    assert 200 in [request.id for request in group[:2]]
+    wanted = [request.job.look for request in group]
+    assert len({*wanted}) == 1 and len(group) <= 16
+    made.finish(group[0].id)  # cancelled: the others go on
+    assert made.schedule() == [group[1:]]
 
 
 @pytest.mark.parametrize("priority", [0, 1])
@@ -251,14 +258,14 @@ def test_the_looks_of_one_client_do_not_wait_behind_those_of_another(priority: i
         turns, answered = 0, False
         while not answered:
             turns += 1
-            output = made.schedule()
-            for _, batch in output.decode:
-                made.record_step(batch, 0.01, 1)
-            if output.looks is not None:
-                [request] = output.looks.requests
+            [batch] = made.schedule()
+            if batch[0].kind.look:
+                [request] = batch
                 made.charge([request], [1], 0.01)
                 made.finish(request.id)
                 answered = request.id == polite
+            else:
+                made.record_step(batch, 0.01, 1)
         assert turns <= 6
 
 
@@ -268,14 +275,10 @@ def test_a_look_of_a_short_request_does_not_wait_for_documents() -> None:
     for id in (2, 3):
         made.add(look(id, "hog", EVERYTHING, priority=1), 0.0)
     for _ in range(5):
-        output = made.schedule()
-        for _, batch in output.decode:
-            made.record_step(batch, 0.01, 1)
-        if output.looks is not None:
-            made.charge(output.looks.requests, [1], 1.0)
+        run(made, made.schedule(), look_seconds=1.0)
     made.add(look(4, client="polite"), 0.0)
-    output = made.schedule()
-    assert output.looks is not None and [request.id for request in output.looks.requests] == [4]
+    [batch] = made.schedule()
+    assert [request.id for request in batch] == [4]
 
 
 def test_the_charge_of_a_client_is_forgotten_only_while_it_makes_no_difference() -> None:
