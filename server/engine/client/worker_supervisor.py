@@ -34,8 +34,8 @@ _FIRST_PAUSE, _MAX_PAUSE = 0.25, 30.0
 _HEALTHY_SECONDS = 10.0
 """A worker that was up for this long restarts at once when it ends."""
 _FROZEN_SECONDS = 15.0
-"""A worker that neither sends anything nor uses a processor for this long while it has jobs is killed. One that computes, as
-in a long step on a slow machine, has `watchdog_seconds`."""
+"""A worker that neither sends anything nor uses a processor for this long while it has jobs or loads a model is killed. One
+that computes, as in a long step on a slow machine, has `watchdog_seconds`; while a compiler works, the worker reports."""
 
 _log = logging.getLogger("attentive.worker")
 
@@ -137,7 +137,7 @@ class WorkerSupervisor:
     def load(self, load: LoadModel) -> None:
         """Loads a model; one at a time, so that a crash during a load has one cause."""
         self.loading = load
-        self._waited = 0.0
+        self._waited = self._silent = 0.0
         self.send(load)
 
     def unload(self, model: str) -> None:
@@ -161,7 +161,7 @@ class WorkerSupervisor:
             return
         self._waited += seconds
         self._silent += seconds
-        before, self._cpu_ticks = self._cpu_ticks, self._process.cpu_ticks() if self.pending else None
+        before, self._cpu_ticks = self._cpu_ticks, self._process.cpu_ticks() if self.pending or self.loading else None
         self._still = self._still + seconds if self._cpu_ticks is not None and self._cpu_ticks == before else 0.0
         if reason := self._overdue():
             _log.error("worker %d %s; killing it", self.index, reason, extra={"worker_pid": self.pid})
@@ -177,8 +177,7 @@ class WorkerSupervisor:
             return "did not finish loading a model"
         if self.ready is not None and self.pending and self._silent > self.options.watchdog_seconds:
             return "hangs in a step"
-        # While a model loads, a compiler may do the work.
-        if self.loading is None and min(self._silent, self._still) > _FROZEN_SECONDS:
+        if min(self._silent, self._still) > _FROZEN_SECONDS:
             return "is frozen"
         return None
 

@@ -131,7 +131,8 @@ class WorkerLoop:
         stats.token_seconds, stats.look_seconds = self._scheduler.prices
         stats.slots_total = sum(queue.slots for queue in queues)
         stats.slots_used = stats.slots_total - sum(len(queue.free) for queue in queues)
-        if stats.steps or stats.prefill_sequences or self._outbox:
+        # A worker that loads is not silent: the supervisor sees whether it is frozen.
+        if stats.steps or stats.prefill_sequences or self._outbox or self._runner.loading():
             self._outbox.insert(0, stats)
         for sequence in running:
             if sequence.job.stream and (tokens := self._runner.progress(sequence)):

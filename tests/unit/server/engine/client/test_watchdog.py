@@ -6,6 +6,7 @@ import os
 import random
 import time
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -14,6 +15,7 @@ from server.engine.client.worker_subprocess import WorkerSubprocess
 from server.engine.client.worker_supervisor import _FROZEN_SECONDS, WorkerSupervisor
 from server.engine.ipc.messages import Job, LoadModel, StepStats, WorkerReady
 from server.engine.ipc.options import WorkerOptions
+from server.engine.worker.loop import WorkerLoop
 
 OPTIONS = WorkerOptions()
 
@@ -68,19 +70,40 @@ def test_a_worker_that_computes_or_answers_at_times_is_not_frozen(seed: int) -> 
     assert _FROZEN_SECONDS <= seconds_until_abort(supervisor, process) <= _FROZEN_SECONDS + 1
 
 
-@pytest.mark.parametrize("kind", ["computes", "unknown", "loads"])
+@pytest.mark.parametrize("kind", ["computes", "unknown"])
 def test_a_silent_worker_that_may_compute_has_longer(kind: str) -> None:
     process = Process()
     supervisor = with_a_job(process)
     if kind == "unknown":
         process.ticks = None
-    if kind == "loads":
-        supervisor.load(LoadModel("n", "folder"))
     for _ in range(int(OPTIONS.watchdog_seconds)):
         process.ticks = process.ticks + 1 if kind == "computes" and process.ticks is not None else process.ticks
         supervisor.tick(1.0)
         assert not process.aborted
     assert seconds_until_abort(supervisor, process) <= 1
+
+
+def test_a_worker_that_is_frozen_while_it_loads_is_found_as_soon() -> None:
+    process = Process()
+    supervisor = WorkerSupervisor(0, OPTIONS, ("worker",), lambda *_: None)
+    supervisor._process = process  # type: ignore[assignment]
+    supervisor._on_messages([WorkerReady("cpu", "float32", "native")])
+    for _ in range(100):
+        supervisor.tick(1.0)  # it has nothing to do
+    supervisor.load(LoadModel("m", "folder"))
+    for _ in range(100):
+        supervisor.tick(1.0)
+        supervisor._on_messages([StepStats()])  # it waits for a compiler
+    assert not process.aborted
+    assert seconds_until_abort(supervisor, process) <= _FROZEN_SECONDS + 1
+
+
+def test_a_worker_that_loads_reports() -> None:
+    pipes = Mock()
+    loop = WorkerLoop(pipes, Mock(loading=lambda: True), OPTIONS)
+    for _ in range(3):
+        loop._flush()
+    assert [[type(message) for message in call.args[0]] for call in pipes.send.call_args_list] == [[StepStats]] * 3
 
 
 async def test_processor_time_is_that_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
