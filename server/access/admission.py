@@ -249,21 +249,22 @@ class Admission:
         queue = self.queues[kind]
         if not queue.units:
             return 0.0
-        kept, room = 0.0 if queue.invitations.is_due(key, now) else queue.invitations.due(now), self._room(kind)
-        elsewhere = self.lease.elsewhere.get((kind, caller), 0.0)
-        if caller is None or (caller not in queue.callers and not elsewhere):
+        work = queue.callers.get(caller, CallerWork())
+        held = 0.0 if caller is None else work.units + self.lease.elsewhere.get((kind, caller), 0.0)
+        room, kept = self._room(kind), 0.0
+        if not queue.invitations.is_due(key, now):
             # As much stays free for one that is new as beside these callers if they had all that they may hold.
             others = queue.share * max(1, len(queue.callers), len(queue.invitations.callers))
-            kept = min(kept, max(0.0, room * others / (1 + others) - queue.units))
-            return queue.units + cost + kept - room
-        over = queue.units + cost + kept - room
+            kept = min(queue.invitations.due(now), max(0.0, room * others / (1 + others) - queue.units + held))
+        free = room - kept - queue.units
+        if not held:
+            return cost - free
         # A caller that holds c units needs c <= share * free. Each of them that finishes adds one to the free units, and so
         # does each of the others: of the units that finish, the part `own` is the caller's.
-        work, share = queue.callers.get(caller, CallerWork(weight)), weight * queue.share
-        held, free = work.units + elsewhere, self.lease.doors * (room - kept - queue.units)
-        factor, own = share / (1 + share), work.weight / max(work.weight, queue.total_weight)
-        excess = (held + cost - factor * (free + held)) / (own + factor * (1 - own))
-        return max(over, min(excess, queue.units))
+        share, own = weight * queue.share, weight / (queue.total_weight + weight - work.weight)
+        factor = share / (1 + share)
+        excess = (held + cost - factor * (self.lease.doors * free + held)) / (own + factor * (1 - own))
+        return max(cost - free, min(excess, queue.units))
 
     def _room(self, kind: WorkKind) -> float:
         """Returns the units that all requests of a kind may occupy."""
