@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from operator import itemgetter
 
-from model.search.backend_interface import ScoreRows, TokenRows
+import numpy as np
+
+from model.search.backend_interface import StepOutput
 from model.search.options import RERANK_THRESHOLD, Hypothesis, TraceStep
 from model.search.search import Search, traced_candidates
 
 _Continuation = tuple[float, int, int, float]
 """Summed log-probability, parent row, token, its log-probability."""
 _total = itemgetter(0)
-
-
-@dataclass(slots=True)
-class _Beam:
-    """One live row: tokens, their log-probabilities, and the sum."""
-
-    tokens: tuple[int, ...]
-    scores: tuple[float, ...]
-    total: float
+_FEW = 3
+"""Up to so many searches are faster one by one than as arrays."""
 
 
 class BeamSearch(Search):
@@ -38,89 +32,171 @@ class BeamSearch(Search):
     live row (relative threshold pruning, Freitag and Al-Onaizan 2017), but for an n-best list that is not reranked.
     """
 
-    def _begin(self) -> None:
-        super()._begin()
+    def begin(self) -> None:
         threshold = math.inf if self._beam_threshold is None else self._beam_threshold
-        if self._options.rerank:
+        if self.options.rerank:
             threshold = max(threshold, RERANK_THRESHOLD)
-        self._threshold = threshold if self._options.hypotheses == 1 or self._options.rerank else math.inf
-        self._live = [_Beam((), (), 0.0)]
-        self._finished: list[Hypothesis] = []
+        self._threshold = threshold if self.options.hypotheses == 1 or self.options.rerank else math.inf
+        self.totals = [0.0]
+        """The summed log-probability of each live row, best first."""
+        self._history: list[tuple[Sequence[int], Sequence[int], Sequence[float]]] = []
+        """The parents, tokens and log-probabilities of the rows after each step."""
+        super().begin()
 
-    def _hypotheses(self) -> tuple[Hypothesis, ...]:
-        return tuple(self._finished[: self._options.hypotheses])
+    @property
+    def plain(self) -> bool:
+        """Returns whether the next step keeps the best continuations, unless one ends."""
+        return not (self.options.trace or self.options.shrinking_beam) and self.steps + 1 < self._limit
 
-    def _position(self) -> int:
-        return len(self._live[0].tokens)
-
-    def _unfinished(self) -> Sequence[Sequence[int]]:
-        return [] if self._finished else [beam.tokens for beam in self._live]
-
-    def _advance(self, ids: TokenRows, scores: ScoreRows) -> list[int]:
-        step = len(self._live[0].tokens)
-        last = step + 1 >= self._limit
-        forced = step < len(self._prefix)
-        if last and self._forced_end:
-            ids, scores = [[self._end]] * len(self._live), [[0.0]] * len(self._live)
-        ranked = self._rank(ids, scores, 1 if forced else self.candidates)
-        if self._options.shrinking_beam:
-            del ranked[self.width - len(self._finished) :]
-        parents: list[int] = []
-        live: list[_Beam] = []
-        least = -math.inf  # of a live row
-        ended: list[tuple[int, int, float]] = []
-        for rank, (total, parent, token, score) in enumerate(ranked):
-            row = self._live[parent]
-            if token == self._end and not forced:
-                if rank < self.width:
-                    ended.append((parent, token, total))
-                    reason = "length" if last and self._forced_end else "stop"
-                    self._finish(_Beam(row.tokens, (*row.scores, score), total), reason)
-                continue
-            if len(live) < self.width and total >= least:
-                live.append(_Beam((*row.tokens, token), (*row.scores, score), total))
-                parents.append(parent)
-                if last and rank < self.width:
-                    self._finish(live[-1], "length")
-                elif not last:
-                    least = live[0].total - self._threshold
-        if self._options.trace:
-            chosen = tuple((p, beam.tokens[-1], beam.total) for p, beam in zip(parents, live, strict=True))
-            self.trace.append(TraceStep(traced_candidates(ids, scores), chosen, tuple(ended)))
-        return self._next(live, parents, step + 1)
-
-    def _rank(self, ids: TokenRows, scores: ScoreRows, columns: int) -> list[_Continuation]:
-        """Returns the 2 k best continuations, best first, of the first `columns` candidates of each row."""
-        ranked: list[_Continuation] = []
-        for parent, beam in enumerate(self._live):
-            total, blocked = beam.total, self._blocked[parent] if self._blocked else ()
-            ranked += [
+    def select(self, output: StepOutput, first: int) -> Sequence[int]:
+        """Takes the candidates of its rows, of which the `first` is given. Returns the parents of the next rows, none when
+        done."""
+        rows = slice(first, first + len(self.totals))
+        ids, scores = output.ids[rows].tolist(), output.scores[rows].tolist()
+        if not math.isfinite(sum([row[0] for row in scores])):
+            return self.fail()
+        ends = self._forced_end and self.steps + 1 >= self._limit
+        if ends:
+            ids, scores = [[self.end]] * len(ids), [[0.0]] * len(ids)
+        found: list[_Continuation] = []
+        for parent, total in enumerate(self.totals):
+            blocked = () if ends else self.blocked[parent] if self.blocked else self.forbidden
+            found += [
                 (total + score, parent, token, score)
-                for token, score in zip(ids[parent][:columns], scores[parent][:columns], strict=True)
+                for token, score in zip(ids[parent][: self.candidates], scores[parent], strict=False)
                 if score > -math.inf and token not in blocked
             ]
-        ranked.sort(key=_total, reverse=True)  # stable: equal ones keep their order
-        return ranked[: 2 * self.width]
+        found.sort(key=_total, reverse=True)  # stable: equal ones keep their order
+        traced = traced_candidates(ids, scores) if self.options.trace else ()
+        return self.choose(found[: 2 * self.width], traced)
 
-    def _next(self, live: list[_Beam], parents: list[int], step: int) -> list[int]:
-        self.done = not live or step >= self._limit or self._settled(live, step)
-        if self.done:
-            return []
-        self._live = live
-        self.tokens = [beam.tokens[-1] for beam in live]
-        self._prepare([beam.tokens for beam in live])
-        return parents
+    def choose(
+        self, ranked: list[_Continuation], traced: tuple[tuple[tuple[int, float], ...], ...] = ()
+    ) -> Sequence[int]:
+        """Takes the 2 k best continuations, best first. Returns the parents of the next rows, none when done."""
+        width, last = self.width, self.steps + 1 >= self._limit
+        if self.options.shrinking_beam:
+            del ranked[width - len(self._finished) :]
+        live, ended = [], []
+        for rank, one in enumerate(ranked):
+            if one[2] != self.end:
+                live.append(one)
+            elif rank < width:
+                ended.append(one)
+            if rank < width and (last or one[2] == self.end):
+                self._finish(one, last)
+        del live[width:]
+        totals, parents, tokens, scores = map(list, zip(*live, strict=True)) if live else ([], [], [], [])
+        return self.proceed(totals, parents, tokens, scores, ended, traced)
 
-    def _settled(self, live: list[_Beam], step: int) -> bool:
-        if len(self._finished) < self.width:
-            return False
-        if self._options.early_stopping:
-            return True
-        best = max(beam.total for beam in live)
-        return self._finished[-1].score >= self._normalized(best, step)
+    def proceed(
+        self,
+        totals: list[float],
+        parents: Sequence[int],
+        tokens: Sequence[int],
+        scores: Sequence[float],
+        ended: Sequence[_Continuation] = (),
+        traced: tuple[tuple[tuple[int, float], ...], ...] = (),
+    ) -> Sequence[int]:
+        """Goes on with these rows, best first, without those that the threshold prunes. Returns their parents, none when
+        done."""
+        self.steps += 1
+        last = self.steps >= self._limit
+        if totals and not last and totals[-1] < (least := totals[0] - self._threshold):
+            rows = sum([total >= least for total in totals])
+            totals, parents, tokens, scores = totals[:rows], parents[:rows], tokens[:rows], scores[:rows]
+        if self.options.trace:
+            finished = tuple((parent, token, total) for total, parent, token, _ in ended)
+            self.trace.append(TraceStep(traced, tuple(zip(parents, tokens, totals, strict=True)), finished))
+        if last or not totals or (len(self._finished) >= self.width and self._settled(totals[0])):
+            self.done, parents = True, ()
+        else:
+            self._history.append((parents, tokens, scores))
+            self.totals = totals
+            self._prepare(tokens)
+        if self._guarded:
+            self._check_loops()
+        return () if self.restart else parents
 
-    def _finish(self, beam: _Beam, reason: str) -> None:
-        score = self._normalized(beam.total, len(beam.scores))
-        self._finished.append(Hypothesis(beam.tokens, beam.scores, score, reason))  # type: ignore[arg-type]
+    def _advance(self, ids: Sequence[int], scores: Sequence[float]) -> None:
+        traced = traced_candidates([ids], [scores]) if self.options.trace else ()
+        self.proceed([self.totals[0] + scores[0]], [0], ids[:1], scores[:1], (), traced)
+
+    def _hypotheses(self) -> tuple[Hypothesis, ...]:
+        return tuple(self._finished[: self.options.hypotheses])
+
+    def _target(self, row: int) -> list[int]:
+        tokens = []
+        for parents, written, _ in reversed(self._history):
+            tokens.append(written[row])
+            row = parents[row]
+        return tokens[::-1]
+
+    def _settled(self, best: float) -> bool:
+        return self.options.early_stopping or self._finished[-1].score >= self._score(best, self.steps)
+
+    def _score(self, total: float, steps: int) -> float:
+        return self._normalized(total, steps - self._unseen)
+
+    def _finish(self, continuation: _Continuation, last: bool) -> None:
+        """Adds a hypothesis, if it is among the best."""
+        total, parent, token, number = continuation
+        score = self._score(total, self.steps + 1)
+        if len(self._finished) == self.width and score <= self._finished[-1].score:
+            return
+        tokens, row, numbers = self._target(parent), parent, [number]
+        for parents, _, scores in reversed(self._history):
+            numbers.append(scores[row])
+            row = parents[row]
+        stopped = token == self.end and not (last and self._forced_end)
+        tokens += [] if token == self.end else [token]
+        found = Hypothesis(tuple(tokens), tuple(numbers[::-1]), score, "stop" if stopped else "length")
+        self._finished.append(found)
         self._finished.sort(key=lambda hypothesis: -hypothesis.score)
         del self._finished[self.width :]
+
+
+def advance_beams(beams: Sequence[tuple[BeamSearch, int]], output: StepOutput) -> list[Sequence[int]]:
+    """Advances searches of one width, each with its first row in the output of a step. Returns the parents of the rows of
+    their next steps, none for those that are done."""
+    if len(beams) <= _FEW:
+        return [search.select(output, first) for search, first in beams]
+    width, columns = beams[0][0].width, max([search.candidates for search, _ in beams])
+    rows: list[int] = []
+    totals: list[float] = []
+    lacking: list[int] = []
+    for search, first in beams:
+        live = len(search.totals)
+        rows += range(first, first + live)
+        totals += search.totals
+        for _ in range(live, width):  # any numbers, which the mask below excludes
+            lacking.append(len(rows))
+            rows.append(first)
+            totals.append(0.0)
+    ids, scores = output.ids[:, :columns].take(rows, axis=0), output.scores[:, :columns].take(rows, axis=0)
+    sums = np.array(totals)[:, None] + scores  # (searches x width, C)
+    if lacking:
+        sums[lacking] = -math.inf
+    for token in beams[0][0].forbidden:
+        sums[ids == token] = -math.inf
+    for number, (search, _) in enumerate(beams):
+        for row, blocked in enumerate(search.blocked, number * width):
+            if len(blocked) > len(search.forbidden):
+                sums[row, [token in blocked for token in ids[row].tolist()]] = -math.inf
+    order = (
+        (-sums).reshape(len(beams), -1).argsort(axis=1, kind="stable")[:, : 2 * width]
+    )  # equal ones keep their order
+    places = order + np.arange(0, sums.size, sums.size // len(beams))[:, None]
+    best, tokens, end = sums.take(places), ids.take(places), beams[0][0].end
+    ranked = best, order // sums.shape[1], tokens, scores.take(places)
+    goes_on = (best[:, -1] > -math.inf) & (tokens != end).all(axis=1)
+    finite = np.isfinite(scores[:, 0]).reshape(-1, width).all(axis=1)
+    ready = (goes_on & finite).tolist()
+    found: list[Sequence[int]] = []
+    for number, values in enumerate(zip(*[column[:, :width].tolist() for column in ranked], strict=True)):
+        search, first = beams[number]
+        if not ready[number] or not search.plain:
+            found.append(search.select(output, first))
+        else:
+            found.append(search.proceed(*values))
+    return found

@@ -3,9 +3,8 @@ itself."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -13,15 +12,13 @@ from model.config import ModelConfig
 from model.model_folder import FolderError, Generation
 from model.search.backend_interface import (
     Backend,
-    MaskedHeads,
     QueueingBackend,
-    Restriction,
     StepOutput,
     supports_forced_steps,
     supports_multi_step,
     supports_queueing,
 )
-from model.search.beam import BeamSearch
+from model.search.beam import BeamSearch, advance_beams
 from model.search.greedy import GreedySearch
 from model.search.options import DEFAULT_GENERATION, DecodingOptions, Hypothesis
 from model.search.search import Search
@@ -34,37 +31,27 @@ _KNOWN_TOKENS = 128
 _TRIAL_TOKENS, _TRIAL_STEPS = 12, 4
 
 
-def search_kind(options: DecodingOptions) -> type[Search]:
+def search_kind(options: DecodingOptions) -> type[GreedySearch | BeamSearch]:
     """Returns the kind of search under `options`: greedy for a beam of 1 and for a given target."""
     return GreedySearch if options.beam_size == 1 or options.target is not None else BeamSearch
 
 
-@dataclass(slots=True, eq=False)
-class RunningSearch:
-    """One sentence in the batch: its search, source ids, slots of its rows, the tokens that it may have, how many steps it
-    has taken, and whose it is."""
+@dataclass(slots=True)
+class _Batch:
+    """The rows of a step: their slots, tokens that they read, tokens that they are forced to write (-1 for none), and numbers of
+    candidates. `chosen` has the searches whose next tokens a device can choose, and their rows; `others` has those that need
+    the host after each step, and their first rows. `read` waits for the outputs of queued steps, after which the `longest` row
+    has so many tokens."""
 
-    search: Search
-    source: Sequence[int]
-    slots: Sequence[int]
-    masked_heads: MaskedHeads = ()
-    restriction: Restriction = Restriction()
-    steps: int = 0
-    owner: Any = None
-
-
-_Rows = tuple[RunningSearch, int, int]
-"""A search, its first row in the output of a step, and the first one after it."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Queued:
-    """Steps that a backend has queued: how many steps each search will have taken then, its rows in their outputs, and the
-    function that waits for the outputs."""
-
-    taken: dict[RunningSearch, int]
-    rows: list[_Rows]
-    read: Callable[[], list[StepOutput]]
+    searches: Sequence[Search]
+    slots: list[int] = field(default_factory=list)
+    tokens: list[int] = field(default_factory=list)
+    forced: list[int] = field(default_factory=list)
+    candidates: list[int] = field(default_factory=list)
+    chosen: list[tuple[GreedySearch, int]] = field(default_factory=list)
+    others: list[tuple[Search, int]] = field(default_factory=list)
+    read: Callable[[], list[StepOutput]] = list
+    longest: int = 0
 
 
 class SearchDriver:
@@ -78,19 +65,19 @@ class SearchDriver:
         self.backend = backend
         self._max_length, self._forbidden = max_length, tuple(forbidden)
         self._multi_step = supports_multi_step(backend) and backend.end == end
-        self._unread: _Queued | None = None
+        self._unread: _Batch | None = None
 
-    def start(self, searches: Sequence[RunningSearch]) -> None:
-        """Adds searches to the batch: encodes their sources as one batch."""
+    def start(self, searches: Sequence[Search]) -> None:
+        """Adds searches to the batch: encodes their sources as one batch. Their rows get their `slots`."""
         if searches:
-            masked = [item.masked_heads for item in searches]
-            first_slots = [item.slots[0] for item in searches]
-            restrictions = [item.restriction for item in searches]
+            masked = [search.options.masked_heads for search in searches]
+            first_slots = [search.slots[0] for search in searches]
+            restrictions = [search.options.restriction for search in searches]
             self.backend.prefill(
-                [item.source for item in searches], first_slots, masked if any(masked) else (), restrictions
+                [search.source for search in searches], first_slots, masked if any(masked) else (), restrictions
             )
 
-    def step(self, running: Sequence[RunningSearch]) -> tuple[Sequence[RunningSearch], int]:
+    def step(self, running: Sequence[Search]) -> tuple[Sequence[Search], int]:
         """Advances `running`, which are searches of the batch that are not done; the others pause. Returns the searches that
         took steps, and how many.
 
@@ -103,145 +90,159 @@ class SearchDriver:
         if not supports_queueing(self.backend):
             return self._step_at_once(running)
         if last is None:
-            self._unread = self._queue(self.backend, running, {}, ())
+            self._unread = self._queue(self.backend, running, 0)
             return ((), 0) if self._unread is not None else self._step_at_once(running)
         outputs: list[StepOutput] = []
-        waiting = {item for item in last.taken if self._needs_host(item)}
-        if waiting:
+        if last.others:
             outputs = last.read()
-            self._advance([rows for rows in last.rows if rows[0] in waiting], outputs[0])
-        queued = self._queue(self.backend, running, last.taken, waiting)
+            self._advance(last.others, outputs[0])
+        for search, _ in last.others:
+            search.queued = 0
+        queued = self._queue(self.backend, running, last.longest)
         outputs = outputs or last.read()
         self._unread = queued
-        others = [rows for rows in last.rows if rows[0] not in waiting]
-        for output in outputs:
-            self._advance(others, output)
-        self._restart(last.taken)
-        return tuple(last.taken), len(outputs)
+        _extend(last.chosen, outputs)
+        for search, _ in last.chosen:
+            search.queued -= len(outputs)
+        self._restart(last.searches)
+        return last.searches, len(outputs)
 
-    def _step_at_once(self, running: Sequence[RunningSearch]) -> tuple[Sequence[RunningSearch], int]:
+    def _step_at_once(self, running: Sequence[Search]) -> tuple[Sequence[Search], int]:
         """Advances searches by steps whose outputs it waits for."""
         unknown = self._read_known(running)
-        outputs = self._run(unknown) if unknown else []
-        rows = _rows(unknown)
-        for output in outputs:
-            self._advance(rows, output)
+        outputs = self._run(self._gather(unknown)) if unknown else []
         self._restart(running)
         return running, max(1, len(outputs))
 
-    def stop(self, item: RunningSearch) -> None:
+    def stop(self, search: Search) -> None:
         """Removes a search, done or not; its slots are free afterwards."""
-        self.backend.free(item.slots, broken=not item.search.finite)
-        item.slots = ()
+        self.backend.free(search.slots, broken=not search.finite)
+        search.slots = ()
 
-    def _read_known(self, running: Sequence[RunningSearch]) -> Sequence[RunningSearch]:
+    def _read_known(self, running: Sequence[Search]) -> Sequence[Search]:
         """Advances searches whose next tokens are known by many of these tokens at once; where there are more in all, some
         wait for the next call. Returns the others."""
         backend = self.backend
         if not supports_forced_steps(backend):
             return running
-        known: dict[RunningSearch, Sequence[int]] = {}
+        known: list[tuple[Search, Sequence[int]]] = []
         others, room = [], _KNOWN_TOKENS
-        for item in running:
-            if item.search.forced[0] < 0 or len(tokens := item.search.known) < 2:
-                others.append(item)
+        for search in running:
+            if search.forced[0] < 0 or len(tokens := search.known) < 2:
+                others.append(search)
             elif room:
-                known[item] = tokens[:room]
-                room -= len(known[item])
+                known.append((search, tokens[:room]))
+                room -= len(known[-1][1])
         if not known:
             return running
-        read = [(*item.search.tokens, *tokens[:-1]) for item, tokens in known.items()]
-        scored = backend.forced_steps([item.slots[0] for item in known], read, list(known.values()))
-        for (item, tokens), scores in zip(known.items(), scored, strict=True):
-            search = item.search
+        read = [(*search.tokens, *tokens[:-1]) for search, tokens in known]
+        scored = backend.forced_steps([search.slots[0] for search, _ in known], read, [tokens for _, tokens in known])
+        for (search, tokens), scores in zip(known, scored, strict=True):
             for token, score in zip(tokens, scores.tolist(), strict=True):
-                if search.done or search.restart:
-                    break
-                item.steps += 1
-                search.advance([[token]], [[score]])
+                if not (search.done or search.restart):
+                    search.advance((token,), (score,))
         return others
 
-    def _needs_host(self, item: RunningSearch) -> bool:
-        """Returns whether the device cannot choose the next token of a search."""
-        search = item.search
-        return search.candidates != 1 + len(self._forbidden) or search.forced[0] >= 0
+    def _gather(self, searches: Sequence[Search]) -> _Batch:
+        """Returns the rows of the next step of searches. A row with queued steps reads the token that the device has chosen."""
+        batch, alone = _Batch(searches), 1 + len(self._forbidden)
+        slots, tokens, forced, candidates = batch.slots, batch.tokens, batch.forced, batch.candidates
+        for search in searches:
+            if search.candidates == alone and search.forced[0] < 0 and isinstance(search, GreedySearch):
+                batch.chosen.append((search, len(slots)))
+                slots.append(search.slots[0])
+                tokens.append(-1 if search.queued else search.tokens[0])
+                forced.append(-1)
+                candidates.append(1)
+            else:
+                rows = len(search.tokens)
+                batch.others.append((search, len(slots)))
+                slots += search.slots[:rows]
+                tokens += search.tokens
+                forced += search.forced
+                candidates += [search.candidates] * rows
+        return batch
 
-    def _queue(
-        self,
-        backend: QueueingBackend,
-        running: Sequence[RunningSearch],
-        last: dict[RunningSearch, int],
-        read: Collection[RunningSearch],
-    ) -> _Queued | None:
-        """Queues the next step, or several where no search needs the host between two. `last` has the searches with queued
-        steps, and how many each has taken then; but for those that are `read`, their tokens are on the device only. Does nothing
-        where a row may be full then: the device writes to the next position of rows that pause, too."""
-        ready = [item for item in running if not (item.search.restart or item.search.done)]
+    def _queue(self, backend: QueueingBackend, running: Sequence[Search], longest: int) -> _Batch | None:
+        """Queues the next step, or several where no search needs the host between two. Does nothing where a row may be full
+        then, also the `longest` of those queued last: the device writes to the next position of rows that pause, too."""
+        ready = [search for search in running if not (search.restart or search.done)]
         if not ready:
             return None
-        on_host = {item for item in ready if self._needs_host(item)}
-        taken = {item: last.get(item, item.steps) for item in ready}
-        longest = max([*taken.values(), *last.values()])
-        steps = min(1 if on_host else _MULTI_STEPS, self._max_length - longest)
+        batch = self._gather(ready)
+        own = max([search.steps + search.queued for search in ready])
+        steps = min(1 if batch.others else _MULTI_STEPS, self._max_length - max(own, longest))
         if steps <= 0:
             return None
-        slots = [slot for item in ready for slot in item.slots[: len(item.search.tokens)]]
-        unread = last.keys() - read
-        tokens = [-1 if item in unread else token for item in ready for token in item.search.tokens]
-        forced = [token for item in ready for token in item.search.forced]
-        candidates = [item.search.candidates if item in on_host else 1 for item in ready for _ in item.search.tokens]
-        outputs = backend.queue_steps(slots, tokens, steps, self._forbidden, candidates, forced)
-        return _Queued({item: taken[item] + steps for item in ready}, _rows(ready), outputs)
+        batch.longest = own + steps
+        batch.read = backend.queue_steps(
+            batch.slots, batch.tokens, steps, self._forbidden, batch.candidates, batch.forced
+        )
+        for search in ready:
+            search.queued += steps
+        return batch
 
-    def _run(self, running: Sequence[RunningSearch]) -> list[StepOutput]:
-        """Computes the next step or steps of `running`."""
+    def _run(self, batch: _Batch) -> list[StepOutput]:
+        """Computes the next step or steps of searches, and advances them."""
         backend = self.backend
-        rows = [slot for item in running for slot in item.slots[: len(item.search.tokens)]]
-        tokens = [token for item in running for token in item.search.tokens]
-        forced = [token for item in running for token in item.search.forced]
-        candidates = max([item.search.candidates for item in running])
-        steps = 1
-        if self._multi_step and candidates == 1 + len(self._forbidden) and max(forced) < 0:
-            steps = max(1, min(_MULTI_STEPS, self._max_length - max([item.steps for item in running])))
-        if steps > 1 and supports_multi_step(backend):
-            return backend.multi_step(rows, tokens, steps, self._forbidden)
-        return [backend.step(rows, tokens, candidates, forced)]
+        if self._multi_step and not batch.others and supports_multi_step(backend):
+            steps = min(_MULTI_STEPS, self._max_length - max([search.steps for search in batch.searches]))
+            if steps > 1:
+                outputs = backend.multi_step(batch.slots, batch.tokens, steps, self._forbidden)
+                _extend(batch.chosen, outputs)
+                return outputs
+        candidates = max(*batch.candidates, 1 + len(self._forbidden) if batch.chosen else 1)
+        output = backend.step(batch.slots, batch.tokens, candidates, batch.forced)
+        if self._forbidden:
+            self._advance([*batch.others, *batch.chosen], output)
+        else:
+            self._advance(batch.others, output)
+            _extend(batch.chosen, [output])
+        return [output]
 
-    def _advance(self, rows: Sequence[_Rows], output: StepOutput) -> None:
-        """Passes their rows of the output of one step to the searches that are not done."""
+    def _advance(self, searches: Sequence[tuple[Search, int]], output: StepOutput) -> None:
+        """Passes their rows of the output of one step to searches that are not done."""
+        beams: dict[int, list[tuple[BeamSearch, int]]] = {}
+        for search, first in searches:
+            if not search.slots:
+                continue
+            if search.forced[0] < 0 and isinstance(search, BeamSearch):
+                beams.setdefault(search.width, []).append((search, first))
+            else:
+                search.advance(output.ids[first].tolist(), output.scores[first].tolist())
         targets: list[int] = []
         origins: list[int] = []
-        ids, scores = output.ids.tolist(), output.scores.tolist()
-        for item, first, end in rows:
-            search = item.search
-            if search.done or search.restart or not item.slots:
-                continue
-            item.steps += 1
-            for row, parent in enumerate(search.advance(ids[first:end], scores[first:end])):
-                if row != parent:
-                    targets.append(item.slots[row])
-                    origins.append(item.slots[parent])
+        for group in beams.values():
+            for (search, _), parents in zip(group, advance_beams(group, output), strict=True):
+                slots = search.slots
+                for row, parent in enumerate(parents):
+                    if row != parent:
+                        targets.append(slots[row])
+                        origins.append(slots[parent])
         if targets:
             self.backend.reorder(targets, origins)
 
-    def _restart(self, searches: Collection[RunningSearch]) -> None:
+    def _restart(self, searches: Sequence[Search]) -> None:
         """Starts the rows of the searches that ask for it again from the source, but for those with queued steps."""
-        queued = self._unread.taken if self._unread is not None else {}
-        again = [item for item in searches if item.search.restart and item.slots and item not in queued]
+        again = [search for search in searches if search.restart and search.slots and not search.queued]
         if again:
-            self.backend.free([slot for item in again for slot in item.slots])
+            self.backend.free([slot for search in again for slot in search.slots])
             self.start(again)
-        for item in again:
-            item.search.restart, item.steps = False, 0
+        for search in again:
+            search.begin()
 
 
-def _rows(searches: Sequence[RunningSearch]) -> list[_Rows]:
-    """Returns which rows of a step belong to each search."""
-    rows, end = [], 0
-    for item in searches:
-        first, end = end, end + len(item.search.tokens)
-        rows.append((item, first, end))
-    return rows
+def _extend(chosen: Sequence[tuple[GreedySearch, int]], outputs: Sequence[StepOutput]) -> None:
+    """Passes the tokens that the device has chosen in some steps to searches, each with its row."""
+    if chosen:
+        ids, scores = outputs[0].ids[:, :1], outputs[0].scores[:, :1]
+        if len(outputs) > 1:
+            ids = np.concatenate([output.ids[:, :1] for output in outputs], axis=1)
+            scores = np.concatenate([output.scores[:, :1] for output in outputs], axis=1)
+        tokens, numbers = ids.tolist(), scores.tolist()
+        for search, row in chosen:
+            if search.slots and not (search.done or search.restart):
+                search.extend(tokens[row], numbers[row])
 
 
 def translate(
@@ -266,28 +267,24 @@ def translate(
         for own, source in zip(each, sources, strict=True)
     ]
     driver = SearchDriver(backend, end=end, max_length=max_length, forbidden=generation.forbidden)
-    waiting = sorted(range(len(sources)), key=lambda i: len(sources[i]))
+    waiting = sorted(searches, key=lambda search: len(search.source))
     free = list(range(backend.slots))
-    running: dict[int, RunningSearch] = {}
+    running: list[Search] = []
     while waiting or running:
-        newcomers: dict[int, RunningSearch] = {}
-        while waiting and len(free) >= (width := searches[waiting[-1]].width):
-            number = waiting.pop()
-            slots = [free.pop() for _ in range(width)]
-            own = each[number]
-            newcomers[number] = RunningSearch(
-                searches[number], sources[number], slots, own.masked_heads, own.restriction
-            )
+        newcomers: list[Search] = []
+        while waiting and len(free) >= (width := waiting[-1].width):
+            newcomers.append(waiting.pop())
+            newcomers[-1].slots = [free.pop() for _ in range(width)]
         if not newcomers and not running:
-            raise ValueError(f"A beam of {searches[waiting[-1]].width} needs as many slots; there are {backend.slots}.")
-        if newcomers:
-            driver.start(list(newcomers.values()))
-            running |= newcomers
-        driver.step(list(running.values()))
-        for number in [number for number, item in running.items() if item.search.done]:
-            finished = running.pop(number)
-            free.extend(finished.slots)
-            driver.stop(finished)
+            raise ValueError(f"A beam of {waiting[-1].width} needs as many slots; there are {backend.slots}.")
+        driver.start(newcomers)
+        running += newcomers
+        driver.step(running)
+        for search in running:
+            if search.done:
+                free.extend(search.slots)
+                driver.stop(search)
+        running = [search for search in running if not search.done]
     return [search.hypotheses() for search in searches]
 
 

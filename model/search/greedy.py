@@ -5,54 +5,59 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from model.search.backend_interface import ScoreRows, TokenRows
 from model.search.options import Hypothesis, TraceStep
-from model.search.search import Search, traced_candidates
+from model.search.search import CHECK_INTERVAL, Search, traced_candidates
 
 
 class GreedySearch(Search):
     """Takes the likeliest token at every step."""
 
-    def _begin(self) -> None:
-        super()._begin()
+    def begin(self) -> None:
+        super().begin()
         self._scores: list[float] = []
         self._stopped = False
+
+    def extend(self, tokens: list[int], scores: list[float]) -> None:
+        """Takes the tokens that the device chose in some steps and read in all but the last, which nothing blocks."""
+        after = self.steps + len(tokens)
+        among = self._guarded and self.steps // CHECK_INTERVAL < (after - 1) // CHECK_INTERVAL
+        if self.end in tokens or after >= self._limit or among or not math.isfinite(sum(scores)):
+            for token, score in zip(tokens, scores, strict=True):
+                if not (self.done or self.restart):
+                    self.advance((token,), (score,))
+            return
+        self.steps = after
+        self.generated += tokens
+        self._scores += scores
+        self.tokens = tokens[-1:]
+        self._check_loops()
 
     def _hypotheses(self) -> tuple[Hypothesis, ...]:
         score = self._normalized(math.fsum(self._scores), len(self._scores))
         reason = "stop" if self._stopped else "length"
         return (Hypothesis(tuple(self.generated), tuple(self._scores), score, reason),)  # type: ignore[arg-type]
 
-    def _advance(self, ids: TokenRows, scores: ScoreRows) -> list[int]:
-        best, blocked = 0, self._blocked[0] if self._blocked else ()
-        while blocked and ids[0][best] in blocked:  # the end of sentence is never blocked
+    def _advance(self, ids: Sequence[int], scores: Sequence[float]) -> None:
+        best, blocked = 0, self.blocked[0] if self.blocked else self.forbidden
+        while self.forced[0] < 0 and ids[best] in blocked:  # the end of sentence is never blocked
             best += 1
-        token, score = ids[0][best], scores[0][best]
+        token, score = ids[best], scores[best]
+        self.steps += 1
+        last = self.steps >= self._limit
+        self._stopped = token == self.end
+        if self._forced_end and last:
+            token, score = self.end, 0.0
         self._scores.append(score)
-        step = len(self._scores)
-        self._stopped = token == self._end
-        if self._forced_end and step >= self._limit:
-            token, self._scores[-1] = self._end, 0.0
-        self.done = token == self._end or step >= self._limit
-        if token != self._end:
+        self.done = last or token == self.end
+        if token != self.end:
             self.generated.append(token)
-        if self._options.trace:
-            self._record(ids, scores, token)
-        if self.done:
-            return []
-        self.tokens = [token]
-        self._prepare([self.generated])
-        return [0]
+        if self.options.trace:
+            entry = ((0, token, math.fsum(self._scores)),)
+            chosen, finished = ((), entry) if token == self.end else (entry, ())
+            self.trace.append(TraceStep(traced_candidates([ids], [scores]), chosen, finished))
+        if not self.done:
+            self._prepare([token])
+        self._check_loops()
 
-    def _position(self) -> int:
-        return len(self._scores)
-
-    def _unfinished(self) -> Sequence[Sequence[int]]:
-        return [self.generated]
-
-    def _record(self, ids: TokenRows, scores: ScoreRows, token: int) -> None:
-        entry = (0, token, math.fsum(self._scores))
-        ended = token == self._end
-        self.trace.append(
-            TraceStep(traced_candidates(ids, scores), () if ended else (entry,), (entry,) if ended else ())
-        )
+    def _target(self, row: int) -> list[int]:
+        return self.generated

@@ -46,9 +46,10 @@ def ends_in_loop(tokens: Sequence[int]) -> bool:
     """Returns whether the last tokens are a loop; cheaper than `longest_loop`."""
     size = len(tokens)
     for period in range(1, min(LONGEST_PERIOD, size // _COPIES) + 1):
-        reach = max(_TOKENS, _COPIES * period) - period
-        if reach + period <= size and tokens[size - reach :] == tokens[size - reach - period : size - period]:
-            return True
+        if tokens[-1] == tokens[-1 - period]:
+            reach = max(_TOKENS, _COPIES * period) - period
+            if reach + period <= size and tokens[size - reach :] == tokens[size - reach - period : size - period]:
+                return True
     return False
 
 
@@ -57,5 +58,11 @@ def blocked_tokens(tokens: Sequence[int], size: int) -> set[int]:
     in a target twice (`no_repeat_ngram_size`, as in Hugging Face and CTranslate2)."""
     if size == 0 or len(tokens) < size:
         return set()
-    last = tuple(tokens[len(tokens) - size + 1 :])
-    return {tokens[i + size - 1] for i in range(len(tokens) - size + 1) if tuple(tokens[i : i + size - 1]) == last}
+    last = tokens[len(tokens) - size + 1 :]
+    if not last:
+        return set(tokens)
+    return {
+        tokens[place + size - 1]
+        for place, token in enumerate(tokens[size - 2 : -1])
+        if token == last[-1] and tokens[place : place + size - 1] == last
+    }

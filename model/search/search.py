@@ -1,8 +1,7 @@
 """The search for one sentence's target. How the next tokens are selected is the strategy of a subclass.
 
-A search names the tokens that its rows read next (`tokens`), takes the likeliest next tokens of each row (`advance`),
-and returns which rows continue. It never uses the model, so one loop can step many searches together
-(model/search/driver.py).
+A search names the tokens that its rows read next (`tokens`), takes the likeliest next tokens of each row, and says which
+rows continue. It never uses the model, so one loop steps many searches together (model/search/driver.py).
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from math import isfinite
+from typing import Any
 
 from model.model_folder import Generation
 from model.search.backend_interface import ScoreRows, TokenRows
@@ -18,10 +18,10 @@ from model.search.repetition import blocked_tokens, ends_in_loop, has_loop, long
 
 TRACED = 8
 """Candidates of each row that a trace keeps."""
+CHECK_INTERVAL = 8
+"""Steps between two checks of an unfinished target for loops."""
 _GUARD_NGRAM = 3
 """`no_repeat_ngram_size` of a target that the loop guard decodes again."""
-_CHECK_INTERVAL = 8
-"""Steps between two checks of an unfinished target for loops."""
 
 NOT_FINITE = "The scores of this text are not finite numbers: its weights overflow in this precision."
 
@@ -31,17 +31,18 @@ class NotFiniteError(ArithmeticError):
 
 
 class Search(ABC):
-    """The state of one sentence.
+    """The state of one sentence in the batch.
 
-    `tokens` and `forced` have one entry per live row; there are never more than `width` rows. `candidates` is the
-    number of likeliest tokens per row that `advance` needs. Forced tokens come first: the target of the options, or the
-    prefix. A first token of the options is read before them and is not part of the target. `generated` has the tokens
-    so far; it is empty for a beam search.
+    `tokens` and `forced` have one entry per live row; there are never more than `width` rows, which are in the first of
+    its `slots`. `candidates` is the number of likeliest tokens per row that the next step needs. Forced tokens come first:
+    a first token of the options, which is not part of the target, then their target, or their prefix. `steps` counts the
+    tokens that the rows have read, `queued` those of steps whose outputs are not read yet. `generated` has the tokens so
+    far; it is empty for a beam search. `owner` is the caller's.
 
     With the loop guard, a target in which the same few tokens are repeated several times in a row, while the source has
     no such repetition, is decoded again with n-gram blocking; blocking everywhere would also forbid repetitions that
     are correct. Then `restart` is set: the caller starts the first row again from the source, discards the outputs of
-    further steps, and clears it before the next `advance`.
+    further steps, and calls `begin`.
 
     A row whose best score is not a finite number ends the search: `finite` is False then, and there are no
     hypotheses.
@@ -59,63 +60,59 @@ class Search(ABC):
         source: Sequence[int],
         max_length: int,
         generation: Generation = DEFAULT_GENERATION,
+        slots: Sequence[int] = (),
+        owner: Any = None,
     ) -> None:
+        self.options, self.source, self.slots, self.owner = options, source, slots, owner
         self.width = options.beam_size if options.target is None else 1
-        self.restart, self.finite = False, True
-        self._options, self._start, self._end, self._source = options, start, end, source
+        self.finite, self.queued = True, 0
+        self._start, self.end = start, end
         self._ngram = 0 if options.target is not None else options.no_repeat_ngram_size
         self._guarded = options.loop_guard and options.target is None
         if options.target is not None:
             generation = DEFAULT_GENERATION
-        self._forbidden, self._forced_end = frozenset(generation.forbidden), generation.forced_end
+        self.forbidden, self._forced_end = frozenset(generation.forbidden), generation.forced_end
         self._beam_threshold = generation.beam_threshold
         self._unseen = 0 if options.first_token is None else 1
-        self._prefix, self._limit = _prefix_and_limit(options, end, len(source), max_length - self._unseen)
-        self._steps = 0
-        self._begin()
+        prefix, limit = _prefix_and_limit(options, end, len(source), max_length - self._unseen)
+        self._prefix = prefix if options.first_token is None else (options.first_token, *prefix)
+        self._limit = limit + self._unseen
+        self.begin()
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
         """Sets the state before the first step."""
-        first = self._options.first_token
-        self.done = False
+        self.done = self.restart = False
+        self.steps = 0
         self.trace: list[TraceStep] = []
         self.generated: list[int] = []
+        self._finished: list[Hypothesis] = []
         # With one candidate a backend may run several greedy steps in one call, which n-gram blocking does not allow.
         least = 2 * self.width if self.width > 1 or self._ngram else 1
-        self._fewest = self.candidates = max(least, TRACED if self._options.trace else 0)
-        self._blocked: list[frozenset[int]] = []
-        self._reads_first = first is not None
-        self._prepare([()])
-        self.tokens = [self._start]
-        if first is not None:
-            self.forced = [first]
+        self._fewest = self.candidates = max(least, TRACED if self.options.trace else 0)
+        self.blocked: Sequence[frozenset[int]] = ()
+        """The tokens that each row must not write next; none where only those of the model are forbidden."""
+        self._prepare([self._start])
 
     @property
     def known(self) -> Sequence[int]:
-        """The forced tokens of the next steps, as far as `advance` needs nothing but their scores."""
-        if self._options.trace:
-            return ()
-        first = self._options.first_token
-        return (first, *self._prefix) if self._reads_first and first is not None else self._prefix[self._position() :]
+        """The forced tokens of the next steps, as far as the search needs nothing but their scores."""
+        return () if self.options.trace else self._prefix[self.steps :]
 
-    def advance(self, ids: TokenRows, scores: ScoreRows) -> list[int]:
-        """Takes candidates (rows, C), best first; returns the parent row of each row of the next step, none when done."""
-        if self._reads_first:
-            self._reads_first = False
-            self.tokens = list(self.forced)
-            self._prepare([()])
-            parents = [0]
-        elif not isfinite(sum([row[0] for row in scores])):
-            self.finite, self.done = False, True
-            return []
+    def advance(self, ids: Sequence[int], scores: Sequence[float]) -> None:
+        """Takes the candidates of the next token of the only row, best first: of a greedy search, or in a forced step."""
+        if self.steps < self._unseen:
+            self.steps += 1
+            self._prepare(self.forced)
+        elif isfinite(scores[0]):
+            self._advance(ids, scores)
         else:
-            parents = self._advance(ids, scores)
-        self._steps += 1
-        if self._guarded and (self.done or self._steps % _CHECK_INTERVAL == 0) and self._loops():
-            self._ngram, self._guarded, self.restart = _GUARD_NGRAM, False, True
-            self._begin()
-            return []
-        return parents
+            self.fail()
+
+    def fail(self) -> Sequence[int]:
+        """Ends the search because of numbers that are not finite. Returns the rows of the next step, none."""
+        self.steps += 1
+        self.finite, self.done = False, True
+        return ()
 
     def hypotheses(self) -> tuple[Hypothesis, ...]:
         """Returns the finished targets, best first. Raises NotFiniteError."""
@@ -128,37 +125,42 @@ class Search(ABC):
         """Returns the finished targets, best first."""
 
     @abstractmethod
-    def _advance(self, ids: TokenRows, scores: ScoreRows) -> list[int]:
-        """Takes the candidates of one step: see `advance`."""
+    def _advance(self, ids: Sequence[int], scores: Sequence[float]) -> None:
+        """Takes the candidates of one row: see `advance`."""
 
     @abstractmethod
-    def _position(self) -> int:
-        """Returns the number of steps of this target, without that of a first token."""
+    def _target(self, row: int) -> list[int]:
+        """Returns the tokens of a live row."""
 
-    @abstractmethod
-    def _unfinished(self) -> Sequence[Sequence[int]]:
-        """Returns the tokens of every row that may still become the best target; none where a finished one may be it."""
-
-    def _prepare(self, rows: Sequence[Sequence[int]]) -> None:
-        """Sets the forced and the blocked tokens of the next step for live rows with these tokens."""
-        step = len(rows[0])
-        forced = self._prefix[step] if step < len(self._prefix) else -1
-        self.forced = [forced] * len(rows)
-        if self._ngram or self._forbidden:
-            self._blocked = [] if forced >= 0 else [self._forbidden | blocked_tokens(row, self._ngram) for row in rows]
-            self.candidates = self._fewest + max(map(len, self._blocked), default=0)
+    def _prepare(self, tokens: Sequence[int]) -> None:
+        """Sets the tokens that the rows read next, and what the step after them is forced or forbidden to write."""
+        self.tokens = tokens
+        forced = self._prefix[self.steps] if self.steps < len(self._prefix) else -1
+        self.forced = [forced] * len(tokens)
+        if self._ngram or self.forbidden:
+            self.blocked = ()
+            if self._ngram and forced < 0:
+                targets = map(self._target, range(len(tokens)))
+                self.blocked = [self.forbidden | blocked_tokens(target, self._ngram) for target in targets]
+            most = max(map(len, self.blocked)) if self.blocked else len(self.forbidden)
+            self.candidates = self._fewest + (most if forced < 0 else 0)
 
     def _normalized(self, total: float, length: int) -> float:
-        return normalize(total, max(1, length) + self._unseen, self._options)
+        return normalize(total, max(1, length) + self._unseen, self.options)
 
-    def _loops(self) -> bool:
-        """Returns whether the best target, or every row that may still become it, loops more than the source does."""
+    def _check_loops(self) -> None:
+        """Sets `restart` if the best target, or every row that may still become it, loops more than the source does."""
+        if not self._guarded or not (self.done or self.steps % CHECK_INTERVAL == 0):
+            return
         if self.done:
-            return has_loop(self.hypotheses()[0].tokens, self._source)
-        rows = self._unfinished()
-        if not rows or not all(ends_in_loop(row) for row in rows):
-            return False
-        return min(map(longest_loop, rows)) > 2 * longest_loop(self._source)
+            loops = has_loop(self.hypotheses()[0].tokens, self.source)
+        else:
+            rows = range(0 if self._finished else len(self.tokens))
+            loops = bool(rows) and all(ends_in_loop(self._target(row)) for row in rows)
+            loops = loops and min(longest_loop(self._target(row)) for row in rows) > 2 * longest_loop(self.source)
+        if loops:
+            self._ngram, self._guarded = _GUARD_NGRAM, False
+            self.restart, self.done = True, False
 
 
 def normalize(total: float, length: int, options: DecodingOptions) -> float:

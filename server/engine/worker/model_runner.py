@@ -18,7 +18,8 @@ from model.analysis.pair_alignment import (
 )
 from model.analysis.tensors import check_followed
 from model.analysis.types import AttentionMaps, check_choice, check_head, check_pair
-from model.search.driver import RunningSearch, SearchDriver, search_kind
+from model.search.driver import SearchDriver, search_kind
+from model.search.search import Search
 from server.engine.ipc.messages import (
     Failed,
     FailureKind,
@@ -52,7 +53,7 @@ class ModelRunner:
         self._loads: list[Future[tuple[ModelLoaded, LoadedModel | None]]] = []
         self._models: dict[str, LoadedModel] = {}
         self._drivers: dict[str, SearchDriver] = {}
-        self._searches: dict[int, RunningSearch] = {}
+        self._searches: dict[int, Search] = {}
         self._ready = self._describe()
 
     # -- models --------------------------------------------------------------------------------------------------------
@@ -146,43 +147,37 @@ class ModelRunner:
                 source=job.source,
                 max_length=config.max_length,
                 generation=generation,
-            )
-            running = RunningSearch(
-                search,
-                job.source,
-                sequence.slots,
-                job.options.masked_heads,
-                job.options.restriction,
+                slots=sequence.slots,
                 owner=sequence,
             )
-            self._searches[sequence.id] = running
-            started.append(running)
+            self._searches[sequence.id] = search
+            started.append(search)
         self._drivers[model].start(started)
 
     def step(self, model: str, sequences: list[Sequence]) -> tuple[list[Sequence], int]:
         """Advances sequences by one token or a few, and sets the hypotheses of those that end. Returns which took decode
         steps, and how many: on a GPU those whose steps the call before queued."""
-        items, steps = self._drivers[model].step([self._searches[sequence.id] for sequence in sequences])
+        searches, steps = self._drivers[model].step([self._searches[sequence.id] for sequence in sequences])
         advanced = []
-        for item in items:
-            if item.slots:  # not released meanwhile
-                advanced.append(item.owner)
-                item.owner.steps = item.steps
-                item.owner.finite = item.search.finite
-                if item.search.done and item.search.finite:
-                    item.owner.hypotheses, item.owner.trace = item.search.hypotheses(), tuple(item.search.trace)
+        for search in searches:
+            if search.slots:  # not released meanwhile
+                owner = search.owner
+                advanced.append(owner)
+                owner.steps, owner.finite = search.steps, search.finite
+                if search.done and search.finite:
+                    owner.hypotheses, owner.trace = search.hypotheses(), tuple(search.trace)
         return advanced, steps
 
     def progress(self, sequence: Sequence) -> tuple[int, ...]:
         """Returns the tokens so far."""
-        item = self._searches.get(sequence.id)
-        return () if item is None else tuple(item.search.generated)
+        search = self._searches.get(sequence.id)
+        return () if search is None else tuple(search.generated)
 
     def release(self, sequence: Sequence) -> None:
         """Frees the slots of a sequence."""
-        item = self._searches.pop(sequence.id, None)
-        if item is not None:
-            self._drivers[sequence.job.model].stop(item)
+        search = self._searches.pop(sequence.id, None)
+        if search is not None:
+            self._drivers[sequence.job.model].stop(search)
 
     def attend(self, jobs: list[Job]) -> Generator[list[JobResult] | None, None, None]:
         """Runs one pass of the model at each step, for plain looks of one model which want the same, or for one look. Yields

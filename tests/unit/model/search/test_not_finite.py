@@ -10,7 +10,7 @@ import torch
 from model.backends.cuda.graphs import GraphedBackend
 from model.backends.torch.backend import TorchBackend
 from model.search.backend_interface import Backend
-from model.search.driver import RunningSearch, SearchDriver, search_kind, translate
+from model.search.driver import SearchDriver, search_kind, translate
 from model.search.options import DecodingOptions, Hypothesis
 from model.search.search import NotFiniteError
 from model.transformer import Transformer
@@ -46,20 +46,21 @@ def backend(name: str) -> Backend:
 def run(backend: Backend, sources: list[list[int]], options: DecodingOptions) -> list[tuple[Hypothesis, ...] | None]:
     """Decodes the sources as one batch: the hypotheses of each, None where its numbers are not finite."""
     driver = SearchDriver(backend, end=3, max_length=64)
-    searches = [search_kind(options)(options, start=2, end=3, source=source, max_length=64) for source in sources]
-    width = searches[0].width
+    width = search_kind(options)(options, start=2, end=3, source=sources[0], max_length=64).width
     items = [
-        RunningSearch(search, source, range(width * i, width * i + width))
-        for i, (search, source) in enumerate(zip(searches, sources, strict=True))
+        search_kind(options)(
+            options, start=2, end=3, source=source, max_length=64, slots=range(width * i, width * i + width)
+        )
+        for i, source in enumerate(sources)
     ]
     driver.start(items)
     for _ in range(2 * 64 + 8):
-        if live := [item for item in items if not item.search.done]:
+        if live := [item for item in items if not item.done]:
             driver.step(live)
-    assert all(item.search.done for item in items)
+    assert all(item.done for item in items)
     for item in items:
         driver.stop(item)
-    return [item.search.hypotheses() if item.search.finite else None for item in items]
+    return [item.hypotheses() if item.finite else None for item in items]
 
 
 @pytest.mark.parametrize("kind", KINDS)

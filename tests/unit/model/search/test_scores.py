@@ -11,9 +11,8 @@ import pytest
 import torch
 
 from model.backends.torch.backend import TorchBackend
-from model.search.driver import search_kind
+from model.search.driver import SearchDriver, search_kind
 from model.search.options import DecodingOptions
-from model.transformer import Transformer
 from tests.support.models.random_models import VARIANTS, decode, random_ids, random_model
 from tests.support.models.table_search import Table, complete, search
 
@@ -64,8 +63,12 @@ def test_a_trace_contains_every_step_of_the_search(beam: int) -> None:
         end=config.eos_id,
         source=source,
         max_length=config.max_length,
+        slots=range(beam),
     )
-    follow(transformer, source, searching)
+    driver = SearchDriver(TorchBackend(transformer, beam), end=config.eos_id, max_length=config.max_length)
+    driver.start([searching])
+    while not searching.done:
+        driver.step([searching])
     rows: list[tuple[int, ...]] = [()]
     finished = []
     for step in searching.trace:
@@ -76,13 +79,3 @@ def test_a_trace_contains_every_step_of_the_search(beam: int) -> None:
         finished += [rows[parent] for parent, _, _ in step.finished]
         rows = [(*rows[parent], token) for parent, token, _ in step.chosen]
     assert {found.tokens for found in searching.hypotheses()} <= {*finished, *rows}
-
-
-def follow(transformer: Transformer, source: list[int], searching: Any) -> None:
-    backend = TorchBackend(transformer, searching.width)
-    backend.prefill([source], [0])
-    while not searching.done:
-        rows = list(range(len(searching.tokens)))
-        output = backend.step(rows, searching.tokens, searching.candidates, searching.forced)
-        parents = searching.advance(output.ids.tolist(), output.scores.tolist())
-        backend.reorder(list(range(len(parents))), parents)

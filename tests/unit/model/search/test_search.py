@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from model.model_folder import Generation
-from model.search.driver import RunningSearch, SearchDriver, search_kind
+from model.search.driver import SearchDriver, search_kind
 from model.search.options import RERANK_THRESHOLD, DecodingOptions, Hypothesis
 from model.search.search import normalize
 from tests.support.models.table_search import END, START, Table, complete, search
@@ -154,10 +154,8 @@ def test_searches_that_pause_find_the_same(beam: int) -> None:
     expected = [search(Table(), source, beam_size=beam, max_length=12) for source in sources]
     driver = SearchDriver(Table(slots=8 * beam), end=END, max_length=60)
     running = {
-        i: RunningSearch(
-            search_kind(options)(options, start=START, end=END, source=source, max_length=60),
-            source,
-            range(i * beam, (i + 1) * beam),
+        i: search_kind(options)(
+            options, start=START, end=END, source=source, max_length=60, slots=range(i * beam, (i + 1) * beam)
         )
         for i, source in enumerate(sources)
     }
@@ -165,8 +163,8 @@ def test_searches_that_pause_find_the_same(beam: int) -> None:
     found = {}
     while running:
         driver.step([item for item in running.values() if rng.random() < 0.4] or list(running.values()))
-        for i in [i for i, item in running.items() if item.search.done]:
-            found[i] = running.pop(i).search.hypotheses()
+        for i in [i for i, item in running.items() if item.done]:
+            found[i] = running.pop(i).hypotheses()
     assert [found[i] for i in range(8)] == expected
 
 
