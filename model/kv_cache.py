@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from model.config import ModelConfig
 
 _GROWTH = 32
 """Storage grows by multiples of this number of positions: rarely, and with little unused memory."""
+
+
+Slots = NDArray[np.int64]
 
 
 def to_device(tensor: Tensor, device: torch.device) -> Tensor:
@@ -38,8 +43,7 @@ class KVCache:
         self._recurrent = config.recurrence != "none"
         width = config.d_model if self._recurrent else 0
         self.states = torch.zeros(config.decoder_layers, slots, width, dtype=dtype, device=device)
-        self.lengths = [0] * slots
-        self.source_lengths = [0] * slots
+        self.lengths, self.source_lengths = np.zeros((2, slots), dtype=np.int64)
         self._rows: list[int] = []
         self._index: Tensor | slice = slice(0, 0)
         self._positions = torch.zeros(0, dtype=torch.long, device=device)
@@ -47,8 +51,7 @@ class KVCache:
 
     def begin(self, slots: list[int], source_lengths: list[int]) -> None:
         """Starts new sequences in `slots` with `source_lengths` source tokens each."""
-        for slot, length in zip(slots, source_lengths, strict=True):
-            self.lengths[slot], self.source_lengths[slot] = 0, length
+        self.lengths[slots], self.source_lengths[slots] = 0, source_lengths
         if self._recurrent:
             self.states.index_fill_(1, to_device(torch.tensor(slots), self._device), 0)
 
@@ -70,16 +73,16 @@ class KVCache:
         run = range(rows[0], rows[0] + len(rows))
         # A slice is a view; other rows are copied.
         self._index = slice(run.start, run.stop) if rows == list(run) else torch.tensor(rows, device=self._device)
-        lengths = [self.lengths[row] for row in rows]
+        lengths = self.lengths[rows]
         self._positions = torch.tensor(lengths, device=self._device)
-        self._live = max(lengths) + 1
+        self._live = int(lengths.max()) + 1
         if self._live > self.self_keys.shape[3] and not self._recurrent:
             self.self_keys, self.self_values = [
                 self._grow(tensor, self._live) for tensor in (self.self_keys, self.self_values)
             ]
         time = torch.arange(self._live, device=self._device)
-        sources = [self.source_lengths[row] for row in rows]
-        source = torch.arange(max(sources), device=self._device)
+        sources = self.source_lengths[rows]
+        source = torch.arange(int(sources.max()), device=self._device)
         limits = torch.tensor(sources, device=self._device)
         return self._positions, time[None, :] <= self._positions[:, None], source[None, :] < limits[:, None]
 
@@ -101,39 +104,40 @@ class KVCache:
 
     def read_cross(self, layer: int) -> tuple[Tensor, Tensor]:
         """Returns the cross-attention keys and values (B, H, S, D) of the step's rows, S their longest source."""
-        live = slice(0, max(self.source_lengths[row] for row in self._rows))
+        live = slice(0, int(self.source_lengths[self._rows].max()))
         return self.cross_keys[layer][self._index][:, :, live], self.cross_values[layer][self._index][:, :, live]
 
     def close_step(self) -> None:
         """Ends the step: the length of each row grows by one."""
-        for row in self._rows:
-            self.lengths[row] += 1
+        self.lengths[self._rows] += 1
 
     def reorder(self, targets: list[int], origins: list[int]) -> None:
         """Copies sequences (beam search): slot targets[i] continues from what slot origins[i] held before the call."""
-        moves = [(t, o) for t, o in zip(targets, origins, strict=True) if t != o]
-        if not moves:
+        to, of = np.array(targets), np.array(origins)
+        moved = to != of
+        if not moved.any():
             return
-        self._move(moves)
-        held = [(self.lengths[origin], self.source_lengths[origin]) for _, origin in moves]
-        for (target, _), (length, sources) in zip(moves, held, strict=True):
-            self.lengths[target], self.source_lengths[target] = length, sources
+        to, of = to[moved], of[moved]
+        self._move(to, of)
+        self.lengths[to], self.source_lengths[to] = self.lengths[of], self.source_lengths[of]
 
-    def _move(self, moves: list[tuple[int, int]]) -> None:
-        """Copies the storage of sequences: (target, origin) of each."""
-        live = max(self.lengths[origin] for _, origin in moves)
-        source = max(self.source_lengths[origin] for _, origin in moves)
-        to, of = to_device(torch.tensor(moves), self._device).T
+    def _move(self, to: Slots, of: Slots) -> None:
+        """Copies the storage of sequences from the slots `of` to the slots `to`."""
+        live, source = int(self.lengths[of].max()), int(self.source_lengths[of].max())
+        left, right = self._on_device(to, of)
         if self._recurrent:
-            self.states[:, to] = self.states[:, of]
+            self.states[:, left] = self.states[:, right]
         else:
             for tensor in (self.self_keys, self.self_values):
-                tensor[:, to, :, :live] = tensor[:, of, :, :live]
-        changed = [(t, o) for t, o in moves if self.source_lengths[t] != self.source_lengths[o] or self.lengths[t] == 0]
-        if changed:
-            to, of = to_device(torch.tensor(changed), self._device).T
+                tensor[:, left, :, :live] = tensor[:, right, :, :live]
+        changed = (self.source_lengths[to] != self.source_lengths[of]) | (self.lengths[to] == 0)
+        if changed.any():
+            left, right = self._on_device(to[changed], of[changed])
             for tensor in (self.cross_keys, self.cross_values):
-                tensor[:, to, :, :source] = tensor[:, of, :, :source]
+                tensor[:, left, :, :source] = tensor[:, right, :, :source]
+
+    def _on_device(self, *slots: Slots) -> Tensor:
+        return to_device(torch.from_numpy(np.stack(slots)), self._device)
 
     def tensors(self) -> list[Tensor]:
         """Returns the storage."""
@@ -141,8 +145,7 @@ class KVCache:
 
     def free(self, slots: list[int]) -> None:
         """Frees the sequences in `slots`. The storage is reused."""
-        for slot in slots:
-            self.lengths[slot] = self.source_lengths[slot] = 0
+        self.lengths[slots] = self.source_lengths[slots] = 0
 
     def clear(self, slots: list[int]) -> None:
         """Sets what these slots store to 0."""

@@ -30,7 +30,7 @@ from model.backends.cuda.static_cache import FIRST_ROOM, StaticCache
 from model.backends.cuda.torch_kernels import KERNELS
 from model.backends.torch.backend import TorchBackend
 from model.backends.torch.inputs import pad_ids
-from model.kv_cache import to_device
+from model.kv_cache import Slots, to_device
 from model.search.backend_interface import MaskedHeads, Restriction, StepOutput, with_forced
 from model.transformer import HeadGates, Transformer
 
@@ -149,9 +149,9 @@ class GraphedBackend(TorchBackend):
         steps: int,
     ) -> Callable[[], list[StepOutput]]:
         # Rows that pause write to their next position too.
-        longest = max(max(self.cache.lengths[slot] for slot in slots) + steps, max(self.cache.lengths) + 1)
-        longest = max(longest, *(self.cache.source_lengths[slot] for slot in slots))
-        self._room(longest)
+        rows, lengths = np.array(slots), self.cache.lengths
+        longest = max(lengths[rows].max() + steps, lengths.max() + 1, self.cache.source_lengths[rows].max())
+        self._room(int(longest))
         most = max(candidates)
         width = next((c for c in _CANDIDATES if c >= most), most)
         width = min(width, self.transformer.config.vocab_size)
@@ -161,19 +161,18 @@ class GraphedBackend(TorchBackend):
         if gates is None and self._captures and not known and self._uses[width] >= CAPTURE_AFTER:
             self._try_to_capture(width)
         if width == 1:  # such a step makes no moves
-            self.cache.settle(slots)
-        self._send(slots, tokens, forced, moves=width > 1)
+            self.cache.settle(rows)
+        self._send(rows, np.array(tokens), np.array(forced), moves=width > 1)
         with _GRAPHS:
             results = torch.stack([self._once(width, gates) for _ in range(steps)])  # (steps, R, 3 + 2 C)
         results = results.to("cpu", non_blocking=True)
         copied = torch.cuda.current_stream(self.device).record_event() if self.device.type == "cuda" else None
-        for slot in slots:
-            self.cache.lengths[slot] += steps
+        lengths[rows] += steps
 
         def read() -> list[StepOutput]:
             if copied is not None:
                 copied.synchronize()
-            found = results.numpy()[:, list(slots)]
+            found = results.numpy()[:, rows]
             chosen, wanted, likeliest = found[:, :, :2], found[:, :, 2].astype(np.float32), found[:, :, 3:]
             pairs = likeliest.reshape(*found.shape[:2], 2, -1)[..., :most] if most > 1 else chosen[..., None]
             alone = np.equal(candidates, 1)
@@ -253,14 +252,15 @@ class GraphedBackend(TorchBackend):
             clear_workspaces()
         self._graphs[candidates] = graph, result
 
-    def _send(self, slots: Sequence[int], tokens: Sequence[int], forced: Sequence[int], *, moves: bool) -> None:
+    def _send(self, rows: Slots, tokens: Slots, forced: Slots, *, moves: bool) -> None:
         """Copies tokens, forced tokens, active slots and the `moves` of a beam search to the device. Rows with a token of -1
         keep theirs."""
-        inputs = torch.zeros(4, self._rows, dtype=torch.long)
-        inputs[:3, list(slots)] = torch.tensor([list(tokens), [max(0, token) for token in forced], [1] * len(slots)])
+        sent = np.zeros((4, self._rows), dtype=np.int64)
+        sent[0, rows], sent[1, rows], sent[2, rows] = tokens, np.maximum(0, forced), 1
         if moves:
-            inputs[3] = self.cache.take_parents()
-        chosen = self._tokens.clone() if min(tokens) < 0 else None
+            sent[3] = self.cache.take_parents()
+        inputs = torch.from_numpy(sent)
+        chosen = self._tokens.clone() if tokens.min() < 0 else None
         # From page-locked memory, without waiting. Earlier steps may still have to read theirs.
         self._inputs.copy_(inputs.pin_memory() if self.device.type == "cuda" else inputs, non_blocking=True)
         if chosen is not None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import torch
 from torch import Tensor
 
 from model.config import ModelConfig
-from model.kv_cache import KVCache, to_device
+from model.kv_cache import KVCache, Slots, to_device
 
 FIRST_ROOM = 128
 
@@ -93,10 +91,10 @@ class StaticCache(KVCache):
         super().free(slots)
         self._mirror(slots)
 
-    def take_parents(self) -> Tensor:
+    def take_parents(self) -> Slots:
         """Returns the row that each row continues from in the next step (slots,). They no longer wait."""
         parents, self._parents = self._parents, np.arange(len(self._parents))
-        return torch.from_numpy(parents)
+        return parents
 
     def follow(self, parents: Tensor) -> None:
         """Makes the moves of `parents` (slots,) on the device, and sets them to none."""
@@ -108,16 +106,15 @@ class StaticCache(KVCache):
         parents.copy_(self._every)
 
     @torch.inference_mode()
-    def settle(self, slots: Sequence[int]) -> None:
+    def settle(self, slots: list[int] | Slots) -> None:
         """Makes the moves that wait, if one of them is into `slots`, or from them into another row."""
         moved = self._parents != np.arange(len(self._parents))
         among = np.zeros_like(moved)
-        among[list(slots)] = True
+        among[slots] = True
         if (moved & (among | among[self._parents])).any():
-            self.follow(to_device(self.take_parents(), self._device))
+            self.follow(to_device(torch.from_numpy(self.take_parents()), self._device))
 
-    def _move(self, moves: list[tuple[int, int]]) -> None:
-        to, of = np.array(moves).T
+    def _move(self, to: Slots, of: Slots) -> None:
         self._parents[to] = self._parents[of]
 
     @torch.inference_mode()
@@ -126,9 +123,8 @@ class StaticCache(KVCache):
         if not slots:
             return
         self.settle(slots)
-        lengths = [self.lengths[slot] for slot in slots]
-        held = [slots, lengths, [max(1, self.source_lengths[slot]) for slot in slots], slots]
-        sent = to_device(torch.tensor(held), self._device)
+        rows = np.array(slots)
+        sent = self._on_device(rows, self.lengths[rows], np.maximum(1, self.source_lengths[rows]), rows)
         self._rows_on_device[:, sent[0]] = sent[1:]
         self.places[sent[0]] = sent[0][:, None]
 

@@ -54,10 +54,11 @@ class TorchBackend(ForcedPasses):
     @torch.inference_mode()
     def reorder(self, targets: Sequence[int], origins: Sequence[int]) -> None:
         """Row targets[i] continues from row origins[i]."""
-        masked = [self._masked.get(origin, ()) for origin in origins]
         self.cache.reorder(list(targets), list(origins))
-        for target, mask in zip(targets, masked, strict=True):
-            self._set_mask(target, mask)
+        if self._masked:
+            masked = [self._masked.get(origin, ()) for origin in origins]
+            for target, mask in zip(targets, masked, strict=True):
+                self._set_mask(target, mask)
 
     @torch.inference_mode()
     def free(self, slots: Sequence[int], *, broken: bool = False) -> None:
@@ -126,7 +127,7 @@ class TorchBackend(ForcedPasses):
             self._masked.pop(slot, None)
 
     def _gates(self, slots: Sequence[int]) -> HeadGates | None:
-        if not any(slot in self._masked for slot in slots):
+        if not self._masked.keys() & set(slots):
             return None
         return head_gates(self.transformer, [self._masked.get(slot, ()) for slot in slots])
 
