@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -25,7 +25,7 @@ _SCORE = -0.1
 class EchoRunner:
     """A ModelRunner without a model: every sequence has its prepared target after one step."""
 
-    cuda, not_finite = False, ""
+    not_finite = ""
 
     def __init__(self, prepared: Path, options: WorkerOptions, index: int, pinned: bool = False) -> None:
         pairs = json.loads(prepared.read_text(encoding="utf-8"))
@@ -54,8 +54,9 @@ class EchoRunner:
     def refusal(self, job: Job) -> None:
         """Refuses nothing."""
 
-    def prefill(self, model: str, admitted: Sequence[sequence.Sequence]) -> None:
-        """Does nothing: there is no encoder."""
+    def prefill(self, model: str, admitted: Sequence[sequence.Sequence]) -> Callable[[], float]:
+        """Takes no time: there is no encoder."""
+        return lambda: 0.0
 
     def step(self, model: str, running: list[sequence.Sequence]) -> tuple[list[sequence.Sequence], int]:
         for each in running:

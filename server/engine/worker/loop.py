@@ -31,8 +31,7 @@ from server.engine.ipc.transport import Pipes
 from server.engine.worker.fair_queue import ModelQueue
 from server.engine.worker.model_runner import ModelRunner
 from server.engine.worker.scheduler import Scheduler
-from server.engine.worker.sequence import Sequence
-from server.engine.worker.stopwatch import Stopwatch
+from server.engine.worker.sequence import LOOK, SHORT, Sequence
 
 _REPORT_SECONDS = 0.1
 """Statistics and progress are sent at most this often while there is work."""
@@ -48,7 +47,7 @@ class WorkerLoop:
         self._runner = runner
         self._scheduler = Scheduler(options.max_batch_tokens)
         self._stats = StepStats()
-        self._prefills: list[tuple[list[Sequence], Stopwatch]] = []
+        self._prefills: list[tuple[list[Sequence], Callable[[], float | None]]] = []
         """Prefills whose time is not known yet."""
         self._outbox: list[FromWorker] = []
         self._reported = time.monotonic()
@@ -58,7 +57,7 @@ class WorkerLoop:
         """Runs until the pipe is closed."""
         while not self._pipes.closed:
             self._update_models()
-            if not len(self._scheduler):  # the loop waits for messages
+            if not self._scheduler.jobs:  # the loop waits for messages
                 self._flush()
             self._receive()
             batches = self._scheduler.schedule()
@@ -69,7 +68,7 @@ class WorkerLoop:
     # -- messages ------------------------------------------------------------------------------------------------------
 
     def _receive(self) -> None:
-        wait = 0.0 if len(self._scheduler) else (_LOADING_POLL_SECONDS if self._runner.loading() else None)
+        wait = 0.0 if self._scheduler.jobs else (_LOADING_POLL_SECONDS if self._runner.loading() else None)
         for message in self._pipes.receive(wait):
             self._handle(message)
 
@@ -82,8 +81,9 @@ class WorkerLoop:
             case LoadModel(model=model, folder=folder, ends=ends):
                 self._runner.load(model, folder, ends)
             case UnloadModel(model=model):
-                for id in self._scheduler.jobs_of(model):
-                    self._answer(_unknown_model(id, model))
+                for sequence in [*self._scheduler.jobs.values()]:
+                    if sequence.job.model == model:
+                        self._answer(_unknown_model(sequence.id, model))
                 del self._scheduler.queues[model]
                 self._runner.unload(model)
 
@@ -116,7 +116,7 @@ class WorkerLoop:
     def _flush(self) -> None:
         """Sends all messages as one frame; adds statistics and progress at intervals and before the loop waits."""
         now = time.monotonic()
-        if now - self._reported >= _REPORT_SECONDS or not len(self._scheduler):
+        if now - self._reported >= _REPORT_SECONDS or not self._scheduler.jobs:
             self._reported = now
             self._report()
         if self._outbox:
@@ -126,9 +126,10 @@ class WorkerLoop:
     def _report(self) -> None:
         running = self._scheduler.running
         stats, self._stats = self._stats, StepStats()
-        stats.running, stats.waiting = len(running), len(self._scheduler) - len(running)
+        stats.running, stats.waiting = len(running), len(self._scheduler.jobs) - len(running)
         queues = self._scheduler.queues.values()
-        stats.token_seconds, stats.look_seconds = self._scheduler.prices
+        seconds = self._scheduler.token_seconds
+        stats.token_seconds, stats.look_seconds = seconds[SHORT], seconds[LOOK]
         stats.slots_total = sum(queue.slots for queue in queues)
         stats.slots_used = stats.slots_total - sum(len(queue.free) for queue in queues)
         # A worker that loads is not silent: the supervisor sees whether it is frozen.
@@ -163,12 +164,10 @@ class WorkerLoop:
                 self._guard(beside, partial(self._step, model, running))
 
     def _prefill(self, model: str, admitted: list[Sequence]) -> None:
-        watch = Stopwatch(self._runner.cuda)
-        self._runner.prefill(model, admitted)
-        watch.stop()
+        started = time.monotonic()
+        self._prefills.append((admitted, self._runner.prefill(model, admitted)))
         for sequence in admitted:
-            sequence.admitted = watch.started
-        self._prefills.append((admitted, watch))
+            sequence.admitted = started
         self._record_prefills()
         lengths = [sequence.length for sequence in admitted]
         self._stats.prefill_sequences += len(lengths)
@@ -178,10 +177,10 @@ class WorkerLoop:
     def _record_prefills(self) -> float:
         """Records the prefills that have ended. Returns their seconds."""
         total = 0.0
-        while self._prefills and (seconds := self._prefills[0][1].seconds()) is not None:
-            admitted, watch = self._prefills.pop(0)
+        while self._prefills and (seconds := self._prefills[0][1]()) is not None:
+            admitted, _ = self._prefills.pop(0)
             for sequence in admitted:
-                sequence.encoded = watch.started + seconds
+                sequence.encoded = sequence.admitted + seconds
             self._scheduler.record_prefill(admitted, seconds)
             total += seconds
         return total

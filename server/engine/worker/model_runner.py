@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+import time
+from collections.abc import Callable, Generator, Iterator
 from collections.abc import Sequence as Items
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 from model.analysis.attention_alignment import chosen_alignment
 from model.analysis.pair_alignment import (
@@ -32,14 +34,14 @@ from server.engine.ipc.messages import (
 from server.engine.ipc.options import WorkerOptions
 from server.engine.worker.backend_loader import LoadedModel, try_to_open
 from server.engine.worker.device_config import failure_kind, find_device
-from server.engine.worker.sequence import Sequence, is_plain
+from server.engine.worker.sequence import Sequence, shared_pass
 
 _SHORT_PASS = 512
 """Tokens of looks up to which maps and words are computed in one pass."""
 
 
 class ModelRunner:
-    """Runs any number of models on one device, a GPU if `cuda`. All methods are called from the worker's loop."""
+    """Runs any number of models on one device. All methods are called from the worker's loop."""
 
     def __init__(self, options: WorkerOptions, index: int, pinned: bool = False) -> None:
         self._device = find_device(options, index, pinned)
@@ -134,8 +136,10 @@ class ModelRunner:
         for head in heads:
             check_head(config, head)
 
-    def prefill(self, model: str, sequences: list[Sequence]) -> None:
-        """Encodes the sources of sequences that were admitted."""
+    def prefill(self, model: str, sequences: list[Sequence]) -> Callable[[], float | None]:
+        """Encodes the sources of sequences that were admitted. Returns what returns the seconds for it: None while a GPU has
+        not done it, because the host only queues its work."""
+        begin = self._mark()
         config, generation = self._models[model].folder.model, self._models[model].folder.generation
         started = []
         for sequence in sequences:
@@ -153,6 +157,20 @@ class ModelRunner:
             self._searches[sequence.id] = search
             started.append(search)
         self._drivers[model].start(started)
+        end = self._mark()
+        if not self.cuda:
+            return lambda: float(end - begin)
+        return lambda: float(begin.elapsed_time(end)) / 1000 if end.query() else None
+
+    def _mark(self) -> Any:
+        """Returns the time now; on a GPU the event of this moment of its work."""
+        if not self.cuda:
+            return time.monotonic()
+        import torch
+
+        event: Any = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+        event.record()
+        return event
 
     def step(self, model: str, sequences: list[Sequence]) -> tuple[list[Sequence], int]:
         """Advances sequences by one token or a few, and sets the hypotheses of those that end. Returns which took decode
@@ -189,7 +207,8 @@ class ModelRunner:
         worded = [look.words for look in looks if look.words is not None]
         read = [words.read for words in worded if words.read is not None]
         readings: list[WordReading] = []
-        if len(read) == len(jobs) and is_plain(jobs[0]) and sum(len(s) + len(t) for s, t in pairs) <= _SHORT_PASS:
+        short = sum(len(source) + len(target) for source, target in pairs) <= _SHORT_PASS
+        if short and len(read) == len(jobs) and shared_pass(jobs[0]) is not None:
             found, readings = backend.linked_maps(pairs, choice, *both_sides(read))
         elif len(jobs) > 1:
             found = backend.soft_maps(pairs, choice)

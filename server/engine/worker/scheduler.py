@@ -1,8 +1,8 @@
 """Decides what the device runs next. Pure Python, without a clock: it is told the seconds.
 
-output = scheduler.schedule()   # what to prefill and decode, or which looks to run
-scheduler.record_step(...)      # how long that took
-scheduler.finish(id)            # answered: the slots are free for the next turn
+for batch in scheduler.schedule():  # sequences that decode a step, or looks for one pass
+    scheduler.record_step(...)      # how long that took
+    scheduler.finish(id)            # answered: the slots are free for the next turn
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Sequence as Items
 
 from server.engine.ipc.messages import Job
 from server.engine.worker.fair_queue import FairClock, ModelQueue
-from server.engine.worker.sequence import KINDS, LOOK, SHORT, Kind, Sequence
+from server.engine.worker.sequence import KINDS, SHORT, Kind, Sequence, shared_pass
 
 _DOCUMENT_WEIGHT = 1 / 3
 """Seconds for documents in each second for short requests, while there are both."""
@@ -34,28 +34,16 @@ class Scheduler:
     def __init__(self, max_batch_tokens: int) -> None:
         self.queues: dict[str, ModelQueue] = {}
         self._max_batch_tokens = max_batch_tokens
-        self._jobs: dict[int, Sequence] = {}
+        self.jobs: dict[int, Sequence] = {}  # that are not answered, by id
         self._alone: deque[Sequence] = deque()  # the first one may be running
         self._classes = FairClock()  # of short requests and documents: by Kind.document
         self._flows = {False: FairClock(), True: FairClock()}
-        self._token_seconds = dict.fromkeys(KINDS, 1e-4)  # all that a token of a row takes
+        self.token_seconds = dict.fromkeys(KINDS, 1e-4)  # all that a token of a row takes, lately
         self._prefill_seconds, self._step_seconds = 1e-4, 0.0  # of a padded token; of a short step
-
-    def __len__(self) -> int:
-        """Jobs that are not answered."""
-        return len(self._jobs)
-
-    def jobs_of(self, model: str) -> list[int]:
-        return [id for id, sequence in self._jobs.items() if sequence.job.model == model]
 
     @property
     def running(self) -> list[Sequence]:
         return [job for queue in self.queues.values() for job in queue.running.values()]
-
-    @property
-    def prices(self) -> tuple[float, float]:
-        """The measured seconds of a token and row of a short request, and of a token of a look."""
-        return self._token_seconds[SHORT], self._token_seconds[LOOK]
 
     def add(self, job: Job, now: float) -> None:
         """Accepts a job for an open model with enough slots. A target that is only scored is the
@@ -63,7 +51,7 @@ class Scheduler:
         self._enter(Sequence(job, now, job.alone), job.options.target is not None and not job.look)
 
     def _enter(self, sequence: Sequence, first: bool = False) -> None:
-        self._jobs[sequence.id] = sequence
+        self.jobs[sequence.id] = sequence
         self.queues[sequence.job.model].push(sequence, first=first)
         if sequence.alone:
             self._alone.append(sequence)
@@ -71,7 +59,7 @@ class Scheduler:
     def finish(self, id: int) -> Sequence | None:
         """Removes a job that is answered or cancelled, and frees its slots. Returns None where it
         is unknown."""
-        sequence = self._jobs.pop(id, None)
+        sequence = self.jobs.pop(id, None)
         if sequence is None:
             return None
         if sequence.alone:
@@ -79,7 +67,7 @@ class Scheduler:
         self.queues[sequence.job.model].remove(sequence)
         if sequence.hypotheses or sequence.kind.look:
             token = sequence.seconds / sequence.length / sequence.width
-            self._token_seconds[sequence.kind] += 0.05 * (token - self._token_seconds[sequence.kind])
+            self.token_seconds[sequence.kind] += 0.05 * (token - self.token_seconds[sequence.kind])
         return sequence
 
     def restart(self, sequence: Sequence) -> None:
@@ -150,7 +138,7 @@ class Scheduler:
     ) -> Iterator[Sequence]:
         """Yields jobs that the caller starts, in fair order as if each were charged then. A flow
         ends at the first job that is not accepted."""
-        used, token = self._flows[kind.document].used, self._token_seconds[kind] / kind.weight
+        used, token = self._flows[kind.document].used, self.token_seconds[kind] / kind.weight
         flows = [item for queue in queues for item in queue.flows[kind].items() if item[1].waiting]
         heap = [(used((kind, client)), flow.waiting[0].id, flow) for client, flow in flows]
         heapq.heapify(heap)
@@ -208,11 +196,12 @@ class Scheduler:
             return looks
 
         def joins(look: Sequence) -> bool:
-            return not looks or look.together_with(looks[0])
+            shared = shared_pass(look.job)
+            return not looks or (shared is not None and shared == shared_pass(looks[0].job))
 
         for look in self._in_order(self.queues.values(), kind, joins):
             tokens += look.length
-            if looks and (len(looks) == _MOST_LOOKS or tokens * self._token_seconds[kind] > longest):
+            if looks and (len(looks) == _MOST_LOOKS or tokens * self.token_seconds[kind] > longest):
                 break
             self.queues[look.job.model].start(look)
             looks.append(look)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from model.analysis.types import MapChoice
 from model.search.options import Hypothesis, TraceStep
 from server.engine.ipc.messages import Job, JobResult
 
@@ -63,25 +64,14 @@ class Sequence:
     def id(self) -> int:
         return self.job.id
 
-    def together_with(self, other: Sequence) -> bool:
-        """Returns whether one pass can compute both looks: neither has scores, masked heads or vectors, and both want the
-        same."""
-        look, further = self.job.look, other.job.look
-        return (
-            look is not None
-            and further is not None
-            and self.job.model == other.job.model
-            and self.job.options.first_token == other.job.options.first_token
-            and look.choice == further.choice
-            and is_plain(self.job)
-            and is_plain(other.job)
-        )
 
-
-def is_plain(job: Job) -> bool:
-    """Returns whether a look has no masked heads, and asks for neither scores, vectors, tensors nor maps of the encoder."""
-    look = job.look
-    if look is None or job.options.masked_heads or look.vectors_of is not None:
-        return False
+def shared_pass(job: Job) -> tuple[str, int | None, MapChoice] | None:
+    """Returns what the looks have in common that one pass computes together. None for a job that has a pass alone: it has
+    masked heads, or asks for scores, vectors, tensors or maps of the encoder."""
+    look, options = job.look, job.options
+    if look is None or options.masked_heads or look.vectors_of is not None:
+        return None
     choice = look.choice
-    return not choice.scores and choice.encoder == () and choice.followed is None
+    if choice.scores or choice.encoder != () or choice.followed is not None:
+        return None
+    return job.model, options.first_token, choice

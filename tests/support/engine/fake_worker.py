@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
@@ -58,8 +58,6 @@ class FakeRunner:
         self._dying = False
         self._polls = 0
 
-    cuda = False
-
     def slots(self, model: str) -> int:
         return SLOTS
 
@@ -102,10 +100,11 @@ class FakeRunner:
         refused = REFUSED in job.source
         return Failed(job.id, "invalid", "There is a token outside the vocabulary.") if refused else None
 
-    def prefill(self, model: str, sequences: list[Sequence]) -> None:
+    def prefill(self, model: str, sequences: list[Sequence]) -> Callable[[], float]:
         for sequence in sequences:
             assert sequence.id not in self._made
             self._made[sequence.id] = []
+        return lambda: 0.0
 
     def step(self, model: str, sequences: list[Sequence]) -> tuple[list[Sequence], int]:
         shift, seconds = self._models[model]

@@ -11,6 +11,7 @@ from model.search.options import DecodingOptions, Hypothesis
 from server.engine.ipc.messages import Job, Look
 from server.engine.worker.fair_queue import ModelQueue, StepTime
 from server.engine.worker.scheduler import Scheduler
+from server.engine.worker.sequence import LOOK, SHORT
 
 LONGEST = 40
 WEIGHTS = {"light": 1.0, "heavy": 2.0}
@@ -48,7 +49,7 @@ def test_the_worker_reports_what_a_token_takes_lately() -> None:
             target = DecodingOptions(target=(2,) * 5)
             made.add(Job(id, "m", (4,) * 10, DecodingOptions(beam_size=2)), 0.0)
             made.add(Job(1000 + id, "m", (4,) * 5, target, look=Look()), 0.0)
-            while len(made):
+            while made.jobs:
                 [[sequence]] = made.schedule()
                 if sequence.kind.look:
                     made.charge([sequence], [1], 5 * seconds)
@@ -56,7 +57,8 @@ def test_the_worker_reports_what_a_token_takes_lately() -> None:
                     made.record_step([sequence], 20 * seconds, 1)
                     sequence.hypotheses = (Hypothesis((), (), 0.0, "stop"),)
                 made.finish(sequence.id)
-    assert made.prices == pytest.approx((seconds, seconds / 2), rel=0.01)
+        prices = made.token_seconds[SHORT], made.token_seconds[LOOK]
+        assert prices == pytest.approx((seconds, seconds / 2), rel=0.01)
 
 
 def test_weights_hold_within_one_batch_too() -> None:

@@ -68,7 +68,7 @@ def serve(backend: Logged, turns: list[list[Any]]) -> dict[int, Any]:
     runner.attach("m", Mock(folder=folder, backend=backend, engine="fake"))
     loop = WorkerLoop(Mock(), runner, WorkerOptions())
     loop._scheduler.queues["m"] = ModelQueue(backend.slots)
-    while turns or len(loop._scheduler):
+    while turns or loop._scheduler.jobs:
         for message in turns.pop(0) if turns else []:
             loop._handle(message)
         loop._run(loop._scheduler.schedule())

@@ -95,7 +95,7 @@ def test_every_job_is_answered_once_and_every_second_is_charged_once(asked: list
     left: dict[int, int] = {}
     seconds = 0.0
     pending = list(enumerate(asked))
-    while pending or len(made):
+    while pending or made.jobs:
         for id, event in pending[:5]:
             if event in ("look", "late"):
                 made.add(look(id, priority=int(event == "late"), model=MODELS[id % 2]), 0.0)
@@ -118,7 +118,7 @@ def test_every_job_is_answered_once_and_every_second_is_charged_once(asked: list
         del pending[:5]
         batches = made.schedule()
         check(made, batches)
-        assert batches or not len(made), "a turn that advances no job"
+        assert batches or not made.jobs, "a turn that advances no job"
         seconds += run(made, batches)
         for sequence in [sequence for batch in batches for sequence in batch]:
             if sequence.kind.look:
