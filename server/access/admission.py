@@ -200,9 +200,9 @@ class Admission:
         if deadline is not None and now > deadline:
             raise TimeoutError
         invitations = queue.invitations
-        excess = self._excess(kind, cost, caller, weight, key, now)
+        excess, reason = self._excess(kind, cost, caller, weight, key, now)
         if excess > 0:
-            raise self._overloaded(kind, excess, cost, caller, key, now)
+            raise self._overloaded(kind, excess, reason, cost, caller, key, now)
         if invitations:
             invitations.take_up(key, now)
         wait = queue.wait(caller, self.lease.speeds[kind])
@@ -219,19 +219,17 @@ class Admission:
         known of it; else None."""
         now = self.renew()
         for kind in kinds:
-            excess = self._excess(kind, cost, caller, 1.0, key, now)
+            excess, reason = self._excess(kind, cost, caller, 1.0, key, now)
             if excess <= 0 or self.queues[kind].invitations.is_due(key, now):
                 return None
-        return self._overloaded(kind, excess, cost, caller, key, now)
+        return self._overloaded(kind, excess, reason, cost, caller, key, now)
 
     def _overloaded(
-        self, kind: WorkKind, excess: float, cost: float, caller: str | None, key: int | None, now: float
+        self, kind: WorkKind, excess: float, reason: str, cost: float, caller: str | None, key: int | None, now: float
     ) -> Overloaded:
-        """Returns the error of a request that does not fit, and remembers by its key when it may return. Its reason is the caller
-        where all others would fit."""
-        queue = self.queues[kind]
-        invitations, moment = queue.invitations, queue.invitations.moment(key)
-        reason = "queue" if queue.units + cost + invitations.due(now) > self._room(kind) else "caller"
+        """Returns the error of a request that does not fit, and remembers by its key when it may return."""
+        invitations = self.queues[kind].invitations
+        moment = invitations.moment(key)
         if moment is not None and moment > now:  # it came too early
             return Overloaded(self._message, math.ceil(moment - now), reason)
         invitations.take_up(key, now)
@@ -243,12 +241,12 @@ class Admission:
 
     def _excess(
         self, kind: WorkKind, cost: float, caller: str | None, weight: float, key: int | None, now: float
-    ) -> float:
-        """Returns the units that must finish before `cost` units fit beside those that are expected back; not positive where
-        they do."""
+    ) -> tuple[float, str]:
+        """Returns the units that must finish before `cost` units fit beside those that are expected back, not positive where
+        they do, and the reason of a rejection: the caller where all others would fit."""
         queue = self.queues[kind]
         if not queue.units:
-            return 0.0
+            return 0.0, ""
         work = queue.callers.get(caller, CallerWork())
         held = 0.0 if caller is None else work.units + self.lease.elsewhere.get((kind, caller), 0.0)
         room, kept = self._room(kind), 0.0
@@ -257,14 +255,15 @@ class Admission:
             others = queue.share * max(1, len(queue.callers), len(queue.invitations.callers))
             kept = min(queue.invitations.due(now), max(0.0, room * others / (1 + others) - queue.units + held))
         free = room - kept - queue.units
-        if not held:
-            return cost - free
+        over = cost - free
+        if not held or over > queue.units:
+            return over, "queue"
         # A caller that holds c units needs c <= share * free. Each of them that finishes adds one to the free units, and so
         # does each of the others: of the units that finish, the part `own` is the caller's.
         share, own = weight * queue.share, weight / (queue.total_weight + weight - work.weight)
         factor = share / (1 + share)
         excess = (held + cost - factor * (self.lease.doors * free + held)) / (own + factor * (1 - own))
-        return max(cost - free, min(excess, queue.units))
+        return max(over, min(excess, queue.units)), "queue" if over > 0 else "caller"
 
     def _room(self, kind: WorkKind) -> float:
         """Returns the units that all requests of a kind may occupy."""

@@ -65,7 +65,7 @@ class EarlyRefusal:
             return None
         caller = None if services.authenticator.uses_keys else network(address)
         error = refusal(size - ENVELOPE, caller, key)
-        if error is None or route.is_page(Request(scope)):
+        if error is None or (scope["method"] == "GET" and route.is_page(Request(scope))):
             return None
         scope["route"] = route  # for log and metrics
         return error

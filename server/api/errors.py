@@ -139,17 +139,23 @@ def path_of(scope: Scope) -> str:
 def error_response(scope: Scope, error: Exception) -> Response:
     """Returns the response to a request that raised `error`."""
     path = path_of(scope)
-    status, message, headers = status_and_message(error)
     if isinstance(error, errors.RetryLater | errors.Forbidden):  # messages that contain nothing of the request
         reason = error.reason if isinstance(error, errors.Overloaded) else type(error).__name__
-        scope.get(LOG_FIELDS, {}).update(reason=reason, detail=message)
+        scope.get(LOG_FIELDS, {}).update(reason=reason, detail=error.message)
+    if type(error) is errors.Overloaded:
+        return _overloaded(path, error.message, error.retry_after)
+    return _response(path, error)
+
+
+@lru_cache(1024)
+def _overloaded(path: str, message: str, retry_after: int) -> Response:
+    """Returns a response that may be sent again: under load they are many, and few different ones."""
+    return _response(path, errors.Overloaded(message, retry_after))
+
+
+def _response(path: str, error: Exception) -> Response:
+    status, message, headers = status_and_message(error)
     message = in_words_of(path, error, message)
     if isinstance(error, errors.QuotaExceeded) and path.startswith(DEEPL):
         status = DEEPL_QUOTA
-    return _response(path, status, message, tuple(headers.items()))
-
-
-@lru_cache(256)
-def _response(path: str, status: int, message: str, headers: tuple[tuple[str, str], ...]) -> Response:
-    """Returns the response, which may be sent again: under load there are few different ones."""
-    return Response(orjson.dumps(body_of(path, status, message)), status, dict(headers), "application/json")
+    return Response(orjson.dumps(body_of(path, status, message)), status, headers, "application/json")
