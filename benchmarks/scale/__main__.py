@@ -37,6 +37,7 @@ from model.search.driver import translate
 from model.search.options import DecodingOptions
 
 ARRAY = 50
+CORES = (2, 8, 16, 64)
 _START_SECONDS, _ANSWER_SECONDS = 240, 10
 _GENERATORS = 2
 _FULL_SECONDS = 0.5  # until a request is accepted
@@ -151,7 +152,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     checkouts = {"this": Path.cwd()} | ({"base": options.base.resolve()} if options.base else {})
     with tempfile.TemporaryDirectory() as folder:
         prepared = Path(folder) / "prepared.json"
-        prepared.write_text(json.dumps(_prepare(options.model, texts, target)), encoding="utf-8")
+        pairs, worker = _prepare(options.model, texts, target)
+        prepared.write_text(json.dumps(pairs), encoding="utf-8")
         model = options.model.resolve()
         servers = {
             (name, status): EchoServer(path, model, prepared, Path(folder) / f"{name}{status}.json", *flags)
@@ -164,17 +166,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for server in servers.values():
                 server.stop()
     _print(found, sum(map(len, texts)) / len(texts))
+    _print_model(found["this"], worker)
     if options.json is not None:
         rows = {name: {kind: asdict(one) for kind, one in kinds.items()} for name, kinds in found.items()}
         options.json.write_text(json.dumps({"environment": report.environment(), "found": rows}, indent=1))
     return 0
 
 
-def _prepare(model: Path, texts: Sequence[str], target: str) -> list[tuple[Sequence[int], Sequence[int]]]:
-    """Returns (source ids, target ids) of each text, by the model itself."""
-    opened = open_model(model, engine="native", precision="int8", slots=64, threads=len(os.sched_getaffinity(0)))
+def _prepare(model: Path, texts: Sequence[str], target: str) -> tuple[list[tuple[Sequence[int], Sequence[int]]], float]:
+    """Returns (source ids, target ids) of each text, by the model itself on one thread, and the processor time of a text in
+    seconds."""
+    opened = open_model(model, engine="native", precision="int8", slots=64, threads=1)
     config = opened.config
     sources = [opened.tokenizer.encode(text, target).ids for text in texts]
+    began = time.process_time()
     found = translate(
         opened.backend,
         sources,
@@ -184,7 +189,8 @@ def _prepare(model: Path, texts: Sequence[str], target: str) -> list[tuple[Seque
         max_length=config.max_length,
         generation=opened.generation,
     )
-    return [(source, best[0].tokens) for source, best in zip(sources, found, strict=True)]
+    seconds = (time.process_time() - began) / len(texts)
+    return [(source, best[0].tokens) for source, best in zip(sources, found, strict=True)], seconds
 
 
 def _measure(
@@ -299,6 +305,21 @@ def _print(found: dict[str, dict[str, Measured]], characters: float) -> None:
         parts = [(part, *(kinds[kind.name].parts.get(part, 0.0) for kind in KINDS)) for part in names]
         print(f"\n{name}: us a request by part\n")
         print(report.table(("part", *(kind.name for kind in KINDS)), parts))
+
+
+def _print_model(kinds: dict[str, Measured], worker: float) -> None:
+    """Prints what workers on so many cores answer behind one API process, and how many of these would feed them. `worker` is
+    the time of a core for a sentence, in seconds."""
+    rows = []
+    for kind in KINDS:
+        measured = kinds[kind.name].microseconds
+        if measured and kind.status == 200 and kind.clients > 1:
+            api = 1e-6 * statistics.median(measured) / kind.array
+            for cores in CORES:
+                rows.append((kind.name, cores, cores / worker, min(cores / worker, 1 / api), cores * api / worker))
+    print(f"\nA core of a worker takes {1e3 * worker:.2f} ms a sentence. Sentences a second if cores add up:\n")
+    columns = ("load", "cores of workers", "these", "behind one API process", "API processes that feed them")
+    print(report.table(columns, rows))
 
 
 def _parser() -> argparse.ArgumentParser:
