@@ -1,1 +1,1 @@
-"""Text processing without a model: sentences, scripts, numbers, placeholders, markup, language detection."""
+"""Text processing without a model: sentences, scripts, numbers, codes, markup, language detection."""

@@ -25,7 +25,7 @@ FORMATS = tuple(
     FileFormat(*row)
     for row in (
         (".txt", "text/plain", "plain"),
-        (".srt", "application/x-subrip", "subtitles", "read_subrip"),
+        (".srt", "application/x-subrip", "subtitles"),
         (".vtt", "text/vtt", "subtitles", "read_webvtt"),
         (".html", "text/html", "html"),
         (".htm", "text/html", "html"),

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import polib
 
 from server.documents.document import Document, has_words
-from server.documents.formats.labels import MARK, with_mark, without_mark
-from server.documents.formats.plain import decode
+from server.documents.formats.labels import MARK, label
+from server.documents.formats.plain import LINES, decode
 from server.errors import InvalidRequest
 
 CHARSET = re.compile(rb"Content-Type:[^\"\n]{0,100}charset=([\w.:\-]{2,40})", re.IGNORECASE)
 PLURALS = re.compile(r"nplurals\s*=\s*([1-6])")
 LONG_LINE = re.compile(r'(?:msg\w*(?:\[\d\])?\s+)?"(?:[^"\\]|\\.){81}')
 """A line longer than those of a catalog that wraps them."""
-WIDTH = 78
+WIDTH, UNLIMITED = 79, 10**9
+wrap = partial(
+    textwrap.wrap, expand_tabs=False, replace_whitespace=False, drop_whitespace=False, break_long_words=False
+)
 ONE_FORM = frozenset("ja zh ko vi th id ms lo my".split())
 """Languages without plural forms, for catalogs that do not state a rule."""
 
@@ -46,17 +51,17 @@ def read(data: bytes, target: str) -> Document:
     """Reads a catalog and sets its language to `target`. Only the lines of translations and of these settings change."""
     catalog, encode, open_charset = parse(data)
     entries = [entry for entry in catalog if not entry.obsolete and not is_translated(entry) and has_words(entry.msgid)]
-    marked = [without_mark(text, MARK) for entry in entries for text in (entry.msgid, entry.msgid_plural) if text]
+    labels = [label(text, MARK) for entry in entries for text in (entry.msgid, entry.msgid_plural) if text]
 
     def write(translations: Sequence[str]) -> bytes:
-        done = (with_mark(new, mark) for new, (_, mark) in zip(translations, marked, strict=True))
+        done = (each.written(new) for each, new in zip(labels, translations, strict=True))
         stated = catalog.metadata.get("Plural-Forms", "")
         rule = stated if PLURALS.search(stated) else plural_rule(target)
         forms = int(PLURALS.findall(rule)[0])
         text, _, _ = decoded(data)
         line_end = "\r\n" if "\r\n" in text else "\n"
         lines = text.replace("\r\n", "\n").split("\n")
-        width = 0 if any(LONG_LINE.match(line) for line in lines) else WIDTH
+        width = UNLIMITED if any(LONG_LINE.match(line) for line in lines) else WIDTH
         edits = []
         for entry in entries:
             singular = framed(entry.msgid, next(done))
@@ -75,7 +80,7 @@ def read(data: bytes, target: str) -> Document:
         written = line_end.join(lines)
         return written.encode() if open_charset else encode(written)
 
-    return Document(tuple(text for text, _ in marked), "text", write)
+    return Document(tuple(each.text for each in labels), "text", write)
 
 
 def entry_lines(lines: Sequence[str], first: int) -> tuple[int, int]:
@@ -104,9 +109,11 @@ def rewritten(lines: Sequence[str], made: dict[int, str], width: int) -> list[st
         elif not line.startswith("#|"):  # the message before it changed
             kept.append(line)
     for number, text in made.items():
-        entry = polib.POEntry(msgid="", msgstr=text)
-        first, *others = entry.__unicode__(wrapwidth=width).split("msgstr ", 1)[1].rstrip("\n").split("\n")
-        kept += [f"msgstr{'' if number < 0 else f'[{number}]'} {first}", *others]
+        name = f"msgstr{'' if number < 0 else f'[{number}]'}"
+        parts = [part for line in LINES.findall(text) for part in wrap(polib.escape(line), width - 2)] or [""]
+        if len(parts) > 1 or len(name) + len(parts[0]) + 3 > width:
+            parts.insert(0, "")
+        kept += [f'{name} "{parts[0]}"', *[f'"{part}"' for part in parts[1:]]]
     return kept
 
 

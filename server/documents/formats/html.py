@@ -3,17 +3,16 @@ buttons, descriptions."""
 
 from __future__ import annotations
 
-import hashlib
 import html
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from server.documents.document import Document, has_words, join_pieces
 from server.documents.formats.plain import HEAD_BYTES, decode
 from server.documents.formats.xml.parsing import INVALID_CHARACTERS
 from server.errors import InvalidRequest
-from server.text.syntax.html import parse, written_passages
+from server.text.offsets import edited
+from server.text.syntax.html import parse, pieces, written_passages
 from server.text.syntax.markup import NO_TRANSLATE, Tag, markup_tokens
 from server.text.tagged import escaped
 
@@ -26,9 +25,11 @@ CHARSET = re.compile(
 longer declare the encoding."""
 ROOT = re.compile(rb"<html\b[^>]{0,1000}>", re.IGNORECASE)
 LANGUAGE = re.compile(rb"(\s(?:xml:)?lang\s*=\s*[\"'])[\w\-]{1,40}", re.IGNORECASE)
-VALUE = re.compile(r"""(\s)([a-zA-Z:_-]+)(\s*=\s*)("[^"]*"|'[^']*')""")
+VALUE = re.compile(r"""(\s)([a-zA-Z:_-]+)(\s*=\s*)(["'])((?:(?!\4).)*)\4""", re.DOTALL)
 LABELS = frozenset(("alt", "title", "placeholder", "aria-label", "label"))
 """Attributes that people read, of any element."""
+NO_BREAK = 0xA0
+HEAD_TOKENS = 50
 BUTTON = re.compile(r"\stype\s*=\s*[\"']?(?:submit|reset|button)\b", re.IGNORECASE)
 META = re.compile(
     r"\s(?:name|property)\s*=\s*[\"']?(?:description|keywords|author-note|og:title|og:description|og:image:alt|"
@@ -37,56 +38,53 @@ META = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Attribute:
-    """The value of an attribute that people read: as text of HTML, as it is written, and the quotes around it."""
-
-    text: str
-    raw: str
-    quote: str
-
-    def written(self, translated: str) -> str:
-        """Returns a translation as the value of this attribute; one that changes nothing is the value as it was."""
-        if translated == self.text:
-            return self.raw
-        value = html.escape(INVALID_CHARACTERS.sub("", parse(translated).text), quote=False)
-        return value.replace(self.quote, html.escape(self.quote))
-
-
 def read(data: bytes, target: str) -> Document:
     """Reads HTML or XHTML in the encoding that it declares, and sets its language to `target`. Characters outside the
     encoding are written as references."""
     match = CHARSET.search(data[:HEAD_BYTES])
     text, encode = decode(data, (match[1] or match[2]).decode() if match else "utf-8")
-    if has_internal_subset(text):
-        raise InvalidRequest("The page defines entities of its own; remove its document type.")
-    mark = "m" + hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:24] + "x"  # does not occur in the page
-    attributes: list[Attribute] = []
-    marked_page = "".join(marked(token, mark, attributes) for token in markup_tokens(text))
-    pieces = join_pieces(written_passages(marked_page))
+    tokens = list(markup_tokens(text))
+    for token in tokens[:HEAD_TOKENS]:
+        if isinstance(token, Tag) and token.raw[:9].lower() == "<!doctype" and "[" in token.raw:
+            raise InvalidRequest("The page defines entities of its own; remove its document type.")
+    spelled = references(token for token in tokens if isinstance(token, str))
+    parts = join_pieces(written_passages(text))
+    values = list(dict.fromkeys(value[5] for token in tokens for value in labels(token)))
+    texts = [escaped(html.unescape(value)) for value in values]
 
     def write(translations: Sequence[str]) -> bytes:
-        made_values = zip(attributes, translations[len(pieces) :], strict=True)
-        values = [attribute.written(translated) for attribute, translated in made_values]
-        made = re.sub(
-            rf"{mark}(\d+)x",
-            lambda match: values[int(match[1])] if int(match[1]) < len(values) else "",
-            "".join(translations[: len(pieces)]),
-        )
-        return with_language(encode(made), target)
+        made = {
+            value: html.escape(INVALID_CHARACTERS.sub("", parse(new).text), quote=False).translate(references((value,)))
+            for value, text, new in zip(values, texts, translations[len(parts) :], strict=True)
+            if new != text
+        }
+        page = ""
+        for part, new in zip(parts, translations, strict=False):
+            signs = spelled if part != new else {}  # a part without a change is written as it was
+            page += "".join(respelled(token, signs, made) for token in markup_tokens(new))
+        return with_language(encode(page), target)
 
-    return Document((*pieces, *[attribute.text for attribute in attributes]), "html", write)
+    return Document((*parts, *texts), "html", write)
 
 
-def has_internal_subset(text: str) -> bool:
-    """Returns whether a page's document type contains declarations, which would otherwise be read as text."""
-    tags = (token for token in markup_tokens(text) if not isinstance(token, str))
-    for tag in tags:
-        if tag.raw[:9].lower() == "<!doctype":
-            return "[" in tag.raw
-        if tag.opens:
-            return False
-    return False
+def references(texts: Iterable[str]) -> dict[int, str]:
+    """Returns how the characters are written that these texts of a page only have as references."""
+    parts = [part for text in texts for part in pieces(text)]
+    literal = set("<>&").union(*(text for text, raw in parts if text == raw))
+    spelled = {ord(text): raw for text, raw in parts if raw[:1] == "&" and len(text) == 1 and text not in literal}
+    return {NO_BREAK: "\xa0" if "\xa0" in literal else "&nbsp;"} | spelled
+
+
+def respelled(token: str | Tag, spelled: Mapping[int, str], values: Mapping[str, str]) -> str:
+    """Returns markup with other values of attributes, and text with its references as its page has them."""
+    if isinstance(token, str):
+        return token.replace("&nbsp;", "\xa0").translate(spelled) if spelled else token
+    edits = [
+        (*value.span(5), values[value[5]].replace(value[4], html.escape(value[4])))
+        for value in labels(token)
+        if value[5] in values
+    ]
+    return edited(token.raw, edits)[0]
 
 
 def with_language(data: bytes, target: str) -> bytes:
@@ -98,22 +96,14 @@ def with_language(data: bytes, target: str) -> bytes:
     return data[: root.start()] + changed + data[root.end() :]
 
 
-def marked(token: str | Tag, mark: str, attributes: list[Attribute]) -> str:
-    """Returns text, or a tag with marks for its attributes with words, which are added to `attributes`."""
-    if isinstance(token, str):
-        return token
-    if not token.name or token.closing or NO_TRANSLATE.search(token.raw):
-        return token.raw
-    button = token.name == "input" and BUTTON.search(token.raw)
-    meta = token.name == "meta" and META.search(token.raw)
-
-    def replaced(match: re.Match[str]) -> str:
-        name, value = match[2].lower(), html.unescape(match[4][1:-1])
+def labels(tag: str | Tag) -> Iterator[re.Match[str]]:
+    """Yields the attributes of a tag that people read."""
+    if isinstance(tag, str) or not tag.name or tag.closing or NO_TRANSLATE.search(tag.raw):
+        return
+    button = tag.name == "input" and BUTTON.search(tag.raw)
+    meta = tag.name == "meta" and META.search(tag.raw)
+    for value in VALUE.finditer(tag.raw):
+        name = value[2].lower()
         read = name in LABELS or (button and name == "value") or (meta and name == "content")
-        if not read or not has_words(value):
-            return match[0]
-        quote = match[4][0]
-        attributes.append(Attribute(escaped(value), match[4][1:-1], quote))
-        return f"{match[1]}{match[2]}{match[3]}{quote}{mark}{len(attributes) - 1}x{quote}"
-
-    return VALUE.sub(replaced, token.raw)
+        if read and has_words(html.unescape(value[5])):
+            yield value

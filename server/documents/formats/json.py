@@ -7,28 +7,30 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Callable, Iterator
+from functools import cache, partial
+from typing import NamedTuple
 
 import orjson
 
 from server.documents.document import DEPTH_LIMIT, Document, has_words
-from server.documents.formats.labels import with_mark, without_mark
+from server.documents.formats.labels import document_of
 from server.documents.formats.plain import decode
 from server.errors import InvalidRequest
-from server.text.offsets import edited
 
 TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"(\s*:)?|[{}\[\]]')
 _COMMENTS = r"//[^\r\n]*|/\*[^*]*(?:\*(?!/)[^*]*)*(?:\*/)?"
 COMMENT = re.compile(rf'"(?:[^"\\]|\\.)*"?|{_COMMENTS}|,(?=\s*(?:(?:{_COMMENTS})\s*)*[}}\]])')
 """A string, a comment, or a comma after the last item."""
-CODE = re.compile(r"(?:https?|mailto|ftp):\S*|\S*[/\\_]\S*|[#.]\S+|[a-z]+(?:[.\-][a-z]+)+|[a-z]+[A-Z]\w*")
+ESCAPE = re.compile(
+    r"(?<!\\)(?:\\\\)*(\\(?:u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}|u[\da-fA-F]{4}|U[\da-fA-F]{8}|x[\da-fA-F]{2}|/))"
+)
+NEVER_ESCAPED = re.compile(r"[\w\"\\]", re.ASCII)
+CODE = re.compile(r"(?:https?|mailto|ftp):\S*|\S*[/\\_]\S*|[#.:]\S+|[a-z]+(?:[.\-][a-z]+)+|[a-z]+[A-Z]\w*")
 """Values that are not words: addresses, paths, names in code."""
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
+class Value(NamedTuple):
     """A string of the file from `start` to `end` with the keys that lead to it."""
 
     start: int
@@ -37,13 +39,8 @@ class Value:
     text: str
 
 
-def read_with_comments(data: bytes, target: str) -> Document:
-    """Reads a JSON file (.jsonc) that may have comments, and commas after the last item."""
-    return read(data, target, comments=True)
-
-
 def read(data: bytes, target: str, comments: bool = False) -> Document:
-    """Reads a JSON file. The locale of an .arb file is set to `target`."""
+    """Reads a JSON file, also one with `comments`. The locale of an .arb file becomes `target`."""
     text, encode = decode(data)
     plain = COMMENT.sub(blank, text) if comments else text
     try:
@@ -60,18 +57,28 @@ def read(data: bytes, target: str, comments: bool = False) -> Document:
         return any(collections[:depth] in with_message for depth in range(1, len(collections) + 1))
 
     texts = [value for value in values if is_text(value, hides)]
-    labels = [without_mark(value.text) for value in texts]
-    locales = [value for value in values if value.path == ("@@locale",)]
+    locales = [
+        (value.start, value.end, json.dumps(target))
+        for value in values
+        if value.path == ("@@locale",) and value.text != target
+    ]
+    return document_of(
+        text, encode, texts, lambda value, new: quoted(new, text[value.start : value.end], escapes), locales
+    )
 
-    def write(translations: Sequence[str]) -> bytes:
-        marked = [with_mark(new, mark) for new, (_, mark) in zip(translations, labels, strict=True)]
-        made = [*zip(texts, marked, strict=True), *[(value, target) for value in locales]]
-        edits = [
-            (value.start, value.end, json.dumps(new, ensure_ascii=escapes)) for value, new in made if new != value.text
-        ]
-        return encode(edited(text, sorted(edits))[0])
 
-    return Document(tuple(text for text, _ in labels), "text", write)
+read_with_comments = partial(read, comments=True)
+
+
+def quoted(text: str, source: str, ascii_only: bool = False) -> str:
+    """Returns a text in quotes. Signs and foreign letters that its source escapes are escaped in the same way."""
+    kept: dict[int, str] = {}
+    for escape in ESCAPE.findall(source):
+        units = escape.replace("\\/", "/").encode().decode("unicode_escape").encode("utf-16", "surrogatepass")
+        character = units.decode("utf-16", "replace")
+        if not NEVER_ESCAPED.match(character):
+            kept[ord(character)] = escape
+    return json.dumps(text, ensure_ascii=ascii_only).translate(kept)
 
 
 def blank(found: re.Match[str]) -> str:

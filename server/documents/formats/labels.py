@@ -1,8 +1,13 @@
-"""Labels of programs: the mark of an access key is taken out before the translation, and is put in again."""
+"""Strings of programs, which are translated without the marks of access keys in them."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from server.documents.document import Document
+from server.text.offsets import edited
 
 MARK = re.compile(
     r"(?<![\w&_])(?:&&?|_)[^\W\d_](?!\w{1,7};)|(?<=[^\W\d_])&[a-z](?!\w{1,7};)|(?<=\b[A-Z])_[a-z]|(?<=\b[A-Z][a-z])_[a-z]"
@@ -13,14 +18,47 @@ AMPERSAND = re.compile(r"(?<![\w&_])&&?[^\W\d_](?!\w{1,7};)")
 LONGEST_LABEL = 60
 
 
-def without_mark(text: str, mark: re.Pattern[str] = AMPERSAND) -> tuple[str, str]:
-    """Returns a label without the mark of its access key, and the mark with the key: `&Save` -> `Save`, `&S`."""
+class Label(NamedTuple):
+    """A text as in its `source`, and without the mark of its access key; the mark with the key."""
+
+    source: str
+    text: str
+    mark: str = ""
+
+    def written(self, new: str) -> str:
+        """Returns a translation with the access key: the same letter where it has it, first of a word, else its first letter."""
+        if new == self.text or not self.mark:
+            return self.source if new == self.text else new
+        letter = re.escape(self.mark[-1])
+        found = (re.search(each, new, re.IGNORECASE) for each in (rf"\b{letter}", letter, r"\w", ""))
+        place = next(filter(None, found)).start()
+        return new[:place] + self.mark[:-1] + new[place:]
+
+
+def label(text: str, mark: re.Pattern[str] = AMPERSAND) -> Label:
+    """Takes the mark of an access key out: `&Save` -> `Save`, `&S`."""
     found = mark.findall(text) if len(text) <= LONGEST_LABEL else []
-    return (text.replace(found[0], found[0][-1], 1), found[0]) if len(found) == 1 else (text, "")
+    return Label(text, text.replace(found[0], found[0][-1], 1), found[0]) if len(found) == 1 else Label(text, text)
 
 
-def with_mark(text: str, mark: str) -> str:
-    """Returns a label with an access key: the same letter where the label has it, first of a word, else its first letter."""
-    letter = re.escape(mark[-1:])
-    found = next(filter(None, (re.search(each, text, re.IGNORECASE) for each in (rf"\b{letter}", letter, r"\w", ""))))
-    return text[: found.start()] + mark[:-1] + text[found.start() :]
+def document_of(
+    text: str,
+    encode: Callable[[str], bytes],
+    strings: Sequence[Any],
+    quoted: Callable[[Any, str], str],
+    others: Sequence[tuple[int, int, str]],
+) -> Document:
+    """Returns a file whose `strings`, each with its `text` from `start` to `end`, are written as `quoted` says. `others` are
+    edits that the target language needs."""
+    labels = [label(each.text) for each in strings]
+
+    def write(translations: Sequence[str]) -> bytes:
+        made = [each.written(new) for each, new in zip(labels, translations, strict=True)]
+        edits = [
+            (each.start, each.end, quoted(each, new))
+            for each, new in zip(strings, made, strict=True)
+            if new != each.text
+        ]
+        return encode(edited(text, sorted([*edits, *others]))[0])
+
+    return Document(tuple(each.text for each in labels), "text", write)

@@ -17,7 +17,7 @@ from markdown_it import MarkdownIt
 from markdown_it.common.utils import normalizeReference
 
 from server.documents.document import Document, has_words
-from server.documents.formats.numbered import NUMBERED_TAG, NumberedText, pieces
+from server.documents.formats.numbered import NUMBERED_TAG, NumberedText
 from server.documents.formats.plain import decode
 from server.text.offsets import edited
 from server.text.syntax.html import parse
@@ -164,7 +164,8 @@ def written(block: Block, translated: str) -> str:
     loses a line or begins with a comment, is left as it was."""
     if block.inline is None:
         return translated
-    made, lines = to_markdown(translated, block.inline, block.escaped).lstrip(" "), block.source.split("\n")
+    made = block.inline.written(parse(translated), lambda text: "".join(block.escaped.get(each, each) for each in text))
+    made, lines = made.lstrip(" "), block.source.split("\n")
     if len(lines) > 1:
         made = wrapped(made, max(len(line.strip()) for line in lines))
     if not block.in_line:
@@ -210,7 +211,8 @@ TOKEN = re.compile(
     r"(?P<atom>(?P<ticks>`+)(?!`).+?(?<!`)(?P=ticks)(?!`)|<[a-z][a-z0-9+.\-]{1,31}:[^\s<>]*>|<[^\s<>@]+@[^\s<>]+>"
     r"|\[\^[^\]\s]+\]|\[[ xX]\](?=\s)|(?<=[)\]`*_])\{[^{}\n]+\}|\{\{[<%][^\n]*?[>%]\}\})"
     r"|(?P<escaped>\\[!-/:-@\[-`{-~]|&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z]\w{1,31});)"
-    rf"|(?P<gap>(?: {{2,}}|\\)\n\s*|(?:[ \t]*\n\s*)?{JSX}[ \t]*\n\s*|[ \t]*\n\s*{JSX}|{EXTENSION}|{LABELLED})"
+    r"|(?P<gap>(?<![ \t])[ \t]+\{(?:[#.:]|/\*)[^{}\n]+\}[ \t]*\Z"
+    rf"|(?: {{2,}}|\\)\n\s*|(?:[ \t]*\n\s*)?{JSX}[ \t]*\n\s*|[ \t]*\n\s*{JSX}|{EXTENSION}|{LABELLED})"
     r"|(?P<wrap>[ \t]*\n\s*)"
     rf"|(?P<tag>{JSX}|</?[a-zA-Z][^<>]*>|<!--.*?-->)"
     rf"|(?P<open>!?\[)|(?P<close>\](?:{TARGET}|\[[^\[\]]*\])?)"
@@ -295,17 +297,3 @@ def paired(tokens: Sequence[re.Match[str]], source: str, references: Mapping[str
             stack.append((i, kind))
             waiting[kind] += 1
     return pairs
-
-
-def to_markdown(translated: str, inline: NumberedText, escaped: Mapping[str, str]) -> str:
-    """Returns the Markdown of a translated block."""
-    parts: list[str] = []
-    for piece in pieces(parse(translated)):
-        if isinstance(piece, str):
-            parts.append("".join(escaped.get(character, character) for character in piece))
-        elif piece.number is None:
-            parts.append(piece.raw)
-        else:
-            raw = inline.originals[piece.number]
-            parts.append(raw[piece.closes] if isinstance(raw, tuple) else raw)
-    return "".join(parts)

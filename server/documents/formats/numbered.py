@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any
 
-from server.text.syntax.markup import markup_tokens
+from server.text.syntax.markup import Tag, markup_tokens
 from server.text.tagged import Tagged
 
 NUMBERED_TAG = re.compile(r"</?(?:span|img|br|code) k([0-9]+)>")
@@ -53,33 +53,36 @@ class NumberedText:
         """Adds a code between sentences, which is not moved: a line break, a tabulator."""
         self._parts.append(f"<br k{self._number(original)}>")
 
+    def written(self, translated: Tagged, escape: Callable[[str], str]) -> str:
+        """Returns a translation with what its codes stand for."""
+        parts: list[str] = []
+        for piece, number in pieces(translated):
+            raw = piece if number is None else self.originals[number]
+            if isinstance(piece, str):
+                parts.append(escape(piece))
+            elif isinstance(raw, Tag):
+                parts.append(raw.raw)
+            else:
+                parts.append(raw[piece.closing] if isinstance(raw, tuple) else raw)
+        return "".join(parts)
+
     def _number(self, original: Any) -> int:
         self.originals.append(original)
         return len(self.originals) - 1
 
 
-class Mark(NamedTuple):
-    """A code as it is written in HTML, and its number, or None if it has none; it `opens` or `closes` a pair, or stands alone."""
-
-    raw: str
-    number: int | None
-    opens: bool
-    closes: bool
-
-
-def pieces(tagged: Tagged) -> Iterator[str | Mark]:
-    """Yields the texts and the codes of a text in order."""
+def pieces(tagged: Tagged) -> Iterator[tuple[str | Tag, int | None]]:
+    """Yields the texts and the tags of a text in order, with the number of a code; a `span` is the end of a pair."""
     done = 0
     for code in tagged.codes:
         if done < code.start:
-            yield tagged.text[done : code.start]
+            yield tagged.text[done : code.start], None
         done = code.end
         for token in markup_tokens(NAMED.sub(r"\1", code.data or "")):
             if isinstance(token, str):
-                yield html.unescape(token)
-                continue
-            match = NUMBERED_TAG.fullmatch(token.raw)
-            number = int(match[1]) if match else None
-            yield Mark(token.raw, number, token.name == "span" and not token.closing, token.closing)
+                yield html.unescape(token), None
+            else:
+                number = NUMBERED_TAG.fullmatch(token.raw)
+                yield token, int(number[1]) if number else None
     if done < len(tagged.text):
-        yield tagged.text[done:]
+        yield tagged.text[done:], None

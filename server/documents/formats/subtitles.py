@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import html
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, groupby
-from operator import itemgetter
+from functools import partial
+from itertools import accumulate, chain
 
 from server.documents.document import Document, has_words
 from server.documents.formats.plain import decode
+from server.text.segmentation import split_sentences
 from server.text.syntax.markup import markup_tokens
 from server.text.tagged import escaped
 
@@ -19,39 +21,37 @@ MOMENT = re.compile(r"<\d[\d:.,]*>")
 TIMED = "<img t>"
 SOUND, BREAK = re.compile(r"^((?:<[^<>]*>)*[(\[][^()\[\]<>a-zß-ÿ]*[A-ZÀ-Þ][^()\[\]<>a-zß-ÿ]*[)\]])\s+(?=\S)"), "<br>"
 """A sound before the words, which is a text of its own: `(LAUGHS) That is funny!`"""
-HEAD = re.compile(r"(?:\{\\[^}]{0,100}\}|[-–—]\s)*")
+HEAD, OPEN_HEAD = (
+    re.compile(rf"(?:\{{\\[^}}]{{0,100}}\}}|[-–—]\s{opening})*") for opening in ("", r"|<[^<>/\d][^<>/]*>")
+)
+"""What is before the text: a position, a dash, and tags in a text without an end tag."""
+TAIL = re.compile(r"(?:</[^<>]*>)*$")
+TAG = re.compile(r"<[^<>]*>")
 WORDS = re.compile(r"(?:<[^<>]*>|[^\s<]|<)+")
 OPEN_END = re.compile(r"[\w,’']$")
 JOINED_CUES = 4
 DASHES = frozenset("-–—")
 TIMES = re.compile(r"\s*\d+:[\d:.,]*\s*-->")
-SENTENCE_END = re.compile(r"[.!?…。！？♪♫][\"'”’»)\]]*(?:</[^<>]*>)*$")
-SPEAKER = re.compile(r"\s*[-–—]\s")
+SPEAKER = re.compile(r"\s*(?:[-–—]\s|(?:<[^<>]*>)*(?:>>|&gt;&gt;)|<v[\s.]|(?:<[^<>]*>)*[A-ZÀ-Þ][A-ZÀ-Þ .'’-]{1,30}:\s)")
+"""The beginning of what another one says: a dash, `>>`, a voice, a name in capitals."""
+ALONE = re.compile(r"\s*(?:<[^<>]*>|\{\\[^}]*\})*(?:[(\[][^()\[\]]*[)\]]|[♪♫][^♪♫]*[♪♫])(?:<[^<>]*>)*\s*")
+"""A line that is a sound, or a line of a song."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cue:
-    """Lines of a subtitle that are one text. `lines` are as written, `head` is a position code or a dash before the
+    """Lines of a subtitle that are one text. `lines` are as written, `head` and `tail` are what is before and after the
     text, and `moments` are the times of single words, which are images in the text."""
 
     lines: tuple[str, ...]
     head: str
     text: str
-    moments: tuple[str, ...] = ()
+    tail: str
+    moments: tuple[str, ...]
 
 
-def read_subrip(data: bytes, target: str) -> Document:
-    """Reads subtitles in the format SubRip."""
-    return read(data, web=False)
-
-
-def read_webvtt(data: bytes, target: str) -> Document:
-    """Reads subtitles in the format WebVTT, which escapes text as HTML does."""
-    return read(data, web=True)
-
-
-def read(data: bytes, web: bool) -> Document:
-    """Reads subtitles in one of the two formats."""
+def read(data: bytes, target: str, web: bool = False) -> Document:
+    """Reads subtitles in the format SubRip, or WebVTT (`web`), which escapes text as HTML does."""
     text, encode = decode(data)
     parts = list(split_cues(text, web))
     groups = joined_cues([part for part in parts if isinstance(part, Cue) and has_words(part.text)])
@@ -61,10 +61,14 @@ def read(data: bytes, web: bool) -> Document:
         made: dict[int, str] = {}
         for group, text, translated in zip(groups, texts, translations, strict=True):
             if translated != text:  # an unchanged text is copied
-                made |= zip(map(id, group), cut(translated, [len(cue.text) for cue in group]), strict=True)
-        return encode("".join(lay_out(part, made.get(id(part)), web) for part in parts))
+                made |= zip(map(id, group), lay_out(group, translated, web), strict=True)
+        written = (part if isinstance(part, str) else made.get(id(part), "".join(part.lines)) for part in parts)
+        return encode("".join(written))
 
     return Document(texts, "html", write)
+
+
+read_webvtt = partial(read, web=True)
 
 
 def joined_cues(cues: Sequence[Cue]) -> list[list[Cue]]:
@@ -79,26 +83,6 @@ def joined_cues(cues: Sequence[Cue]) -> list[list[Cue]]:
         else:
             groups.append([cue])
     return groups
-
-
-def cut(translated: str, lengths: Sequence[int]) -> list[str]:
-    """Cuts a translation into parts for cues whose texts had these lengths. Every part has a word."""
-    words = translated.split()
-    total, done, position = sum(lengths), 0, 0
-    parts: list[str] = []
-    for i, length in enumerate(lengths):
-        done += length
-        end, left = position + 1, len(lengths) - i - 1
-        while end < len(words) - left and len(" ".join(words[: end + 1])) - len(words[end]) / 2 <= (
-            len(translated) * done / total
-        ):
-            end += 1
-        while left > 0 and end < len(words) - left and words[end] in DASHES:
-            end += 1  # a dash at the beginning of a cue marks another speaker
-        end = end if left else max(end, len(words))
-        parts.append(" ".join(words[position:end]) or "…")
-        position = end
-    return parts
 
 
 def split_cues(text: str, web: bool) -> Iterator[str | Cue]:
@@ -129,10 +113,14 @@ def header_lines(lines: Sequence[str]) -> list[bool]:
 
 
 def cues_of(lines: list[str], web: bool) -> Iterator[Cue]:
-    """Yields the lines of a subtitle as one cue, or as one cue for each speaker if lines begin with a dash."""
+    """Yields the lines of a subtitle as one cue, or as one cue for each speaker, sound and line of a song, and where a line
+    ends with its sentence."""
+    alone = [bool(ALONE.fullmatch(line)) for line in lines]
+    words = [TAG.sub("", line).strip() for line in lines]
+    ends = {end for _, end in split_sentences(" ".join(words), "en", "punctuation")} if len(lines) > 1 else set()
     start = 0
-    for i in range(1, len(lines) + 1):
-        if i == len(lines) or SPEAKER.match(lines[i]):
+    for i, end in enumerate(accumulate([len(line) + 1 for line in words]), 1):
+        if i == len(lines) or alone[i - 1] or alone[i] or end - 1 in ends or SPEAKER.match(lines[i]):
             yield make_cue(lines[start:i], web)
             start = i
 
@@ -140,54 +128,35 @@ def cues_of(lines: list[str], web: bool) -> Iterator[Cue]:
 def make_cue(lines: list[str], web: bool) -> Cue:
     """Returns the lines as one cue."""
     joined = " ".join(line.strip() for line in lines)
-    head = HEAD.match(joined)
-    start = head.end() if head else 0
-    words = MOMENT.split(SOUND.sub(rf"\1{BREAK}", joined[start:]))
+    start = (HEAD if "</" in joined else OPEN_HEAD).match(joined).end()  # type: ignore[union-attr]
+    end = len(joined)
+    if TAG.match(joined, joined.find("<", start)) and joined.find("</", start) == joined.find("<", start):
+        end = TAIL.search(joined, start).start()  # type: ignore[union-attr]
+    words = MOMENT.split(SOUND.sub(rf"\1{BREAK}", joined[start:end]))
     text = TIMED.join(word if web else change_text(word, escaped) for word in words)
-    return Cue(tuple(lines), joined[:start], text, tuple(MOMENT.findall(joined)))
+    return Cue(tuple(lines), joined[:start], text, joined[end:], tuple(MOMENT.findall(joined)))
 
 
-def lay_out(part: str | Cue, translated: str | None, web: bool) -> str:
-    """Returns a part as written to the file. A translation has the number of lines of the original, of similar
-    length."""
-    if isinstance(part, str):
-        return part
-    if translated is None:
-        return "".join(part.lines)
-    moments = iter(part.moments)  # in order of time, also where their words have changed places
+def lay_out(cues: Sequence[Cue], translated: str, web: bool) -> Iterator[str]:
+    """Yields each cue of a text as written to the file, with its share of the words in as many lines of similar length."""
+    moments = chain.from_iterable(cue.moments for cue in cues)  # in order, also where their words have changed places
     timed = re.sub(TIMED, lambda _: next(moments, TIMED), translated if web else change_text(translated, html.unescape))
-    words = WORDS.findall(part.head + timed.replace(BREAK, " "))
-    rows: list[list[str]] = [[] for _ in part.lines]
-    placed = zip(possible_rows(words, part.lines), words, strict=True)
-    for (first, last), group in groupby(placed, key=itemgetter(0)):
-        together = [word for _, word in group]
-        total, done, row = sum(map(len, together)) + len(together), 0, first
-        for word in together:
-            best = first + min(last - first, int((last - first + 1) * (done + len(word) / 2) / total))
-            if best == row or word not in DASHES:  # a dash at the beginning of a line marks another speaker
-                row = best
-            rows[row].append(word)
-            done += len(word) + 1
-    kept = [(row, line) for row, line in zip(rows, part.lines, strict=True) if row]
-    ending = part.lines[-1][len(part.lines[-1].rstrip("\r\n")) :]
-    inner = part.lines[0][len(part.lines[0].rstrip("\r\n")) :]
-    return inner.join(" ".join(row) for row, _ in kept) + ending
-
-
-def possible_rows(words: Sequence[str], lines: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Yields the first and the last row in which each word of a translation may be: a line that ends with a sentence does
-    so in a translation with as many sentences."""
-    ended = list(accumulate(sum(bool(SENTENCE_END.search(word)) for word in WORDS.findall(line)) for line in lines))
-    ends = [bool(SENTENCE_END.search(word)) for word in words]
-    # How many sentences have ended where a row begins.
-    whole = enumerate(zip(ended, lines[:-1], strict=False), 1) if sum(ends) == ended[-1] else ()
-    breaks = [(count, row) for row, (count, line) in whole if SENTENCE_END.search(line.rstrip())]
-    first, coming, sentence = 0, 0, 0
-    for end in ends:
-        while coming < len(breaks) and breaks[coming][0] <= sentence:
-            first, coming = breaks[coming][1], coming + 1
-        yield first, breaks[coming][1] - 1 if coming < len(breaks) else len(lines) - 1
-        sentence += end
+    words = WORDS.findall(cues[0].head + timed.replace(BREAK, " ") + cues[-1].tail)
+    ends = list(accumulate((len(cue.text) + 1) / len(cue.lines) for cue in cues for _ in cue.lines))
+    share = ends[-1] / (sum(map(len, words)) + len(words) or 1)
+    rows: list[list[str]] = [[] for _ in ends]
+    done, row = 0, 0
+    for word in words:
+        best = bisect_left(ends, share * (done + len(word) / 2), row, len(ends) - 1)
+        if word not in DASHES:  # a dash at the beginning of a line marks another speaker
+            row = best
+        rows[row].append(word)
+        done += len(word) + 1
+    of_cues = iter(rows)
+    for cue in cues:
+        lines = [" ".join(row) for _, row in zip(cue.lines, of_cues, strict=False) if row] or ["…"]
+        inner, ending = (line[len(line.rstrip("\r\n")) :] for line in (cue.lines[0], cue.lines[-1]))
+        yield inner.join(lines) + ending
 
 
 def change_text(text: str, change: Callable[[str], str]) -> str:

@@ -5,24 +5,23 @@ If the only key at the top is a language (as in Ruby on Rails), it becomes the t
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import yaml
 
 from server.documents.document import DEPTH_LIMIT, Document, has_words
-from server.documents.formats.json import CODE
-from server.documents.formats.labels import with_mark, without_mark
+from server.documents.formats.json import CODE, quoted
+from server.documents.formats.labels import document_of
 from server.documents.formats.plain import decode
 from server.errors import InvalidRequest
 from server.text.languages import NAMES, primary_subtag
-from server.text.offsets import edited
 
 Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 RESOLVER = yaml.resolver.Resolver()
 LANGUAGE = re.compile(r"[a-z]{2,3}(?:[-_][A-Za-z]{2,4})?")
+BRACKETS = re.compile(r"[\[\]{},:?]")
 PROPERTIES = re.compile(r"(?:[&!]\S*\s*)*")
 """The anchor and the tag before a scalar."""
 SYMBOL, COLON = re.compile(r"(?<![^\s\[{,]):(?=[^\W\d])"), "\ue000"
@@ -31,10 +30,9 @@ It is read as a character of words."""
 STRING = "tag:yaml.org,2002:str"
 
 
-@dataclass(frozen=True, slots=True)
-class Scalar:
+class Scalar(NamedTuple):
     """A scalar of the file from `start` to `end`. `style` is the character that begins it, "" for plain ones. `depth`
-    counts the collections around it."""
+    counts the collections around it, the last of which is written in brackets if it is in a `flow`."""
 
     start: int
     end: int
@@ -42,6 +40,7 @@ class Scalar:
     style: str
     key: bool
     depth: int
+    flow: bool
 
 
 def read(data: bytes, target: str) -> Document:
@@ -57,16 +56,8 @@ def read(data: bytes, target: str) -> Document:
     texts = [
         scalar for scalar in scalars if not scalar.key and has_words(scalar.text) and not CODE.fullmatch(scalar.text)
     ]
-    labels = [without_mark(scalar.text) for scalar in texts]
-
-    def write(translations: Sequence[str]) -> bytes:
-        made = zip(texts, translations, labels, strict=True)
-        edits = [(one.start, one.end, rendered(one, with_mark(new, mark), text)) for one, new, (_, mark) in made]
-        if locale:
-            edits.append((locale.start, locale.end, target))
-        return encode(edited(text, sorted(edits))[0])
-
-    return Document(tuple(label for label, _ in labels), "text", write)
+    locales = [(locale.start, locale.end, target)] if locale else []
+    return document_of(text, encode, texts, lambda scalar, new: rendered(scalar, new, text), locales)
 
 
 def is_language(key: Scalar) -> bool:
@@ -77,11 +68,13 @@ def is_language(key: Scalar) -> bool:
 
 def find_scalars(text: str) -> Iterator[Scalar]:
     """Yields the strings of a file. Aliases are not followed."""
+    flows = [False]
     stack: list[int] = []  # for a mapping the number of its nodes until now, for a sequence a negative number
     read = text if COLON in text else SYMBOL.sub(COLON, text)
     for event in yaml.parse(read, Loader=Loader):
         if isinstance(event, yaml.CollectionEndEvent):
             stack.pop()
+            flows.pop()
             continue
         if not isinstance(event, yaml.NodeEvent):
             continue
@@ -90,10 +83,9 @@ def find_scalars(text: str) -> Iterator[Scalar]:
             stack[-1] += 1
         if len(stack) > DEPTH_LIMIT:
             raise InvalidRequest(f"The file has more than {DEPTH_LIMIT} collections within each other.")
-        if isinstance(event, yaml.MappingStartEvent):
-            stack.append(0)
-        elif isinstance(event, yaml.SequenceStartEvent):
-            stack.append(-1)
+        if isinstance(event, yaml.CollectionStartEvent):
+            stack.append(0 if isinstance(event, yaml.MappingStartEvent) else -1)
+            flows.append(bool(event.flow_style))
         elif isinstance(event, yaml.ScalarEvent):
             plain = event.implicit[0] and not event.style
             tag = resolved(event.value) if plain else (event.tag or "!").replace("!", STRING, event.tag in (None, "!"))
@@ -101,14 +93,12 @@ def find_scalars(text: str) -> Iterator[Scalar]:
                 start, end = event.start_mark.index, event.end_mark.index
                 start += len(PROPERTIES.match(text, start, end)[0]) if event.anchor or event.tag else 0  # type: ignore[index]
                 value = event.value.replace(COLON, ":") if read is not text else event.value
-                yield Scalar(start, end, value, event.style or "", key, len(stack))
+                yield Scalar(start, end, value, event.style or "", key, len(stack), flows[-1])
 
 
 def rendered(scalar: Scalar, new: str, text: str) -> str:
     """Returns a translation in the style of its scalar."""
     source = text[scalar.start : scalar.end]
-    if new == scalar.text:
-        return source
     if scalar.style in ("|", ">"):
         header, _, body = source.partition("\n")
         first = next((line for line in body.split("\n") if line.strip()), "  ")
@@ -123,20 +113,20 @@ def rendered(scalar: Scalar, new: str, text: str) -> str:
             )
     if scalar.style == "'" and "\n" not in new and new.isprintable():
         return "'" + new.replace("'", "''") + "'"
-    if not scalar.style and is_plain(new):
+    if not scalar.style and is_plain(scalar, new):
         return new
     ending = source[len(source.rstrip("\n")) :]  # a block ends with its line
-    return json.dumps(new, ensure_ascii=False) + ending
+    return quoted(new, source) + ending
 
 
-def is_plain(new: str) -> bool:
-    """Returns whether a text can be written without quotes everywhere."""
-    safe = (
-        re.fullmatch(r"[^\W\d_](?:[^:#\n,\[\]{}\"'`&*!|>%@\\]|[:](?=\S))*", new)
-        and new == new.strip()
-        and new.isprintable()
-    )
-    return bool(safe) and resolved(new) == STRING
+def is_plain(scalar: Scalar, new: str) -> bool:
+    """Returns whether a translation can be written without quotes in the place of a scalar."""
+    if not (new[:1].isalnum() or new[:1] == scalar.text[:1]) or (scalar.flow and BRACKETS.search(new)):
+        return False
+    try:
+        return new.isprintable() and yaml.load(f"a: {new}", Loader) == {"a": new}  # noqa: S506  a safe loader
+    except (yaml.YAMLError, ValueError):
+        return False
 
 
 def resolved(value: str) -> str:

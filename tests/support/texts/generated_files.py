@@ -6,6 +6,7 @@ Every code has a mark (`z12z`) that occurs nowhere else, so that a lost, doubled
 from __future__ import annotations
 
 import io
+import json
 import random
 import re
 import zipfile
@@ -13,6 +14,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from itertools import zip_longest
 
+import polib
+import yaml
 from markdown_it import MarkdownIt
 
 from server.documents.formats.xml.parsing import parse_xml
@@ -129,8 +132,42 @@ GRAMMARS: Mapping[str, Grammar] = {
         "code": (" {words}",),
         "pair": ("<v z{n}z>{words}", "<c.z{n}z>{words}</c>", "<i.z{n}z>{inner}</i>"),
     },
+    ".json": {
+        "text": (" {words}", " {words}. {words}", r"\n{words}", r" \"{words}\"", r" caf\u00e9", r" \/ \ud83d\ude00"),
+        "code": (" {{{{z{n}z}}}}", " %(z{n}z)s", " ${{z{n}z}}", " @{{z{n}z}}"),
+        "pair": (r" <a href=\"z{n}z\">{words}</a>", " **{words}**"),
+    },
+    ".txt": {
+        "text": (" {words} {words}", " {words}.", ", {words}", " 1 < 2"),
+        "code": (" {{{{z{n}z}}}}", " %(z{n}z)s", " https://a.b/z{n}z"),
+        "pair": (' <a href="z{n}z">{words}</a>', " ({words})"),
+    },
+}
+_QUOTED = GRAMMARS[".json"]
+GRAMMARS = {
+    **GRAMMARS,
+    ".yml": {**_QUOTED, "text": (*_QUOTED["text"][:5], r" \/ \U0001F600 \N")},
+    ".po": {**_QUOTED, "text": _QUOTED["text"][:4]},
 }
 LINES = {
+    ".json": ('"k": "{}"', '"k": ["{}", 5, null, "", true]', '"k": {"message": "{}"}', '"k": "z/_a"'),
+    ".yml": (
+        'a: "{}"',
+        "a:\n  - '{}'\n  - ~",
+        "a: |\n  {}",
+        "a: >-\n  {}\n  two",
+        "a: {}",
+        "a: {b: [{}, 5]}",
+        "# {}\na:",
+    ),
+    ".po": (
+        'msgid "{}"\nmsgstr ""',
+        '#, fuzzy, c-format\n#| msgid "old"\nmsgctxt "c"\nmsgid "{}"\nmsgstr "x"',
+        'msgid ""\n"{}\\n"\n"{}"\nmsgstr ""',
+        'msgid "{}"\nmsgid_plural "{}"\nmsgstr[0] ""\nmsgstr[1] ""',
+        '# {}\n#. z0z\n#: a.c:1\nmsgid "z"\nmsgstr "{}"\n\n#~ msgid "{}"\n#~ msgstr ""',
+    ),
+    ".txt": ("{}", "  * The {}", "  1. The {}", "{}\n{}", "Name:   {}"),
     ".md": (
         "# {}",
         "- {}",
@@ -178,13 +215,23 @@ class GeneratedFiles:
         )
 
     def _in_file(self, paragraphs: list[str]) -> bytes:
-        lines = [
-            self._random.choice(LINES.get(self.suffix, ("{}",))).replace(
-                "{}", " ".join(each.split()) if self.suffix == ".html" else each
-            )
-            for each in paragraphs
-        ]
+        lines = []
+        for number, each in enumerate(paragraphs):
+            shape = self._random.choice(LINES.get(self.suffix, ("{}",)))
+            text = " ".join(each.split()) if self.suffix in (".html", ".txt", ".yml") else each
+            lines.append(_line(self.suffix, shape, number, text))
         return FILES[self.suffix](lines, paragraphs)
+
+
+def _line(suffix: str, shape: str, number: int, text: str) -> str:
+    """Returns the lines of a file with a text in the shape that its format has for it."""
+    if suffix == ".yml":
+        shape = re.sub("^a:", f"a{number}:", shape, flags=re.MULTILINE)
+        if '"' not in shape:  # nothing is escaped without quotes
+            text = re.sub(r"\\(?:n|u\w{4}|.)", " ", text).replace("'", "").strip()
+        if shape.endswith((" {}", ", 5]}")):
+            text = "x" + re.sub(r"[\[\]{},#&*!|>'\"%@`:]|[$@%]?[({]*z\d+z", "", text)
+    return shape.replace('"k"', f'"k{number}"').replace("{}", text)
 
 
 def _units(version: str, unit: str) -> Callable[[list[str], list[str]], bytes]:
@@ -212,6 +259,10 @@ FILES: Mapping[str, Callable[[list[str], list[str]], bytes]] = {
     ".html": lambda lines, _: f"<html lang=en><body>{chr(10).join(lines)}</body></html>".encode(),
     ".epub": lambda _, each: make.archive(make.BOOK_PARTS | {"OEBPS/a page.xhtml": _page(each)}),
     ".md": lambda lines, _: "\n\n".join(lines).encode(),
+    ".txt": lambda lines, _: "\n\n".join(lines).encode(),
+    ".json": lambda lines, _: ("{\n" + ",\n".join(lines) + "\n}").encode(),
+    ".yml": lambda lines, _: ("\n".join(lines) + "\n").encode(),
+    ".po": lambda lines, _: ('msgid ""\nmsgstr ""\n"Language: x\\n"\n\n' + "\n\n".join(lines) + "\n").encode(),
     ".srt": lambda _, each: _cues(each, ",").encode(),
     ".vtt": lambda _, each: f"WEBVTT\n\n{_cues(each, '.')}".encode(),
 }
@@ -231,8 +282,9 @@ def faults(suffix: str, given: bytes, written: bytes) -> list[str]:
     """Returns what a translated file breaks: codes that are not there once, parts that are not valid, changes outside texts."""
     found = []
     for name, before, after in zip(*_parts(suffix, given, written), strict=True):
-        lost = Counter(MARK.findall(before))
-        lost.subtract(MARK.findall(re.sub(r"<source>.*?</source>", "", after) if suffix == ".xlf" else after))
+        lost = Counter(MARK.findall(_messages(before, True) if suffix == ".po" else before))
+        texts = re.sub(r"<source>.*?</source>", "", after) if suffix == ".xlf" else after
+        lost.subtract(MARK.findall(_messages(after, False) if suffix == ".po" else texts))
         found += [f"{name}: {mark} {count:+}" for mark, count in lost.items() if count]
         try:
             frames = [_frame(suffix, text) for text in (before, after)]
@@ -244,10 +296,35 @@ def faults(suffix: str, given: bytes, written: bytes) -> list[str]:
     return found
 
 
+def _messages(text: str, source: bool) -> str:
+    """Returns the messages of a catalog that are to be translated (`source`), or translations."""
+    return "".join(
+        each.msgid + each.msgid_plural
+        if each.obsolete or (source and not each.translated())
+        else each.msgstr + "".join(each.msgstr_plural.values())
+        for each in polib.pofile("\n" + text)
+    )
+
+
+def _shape(value: object) -> object:
+    """Returns a value of JSON or YAML without its words."""
+    if isinstance(value, dict):
+        return {key: _shape(each) for key, each in value.items()}
+    return list(map(_shape, value)) if isinstance(value, list) else "" if isinstance(value, str) else repr(value)
+
+
 def _frame(suffix: str, text: str) -> list[str]:
     """Returns what a file has around its texts."""
     if suffix == ".md":
         return [token.type for token in MarkdownIt("commonmark").enable("table").parse(text) if token.type != "inline"]
+    if suffix == ".txt":
+        return [re.match(r"  (?:\*|1\.)|", block)[0] for block in text.split("\n\n")]  # type: ignore[index]
+    if suffix == ".json":
+        return [repr(_shape(json.loads(text)))]
+    if suffix == ".yml":
+        return [repr(_shape(yaml.safe_load(text))), *re.findall(r"^#.*", text, re.MULTILINE)]
+    if suffix == ".po":
+        return re.sub(r'^(?:msgstr.*\n(?:".*\n)*|#[,|].*\n)', "", text, flags=re.MULTILINE).split("\n")
     if suffix in (".srt", ".vtt"):
         return re.findall(r"^.*-->.*$", text, re.MULTILINE)
     if suffix == ".html":

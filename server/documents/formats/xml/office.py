@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from server.documents.document import Document, has_words
-from server.documents.formats.numbered import NumberedText, pieces
+from server.documents.formats.numbered import NumberedText
 from server.documents.formats.xml.package import bound_values, parts_by_kind, stores_by_id
 from server.documents.formats.xml.paragraph import Paragraph
 from server.documents.formats.xml.parsing import INVALID_CHARACTERS, Element, parse_xml, write_xml
@@ -63,10 +63,7 @@ class SheetMargin:
 
     def fill(self, translated: Tagged) -> None:
         """Writes the translation with its codes."""
-        self.element.text = "".join(
-            piece.replace("&", "&&") if isinstance(piece, str) else self.inline.originals[piece.number or 0]
-            for piece in pieces(translated)
-        )
+        self.element.text = self.inline.written(translated, lambda text: text.replace("&", "&&"))
 
 
 class Label(NamedTuple):
@@ -78,7 +75,7 @@ class Label(NamedTuple):
     @property
     def tagged(self) -> Tagged:
         text = self.element.text if self.name is None else self.element.get(self.name)
-        return Tagged(text or "", (), "html")
+        return Tagged(" ".join((text or "").split()), (), "html")
 
     def fill(self, translated: Tagged) -> None:
         """Replaces the text."""
@@ -160,7 +157,7 @@ def read_parts(
     readers: Readers = PARAGRAPHS,
 ) -> Document:
     """Reads these parts. Texts in `kept` are not translated. `stores` are the parts with data of content controls, by id."""
-    roots = {name: parse_xml(archive.part(name), name.endswith("/content.xml")) for name in parts}
+    roots = {name: parse_xml(archive.part(name), readers is OPEN_PARAGRAPHS) for name in parts}
     data = {id: parse_xml(archive.part(name)) for id, name in stores.items()}
     elements = (element for root in roots.values() for element in root.iter(*readers))
     labels = [*find_labels(roots.values()), *map(Label, bound_values(roots.values(), data))]

@@ -210,29 +210,26 @@ class Paragraph:
     def _rebuild(self, parent: Element, translated: Tagged) -> None:
         """Fills an empty element."""
         stack = [parent]
-        waiting: list[
-            str
-        ] = []  # text that is added at once, because adding takes time by the length of the text before
-        for piece in pieces(translated):
+        waiting: list[str] = []  # added at once, because adding takes time by the length of the text before
+        for piece, number in pieces(translated):
             if isinstance(piece, str):
                 waiting.append(INVALID_CHARACTERS.sub("", piece))
+            if isinstance(piece, str) or number is None:
                 continue
-            if piece.number is None:
-                continue
-            original = self._originals[piece.number]
+            original = self._originals[number]
             if not original.elements:
                 waiting.append("\n")
                 continue
             self._put(stack[-1], "".join(waiting))
             waiting.clear()
-            if piece.closes:
+            if piece.closing:
                 if len(stack) > 1:
                     stack.pop()
                     stack[-1].extend(original.ends)
                 continue
             for element in original.elements:
                 element.tail = None  # the text after the element is part of the translation
-            if piece.opens:
+            if piece.name == "span":
                 stack[-1].extend(original.elements)
                 stack.append(stack[-1] if original.inner is None else original.inner)
             elif original.inner is not None:

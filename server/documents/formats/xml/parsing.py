@@ -25,10 +25,10 @@ def parse_xml(data: bytes, doctype: bool = False) -> Element:
     parser = etree.XMLParser(**SAFE)
     try:
         root = etree.fromstring(data, parser)
+        if errors := parser.error_log.filter_from_errors():  # lxml does not raise one that is followed by a warning
+            raise ValueError(errors)
     except (etree.XMLSyntaxError, ValueError) as error:
-        raise InvalidRequest("The file is damaged: a part of it is not well-formed XML.") from error
-    if parser.error_log.filter_from_errors():  # lxml does not raise an error that is followed by a warning
-        raise InvalidRequest("The file is damaged: a part of it is not well-formed XML.")
+        raise InvalidRequest("The file is damaged or encrypted: a part of it is not well-formed XML.") from error
     check_document_type(root, doctype)
     return root
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from lxml import etree
 
 from server.documents.document import Document, has_words
-from server.documents.formats.labels import with_mark, without_mark
+from server.documents.formats.labels import Label, label
 from server.documents.formats.xml.paragraph import Paragraph
 from server.documents.formats.xml.parsing import Element, clear, parse_xml, write_xml
 from server.documents.formats.xml.vocabularies import XLIFF, vocabulary
@@ -31,7 +31,7 @@ def read(data: bytes, target: str) -> Document:
         raise InvalidRequest("The file is not XLIFF 1.x or 2.x.")
     namespace, second = named[1], (named[2] or root.get("version", "1")[:1]) == "2"
     inline = vocabulary(namespace, XLIFF)
-    units: list[tuple[Element, Element, Paragraph, str]] = []
+    units: list[tuple[Element, Element, Paragraph, Label]] = []
     texts: list[str] = []
     for source in sources(root, namespace):
         segments = marks_of(source.getparent().find(namespace + "seg-source"))
@@ -39,19 +39,19 @@ def read(data: bytes, target: str) -> Document:
         for place in [segment for segment in segments if segment.get("mid") not in done] if segments else [source]:
             paragraph = Paragraph(copy.deepcopy(place), inline)
             tagged = paragraph.tagged
-            label, mark = (tagged.text, "") if tagged.codes else without_mark(tagged.text)
-            if has_words(label):
-                units.append((source, place, paragraph, mark))
-                texts.append(tagged._replace(text=label).write())
+            text = Label(tagged.text, tagged.text) if tagged.codes else label(tagged.text)
+            if has_words(text.text):
+                units.append((source, place, paragraph, text))
+                texts.append(tagged._replace(text=text.text).write())
 
     def write(translations: Sequence[str]) -> bytes:
         places: dict[Element, Element] = {}
-        for (source, place, paragraph, mark), made in zip(units, translations, strict=True):
+        for (source, place, paragraph, text), made in zip(units, translations, strict=True):
             if place not in places:
                 places |= new_target(source, namespace, second)
             paragraph.element = places[place]
             translated = parse(made)
-            paragraph.fill(translated._replace(text=with_mark(translated.text, mark)) if mark else translated)
+            paragraph.fill(translated._replace(text=text.written(translated.text)) if text.mark else translated)
         if second:
             root.set("trgLang", target)
         else:

@@ -54,7 +54,7 @@ def test_attributes_that_people_read_are_translated():
 def test_attributes_are_written_as_they_were_read(quote, value):
     if quote in value:
         value = value.replace(quote, "&quot;" if quote == '"' else "&#39;")
-    page = f"<p title={quote}{value}{quote}>Text</p><img src=a.png alt = {quote}{value}{quote} class='x'>"
+    page = f"<p title={quote}{value}{quote}>Text</p><img src=a.png alt = {quote}B {value}{quote} class='x'>"
     document = read_document("a.html", page.encode(), "de")
     assert document.write(document.texts).decode() == page
     made = document.write([*document.texts[:-2], 'L\'été & "co" &lt;', "neu"]).decode()
@@ -73,3 +73,13 @@ def test_a_page_without_a_change_is_written_as_it_was_read(seed):
     for page in (TEMPLATE, "".join(rng.choices(parts, k=60))):
         document = read_document("a.html", page.encode(), "de")
         assert document.write(document.texts).decode() == page
+
+
+@pytest.mark.parametrize(
+    "sign", ["&euro;", "&#8212;", "&#x2014;", "&nbsp;", "&#160;", "\xa0", "—", "&quot;", "&times;"]
+)
+def test_signs_are_written_as_the_page_has_them(sign):
+    given = f"<p>one {sign} two &amp; x</p><button>{sign}</button><img title='three {sign} four'>"
+    assert change("a.html", given.encode()).decode() == given.replace("one", "ONE").replace("two", "TWO").replace(
+        " x", " X"
+    ).replace("three", "THREE").replace("four", "FOUR")

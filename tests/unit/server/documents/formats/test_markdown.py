@@ -173,3 +173,13 @@ def test_lines_that_begin_with_a_label_are_texts_of_their_own(label):
     assert document.texts[0].count("<br") == 2
     assert document.write(document.texts).decode() == page
     assert change("a.md", page.encode()).decode() == page.upper()
+
+
+@pytest.mark.parametrize("mark", ["{#start}", "{.lead #a}", "{: .lead }", "{/* #start */}"])
+@pytest.mark.parametrize("block", ["# One two {}", "One two three {}", "Four five\n------"])
+def test_the_attributes_of_a_block_stay_at_its_end(block, mark):
+    given = block.format(mark)
+    document = read_document("a.md", given.encode(), "de")
+    assert document.write(document.texts) == given.encode()
+    made = document.write([f"Drei {text}" for text in document.texts]).decode()
+    assert made == given.replace("One", "Drei One").replace("Four", "Drei Four")

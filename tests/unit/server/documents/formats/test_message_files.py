@@ -313,3 +313,37 @@ def test_access_keys_of_labels_are_set_again(label: str, text: str) -> None:
         document = read_document(name, file.replace("@", label).encode(), "de")
         assert document.texts == (text,)
         assert document.write([text]).decode() == file.replace("@", label)
+
+
+@pytest.mark.parametrize(
+    "text", ["word " * 40, "word " * 14 + "w", "a\nb " * 3 + "word " * 30, "x" * 200, 'say "a\\b" ' * 12]
+)
+def test_a_catalog_keeps_the_width_of_its_lines(text):
+    given = b'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\nmsgid "a b"\nmsgstr ""\n'
+    made = read_document("a.po", given, "de").write([text]).decode()
+    assert polib.pofile(made)[0].msgstr == text.strip("\n")
+    for line in made.splitlines():
+        assert len(line) <= 79 or " " not in line.removeprefix("msgstr ").strip('"').rstrip()
+
+
+@pytest.mark.parametrize("place", ["a: {}", "- {}", "a: [{}, b]", "a: {{b: {}}}"])
+@pytest.mark.parametrize(
+    "new", ["Hallo %{name}, du", "a: b", "a #b", "ja", "no", "5", "- x", "a:b", "a?", "?a", "x [y]", ":a", "[a"]
+)
+def test_a_translation_without_quotes_is_a_string(place, new):
+    given = place.format("Some words")
+    made = read_document("a.yml", given.encode(), "de").write(
+        [new, *read_document("a.yml", given.encode(), "de").texts[1:]]
+    )
+    expected = yaml.safe_load(given.replace("Some words", "x"))
+    assert yaml.safe_load(made) == yaml.safe_load(json.dumps(expected).replace('"x"', json.dumps(new)))
+    if new == "Hallo %{name}, du" and "{b" not in place and "[" not in place:
+        assert made.decode() == given.replace("Some words", new)
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.yml"])
+@pytest.mark.parametrize("escape", ["\\u003c", "\\u0027", "\\/", "\\u00a0", "\\u2014"])
+def test_escapes_are_written_as_in_the_source(name, escape):
+    given = f'{{"a": "one {escape} two \\"x\\" \\\\u003c"}}'
+    made = change(name, given.encode()).decode()
+    assert escape in made and json.loads(made)["a"].lower() == json.loads(given)["a"]

@@ -105,21 +105,25 @@ def test_generated_subtitles_keep_all_but_their_text(name, seed):
 
 
 @pytest.mark.parametrize(
-    ("lines", "translated", "written"),
+    ("lines", "texts"),
     [
-        (["I see.", "We will all be going home now."], "Ich sehe es nun ein. Wir gehen alle.",
-         ["Ich sehe es nun ein.", "Wir gehen alle."]),
-        (["<i>Who are you?", "I am Bob.</i>"], "<i>Wer in aller Welt sind Sie denn? Bob.</i>",
-         ["<i>Wer in aller Welt sind Sie denn?", "Bob.</i>"]),
-        (["One. Two.", "Three four", "five."], "Eins. Zwei und noch viel mehr. Drei vier fünf.",
-         ["Eins. Zwei und noch viel mehr.", "Drei vier", "fünf."]),
-        (["I see.", "We go."], "Ich sehe, wir gehen.", ["Ich sehe,", "wir gehen."]),
+        (["I see.", "We will all be going home now."], ["I see.", "We will all be going home now."]),
+        (["<i>Who are you?", "I am Bob.</i>"], ["Who are you?", "I am Bob."]),
+        (["One. Two.", "Three four", "five."], ["One. Two.", "Three four five."]),
+        (["I saw Dr.", "Smith and his", "dog."], ["I saw Dr. Smith and his dog."]),
+        (["<b>Wait…", "what is <i>this</i>?</b>"], ["<b>Wait… what is <i>this</i>?</b>"]),
     ],
 )  # fmt: skip
-def test_a_line_ends_with_its_sentence(lines, translated, written):
+def test_a_line_ends_with_its_sentence(lines, texts):
     head = "1\n00:00:01,000 --> 00:00:02,000\n"
     document = read_document("a.srt", (head + "\n".join(lines) + "\n").encode(), "de")
-    assert document.write([translated]).decode() == head + "\n".join(written) + "\n"
+    assert list(document.texts) == texts
+    made = document.write(["Ein ganz langer Text davor. " + text for text in texts]).decode().removeprefix(head)
+    assert len(made.splitlines()) == len(lines)
+    if len(texts) == len(lines):
+        assert made.splitlines() == [
+            line.replace(text, "Ein ganz langer Text davor. " + text) for line, text in zip(lines, texts, strict=True)
+        ]
 
 
 @pytest.mark.parametrize("name", ["a.srt", "a.vtt"])
@@ -134,6 +138,20 @@ def test_a_sound_is_a_text_of_its_own(name, sound):
     assert made.replace("\n", " ") == f"{sound.lower()} Das ist lustig!{end} "
     for text in ("(Laughs) That is funny!", "(LAUGHS)", "Yes (NO) Maybe"):
         assert "<br>" not in read_document(name, f"{head}{text}\n".encode(), "de").texts[0]
+
+
+@pytest.mark.parametrize("name", ["a.srt", "a.vtt"])
+@pytest.mark.parametrize("first", ["(SIGHS)", "<i>[A door opens]</i>", "♪ La la ♪", "Is it hot"])
+@pytest.mark.parametrize(
+    "second",
+    ["♪ Happy birthday ♪", "(Music plays)", "<v Anna>I am glad", "<v.loud Bob>No", "&gt;&gt; Thank you", "MARY: Hello"],
+)
+def test_voices_sounds_and_songs_keep_their_lines(name, first, second):
+    head = "WEBVTT\n\n" * (name == "a.vtt") + "00:00:01.000 --> 00:00:02.000\n"
+    document = read_document(name, f"{head}{first}\n{second}\n".encode(), "de")
+    assert len(document.texts) == 2
+    made = document.write([f"{text} and many more words of it" for text in document.texts]).decode()
+    assert [line[:6] for line in made.removeprefix(head).splitlines()] == [first[:6], second[:6]]
 
 
 @pytest.mark.parametrize("name", ["a.srt", "a.vtt"])
