@@ -12,7 +12,8 @@ _TAG = re.compile(r"[<\[](/?)([\w.:-]+)[^<>\[\]]*?(/?)[>\]]")
 _SYNTAX = frozenset("{}<>[]\\%$#@_~^|`&=*")
 _WRITTEN = frozenset("\n .,;:!?'\"()-–—…«»‹›„“”‚‘’¿¡/\xa0\u202fäöüßàâæçéèêëîïôœùûÿáíóúñÄÖÜÀÂÆÇÉÈÊËÎÏÔŒÙÛŸÁÍÓÚÑ")
 """Punctuation and letters of German, French and Spanish beyond ASCII."""
-_MEASURE = re.compile(r"\d+\.\d+[^\W\d_]{1,4}")
+_LOCAL = re.compile(r"(\d+)(?:([.:])(\d+))?([^\W\d_]{0,4})")
+"""A measure or a time of day, which languages write in their own way: 4000mAh, 0.5l, 10:30."""
 _SPACED_COLON = re.compile(r"(?<=\w)\s+:\s*(?=\d)|(?<=\d):\s+(?=\d)")
 
 
@@ -56,9 +57,13 @@ class KeptParts:
 
 
 def _count(part: str, answer: str) -> int:
-    """Returns how often an answer has a part; a measure may have the decimal mark of the language: 0,5l."""
-    local = answer.count(part.replace(".", ",")) if _MEASURE.fullmatch(part) else 0
-    return answer.count(part) + local
+    """Returns how often an answer has a part; a measure or time may be as the language writes it: 0,5l, 100 m, 10h30."""
+    local = _LOCAL.fullmatch(part)
+    if local is None:
+        return answer.count(part)
+    whole, mark, rest, unit = local.groups(default="")
+    written = {".": "[.,]", ":": r"(?:[.:]|\s?h\s?)"}.get(mark, "")
+    return len(re.findall(rf"{whole}{written}{rest}\s?{unit}" if unit else whole + written + rest, answer))
 
 
 def _is_balanced(piece: str) -> bool:

@@ -25,6 +25,7 @@ const FALLEN = [
   [32.8, 2.251],
   [43.5, 2.206],
   [62.9, 1.964],
+  [390.9, 1.497],
 ];
 const percent = (share) => `${(100 * share).toFixed(0)} %`;
 const card = (title, ...content) => el("div", { class: "card" }, el("h3", {}, title), ...content);
@@ -125,6 +126,7 @@ function losses() {
     names: [say("constant rate"), say("rate fallen to zero")],
     dots: true,
     base: 2,
+    log: true,
   });
   return card(
     say("A training seen from outside"),
