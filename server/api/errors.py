@@ -37,6 +37,8 @@ STATUS: dict[type[errors.AttentiveError], int] = {
 }
 LOG_FIELDS = "attentive.log"
 """Key in ASGI's scope of further fields of the request's log line: the id of the caller's key, and why it was refused."""
+BODY = "attentive.body"
+"""Key in ASGI's scope of the whole body, where it has been read."""
 COMPRESSED = "The body has the content encoding {}; send it without one."
 GOOGLE = "/language/translate/v2"
 """Prefix of the paths of Google's interface."""

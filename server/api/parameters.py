@@ -17,7 +17,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Match
 from starlette.types import Receive, Scope, Send
 
-from server.api.errors import COMPRESSED
+from server.api.errors import BODY, COMPRESSED
 from server.errors import InvalidRequest, UnsupportedMediaType
 
 FIELDS_LIMIT = 10_000
@@ -94,7 +94,7 @@ async def merged(request: Request) -> dict[str, Any]:
     """
     query = request.scope["query_string"]
     values = decoded_pairs(query) if query else {}
-    body = await request.body()
+    body = request.scope[BODY] if BODY in request.scope else await request.body()
     if body.strip():
         kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
         if kind == "application/json" or kind.endswith("+json") or not kind:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import Counter
 from collections.abc import Mapping
 
@@ -20,6 +21,21 @@ SECONDS = 1.0
 """Time in which refusals of one kind are counted together."""
 Kind = tuple[tuple[str, object], ...]
 """Route, key, reason and detail of a refusal, by name."""
+
+
+RECORDS = {
+    level: vars(logging.LogRecord(log.name, level, __file__, 0, "request", (), None))
+    for level in (logging.DEBUG, logging.INFO)
+}
+"""What all records of a level have; to make each anew takes half of the time of a line."""
+
+
+def record(level: int, fields: Mapping[str, object]) -> logging.LogRecord:
+    """Returns the record of a request."""
+    now = time.time()
+    made = logging.LogRecord.__new__(logging.LogRecord)
+    vars(made).update(RECORDS[level], created=now, msecs=now % 1 * 1_000, **fields)
+    return made
 
 
 class AccessLog:
@@ -39,7 +55,7 @@ class AccessLog:
         level = logging.DEBUG if route in QUIET and status < 400 else logging.INFO
         if log.isEnabledFor(level):
             line = {"route": route, "method": method, "status": status, "seconds": round(seconds, 6)}
-            log.log(level, "request", extra=line | {"request_id": request_id.get(), **fields})
+            log.handle(record(level, {**line, "request_id": request_id.get(), **fields}))
 
     def _is_counted(self, *kind: tuple[str, object]) -> bool:
         if kind in self._refused:

@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from server.api.errors import LOG_FIELDS, path_of
+from server.api.errors import BODY, LOG_FIELDS, path_of
 from server.api.middleware.access_log import AccessLog
 from server.api.middleware.body import (
     CANCELLED_AT_DISCONNECT,
@@ -177,7 +177,7 @@ class Entrance:
 
         app = self._app
         if (route := self._direct.get((scope["method"], path_of(scope)))) is not None:
-            scope["route"], app = route, route.app
+            scope["route"], scope[BODY], app = route, body, route.app
         if CANCELLED_AT_DISCONNECT in scope.get("extensions", ()):
             await app(scope, receive_whole, send)
             return
