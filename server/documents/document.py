@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 
+from server.errors import InvalidRequest
 from server.text.languages import script_of
 from server.text.syntax.html import parse
 
@@ -75,6 +76,12 @@ def join_pieces(pieces: Iterable[str]) -> list[str]:
         else:
             units.append(piece)
     return units
+
+
+def check_depth(collections: Sequence[object]) -> None:
+    """Raises InvalidRequest for more collections within each other than DEPTH_LIMIT."""
+    if len(collections) > DEPTH_LIMIT:
+        raise InvalidRequest(f"The file has more than {DEPTH_LIMIT} collections within each other.")
 
 
 def has_words(text: str) -> bool:

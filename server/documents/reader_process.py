@@ -92,13 +92,9 @@ def cut_pieces(document: Document, text: str) -> list[str]:
         return cut_text(text, PIECE_CHARACTERS)
     pieces: list[str] = []
     for passage in parse(text).passages():
-        inside = [code for code in passage.codes if not code.splits]
-        if inside or len(passage.text) <= PIECE_CHARACTERS:
-            pieces.append(passage.write())
-        else:
-            first, *others = cut_text(passage.text, PIECE_CHARACTERS)
-            pieces.append(Tagged(first, passage.codes, passage.escape).write())
-            pieces += [Tagged(other, (), passage.escape).write() for other in others]
+        has_codes = any(not code.splits for code in passage.codes)
+        first, *others = [passage.text] if has_codes else cut_text(passage.text, PIECE_CHARACTERS)
+        pieces += [passage._replace(text=first).write(), *[Tagged(each, (), passage.escape).write() for each in others]]
     return join_pieces(pieces)
 
 

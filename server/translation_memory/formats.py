@@ -11,7 +11,7 @@ from itertools import chain, islice
 from pathlib import Path
 
 from model.adaptation.pairs import Pair
-from server.documents.formats.gettext import is_translated, parse
+from server.documents.formats.gettext import decoded, is_translated, parse
 from server.documents.formats.plain import LINES, decode
 from server.documents.formats.xml.xliff import marks_of
 from server.errors import InvalidRequest
@@ -85,7 +85,7 @@ def read_xliff(path: Path, languages: Languages, dropped: Counter[str]) -> Itera
 
 def read_po(path: Path, languages: Languages, dropped: Counter[str]) -> Iterator[Pair]:
     """Reads a gettext catalog without its fuzzy entries. Of the plural forms the first and the last are used."""
-    catalog, *_ = parse(path.read_bytes())
+    catalog = parse(decoded(path.read_bytes())[0])
     tag = catalog.metadata.get("Language") or languages[1]
     for entry in catalog:
         if entry.obsolete or not is_translated(entry):

@@ -34,22 +34,21 @@ def decoded(data: bytes) -> tuple[str, Callable[[str], bytes], bool]:
     return *decode(data, "utf-8" if open_charset else named), open_charset
 
 
-def parse(data: bytes) -> tuple[polib.POFile, Callable[[str], bytes], bool]:
-    """Returns a catalog, and what `decoded` says of it. Raises InvalidRequest."""
-    text, encode, open_charset = decoded(data)
+def parse(text: str) -> polib.POFile:
+    """Returns a catalog. Raises InvalidRequest."""
     try:
         # The first character makes sure that polib does not take the text for the name of a file.
-        catalog = polib.pofile("\n" + text.replace("\r\n", "\n"), encoding="utf-8")
+        return polib.pofile("\n" + text.replace("\r\n", "\n"), encoding="utf-8")
     except (OSError, ValueError, IndexError, AttributeError, UnicodeError) as error:
         line = re.search(r"line (\d+)", str(error))
         place = f"; see line {int(line[1]) - 1}" if line else ""
         raise InvalidRequest(f"The file is not a valid gettext catalog{place}.") from error
-    return catalog, encode, open_charset
 
 
 def read(data: bytes, target: str) -> Document:
     """Reads a catalog and sets its language to `target`. Only the lines of translations and of these settings change."""
-    catalog, encode, open_charset = parse(data)
+    text, encode, open_charset = decoded(data)
+    catalog = parse(text)
     entries = [entry for entry in catalog if not entry.obsolete and not is_translated(entry) and has_words(entry.msgid)]
     labels = [label(text, MARK) for entry in entries for text in (entry.msgid, entry.msgid_plural) if text]
 
@@ -58,7 +57,6 @@ def read(data: bytes, target: str) -> Document:
         stated = catalog.metadata.get("Plural-Forms", "")
         rule = stated if PLURALS.search(stated) else plural_rule(target)
         forms = int(PLURALS.findall(rule)[0])
-        text, _, _ = decoded(data)
         line_end = "\r\n" if "\r\n" in text else "\n"
         lines = text.replace("\r\n", "\n").split("\n")
         width = UNLIMITED if any(LONG_LINE.match(line) for line in lines) else WIDTH

@@ -23,13 +23,12 @@ CHARSET = re.compile(
 )
 """Declarations of a page's encoding. A tag without an end is excluded: it is text, and after translation it would no
 longer declare the encoding."""
-ROOT = re.compile(rb"<html\b[^>]{0,1000}>", re.IGNORECASE)
-LANGUAGE = re.compile(rb"(\s(?:xml:)?lang\s*=\s*[\"'])[\w\-]{1,40}", re.IGNORECASE)
+ROOT = re.compile(r"<html\b[^>]{0,1000}>", re.IGNORECASE)
+LANGUAGE = re.compile(r"(\s(?:xml:)?lang\s*=\s*[\"'])[\w\-]{1,40}", re.IGNORECASE)
 VALUE = re.compile(r"""(\s)([a-zA-Z:_-]+)(\s*=\s*)(["'])((?:(?!\4).)*)\4""", re.DOTALL)
 LABELS = frozenset(("alt", "title", "placeholder", "aria-label", "label"))
 """Attributes that people read, of any element."""
 NO_BREAK = 0xA0
-HEAD_TOKENS = 50
 BUTTON = re.compile(r"\stype\s*=\s*[\"']?(?:submit|reset|button)\b", re.IGNORECASE)
 META = re.compile(
     r"\s(?:name|property)\s*=\s*[\"']?(?:description|keywords|author-note|og:title|og:description|og:image:alt|"
@@ -44,10 +43,9 @@ def read(data: bytes, target: str) -> Document:
     match = CHARSET.search(data[:HEAD_BYTES])
     text, encode = decode(data, (match[1] or match[2]).decode() if match else "utf-8")
     tokens = list(markup_tokens(text))
-    for token in tokens[:HEAD_TOKENS]:
+    for token in tokens[:50]:
         if isinstance(token, Tag) and token.raw[:9].lower() == "<!doctype" and "[" in token.raw:
             raise InvalidRequest("The page defines entities of its own; remove its document type.")
-    spelled = references(token for token in tokens if isinstance(token, str))
     parts = join_pieces(written_passages(text))
     values = list(dict.fromkeys(value[5] for token in tokens for value in labels(token)))
     texts = [escaped(html.unescape(value)) for value in values]
@@ -58,11 +56,8 @@ def read(data: bytes, target: str) -> Document:
             for value, text, new in zip(values, texts, translations[len(parts) :], strict=True)
             if new != text
         }
-        page = ""
-        for part, new in zip(parts, translations, strict=False):
-            signs = spelled if part != new else {}  # a part without a change is written as it was
-            page += "".join(respelled(token, signs, made) for token in markup_tokens(new))
-        return with_language(encode(page), target)
+        page = "".join(spelled_as(part, new, made) for part, new in zip(parts, translations, strict=False))
+        return encode(ROOT.sub(lambda root: LANGUAGE.sub(rf"\g<1>{target}", root[0]), page, count=1))
 
     return Document((*parts, *texts), "html", write)
 
@@ -75,6 +70,12 @@ def references(texts: Iterable[str]) -> dict[int, str]:
     return {NO_BREAK: "\xa0" if "\xa0" in literal else "&nbsp;"} | spelled
 
 
+def spelled_as(source: str, new: str, values: Mapping[str, str]) -> str:
+    """Returns a translation of HTML with its references as in its source, and with other values of attributes."""
+    signs = {} if new == source else references(token for token in markup_tokens(source) if isinstance(token, str))
+    return "".join(respelled(token, signs, values) for token in markup_tokens(new))
+
+
 def respelled(token: str | Tag, spelled: Mapping[int, str], values: Mapping[str, str]) -> str:
     """Returns markup with other values of attributes, and text with its references as its page has them."""
     if isinstance(token, str):
@@ -85,15 +86,6 @@ def respelled(token: str | Tag, spelled: Mapping[int, str], values: Mapping[str,
         if value[5] in values
     ]
     return edited(token.raw, edits)[0]
-
-
-def with_language(data: bytes, target: str) -> bytes:
-    """Returns the page with the language attributes of its root element set to `target`, if it has any."""
-    root = ROOT.search(data[:HEAD_BYTES])
-    if root is None:
-        return data
-    changed = LANGUAGE.sub(lambda match: match[1] + target.encode(), root[0])
-    return data[: root.start()] + changed + data[root.end() :]
 
 
 def labels(tag: str | Tag) -> Iterator[re.Match[str]]:

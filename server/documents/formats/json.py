@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import orjson
 
-from server.documents.document import DEPTH_LIMIT, Document, has_words
+from server.documents.document import Document, check_depth, has_words
 from server.documents.formats.labels import document_of
 from server.documents.formats.plain import decode
 from server.errors import InvalidRequest
@@ -93,8 +93,7 @@ def find_values(text: str) -> Iterator[Value]:
         raw = token[0]
         if raw in "{[":
             path.append("")
-            if len(path) > DEPTH_LIMIT:
-                raise InvalidRequest(f"The file has more than {DEPTH_LIMIT} collections within each other.")
+            check_depth(path)
         elif raw in "}]":
             path.pop()
         elif token[1]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import html
 import re
+import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from markdown_it import MarkdownIt
 from markdown_it.common.utils import normalizeReference
 
 from server.documents.document import Document, has_words
+from server.documents.formats.html import spelled_as
 from server.documents.formats.numbered import NUMBERED_TAG, NumberedText
 from server.documents.formats.plain import decode
 from server.text.offsets import edited
@@ -29,19 +31,26 @@ CELLS = ("td_open", "th_open")
 FRONT_MATTER = re.compile(r"---\n.*?\n(?:---|\.\.\.)(?:\n|\Z)|\+\+\+\n.*?\n\+\+\+(?:\n|\Z)", re.DOTALL)
 FENCE = re.compile(r"\s*(?:[-*+>]\s+)*(`{3,}|~{3,})([^`\n]*)")
 FRAME = re.compile(
-    r"[\s>]*(?:(?:\{\{[<%].*[>%]\}\}|\{%.*%\}|\{:[^{}]*\})"
+    r"[\s>]*(?:(?:\{\{[<%].*[>%]\}\}|\{\{/\*.*\*/\}\}|\{%.*%\}|\{:[^{}]*\}|:(?:class|name|icon|open):.*)"
+    r"|/{3,}[ \t]*(?:[\w-]+(?:[ \t]*\|[ \t]*(?P<title4>.+))?)?"
     r"|(?P<body>!!!|\?\?\?\+?|===[!+]?)[ \t]+(?:[\w-][\w -]*)?(?:\"(?P<title1>[^\"]+)\")?"
-    r"|:{3,}[ \t]*(?:[\w-]+(?:\[(?P<title2>[^\[\]]+)\]|[ \t]+(?P<title3>[^{\[\"]+))?[ \t]*(?:\{[^{}]*\})?)?)\s*"
+    r"|:{3,}[ \t]*(?:(?:[\w-]+|\{[\w:-]+\})(?:\[(?P<title2>[^\[\]]+)\]|[ \t]+(?P<title3>[^{\[\"]+))?[ \t]*(?:\{[^{}]*\})?)?)\s*"
 )
 """A line of a template, or of an admonition or tab (of Python-Markdown, whose body is indented, or of `:::`)."""
+CODE_FRAME = re.compile(
+    r"^[\s>]*\{(?:\{[<%]|%)\s*(/|end|)(highlight|mermaid|code|math|katex|plantuml)\b[^{}]*\}\}?\s*$", re.MULTILINE
+)
+"""A tag around code."""
+BODY = re.compile(r"\s*(?:\[\^[^\]\s]+\]:|:[ \t]+\S)")
+"""The beginning of a note or definition, whose other paragraphs are indented."""
 MODULE = re.compile(
     r"import\s+(?:[\w$*{][^'\"]{0,500}?from\s+)?['\"][^'\"\n]+['\"];?\s*$"
-    r"|export\s+(?:(?:const|let|var|function|class|async)\s+[\w$]+\s*[=({]|default\s+(?:(?:function|class|async)\b|[({]|[\w$]+;\s*$)|[*{])",
+    r"|\{/\*(?:[^*]|\*(?!/))*\*/\}\s*$|export\s+(?:(?:const|let|var|function|class|async)\s+[\w$]+\s*[=({]|default\s+(?:(?:function|class|async)\b|[({]|[\w$]+;\s*$)|[*{])",
     re.MULTILINE,
 )
-"""The beginning of a paragraph that is a module of JavaScript in MDX."""
-BLOCK_START = re.compile(r"(?:[-+*>|#=]|\d+[.)])")
-"""Words that would begin a block at the beginning of a line."""
+"""The beginning of a module of JavaScript or a comment in MDX."""
+BLOCK_START = re.compile(r"\n(?=[-+*>|#=]|\d+[.)])")
+"""The line end before a word that would begin a block."""
 MARKER = re.compile(
     r"^([ \t]*\d{0,9})((?<=\d)[.)](?=\s|$)|(?<!\d)(?:[-+*](?=\s|$)|#{1,6}(?=\s|$)|>|(?:=+|-+)(?=\s*$)))", re.MULTILINE
 )
@@ -142,16 +151,22 @@ def without_frames(text: str) -> tuple[str, list[tuple[int, int]]]:
     titles: list[tuple[int, int]] = []
     bodies: list[int] = []
     fence, position = "", 0
+    ends = {code[2]: code.start() for code in CODE_FRAME.finditer(text) if code[1]}
     for line in text.split("\n"):
         size = len(line) - len(line.lstrip(" "))
         while bodies and line.strip() and size < bodies[-1]:
             bodies.pop()
-        mark = FENCE.match(line)
+        code = CODE_FRAME.match(line)
+        if code and code[1] and fence == code[2]:
+            fence = ""
+        elif code and not code[1] and not fence and position < ends.get(code[2], 0):
+            fence = code[2]
+        mark = None if fence.isalpha() else FENCE.match(line)
         found = None if fence or mark else FRAME.fullmatch(line)
-        lines.append("" if found else line[min(size, 4 * len(bodies)) :])
+        lines.append("" if found or fence.isalpha() else line[min(size, 4 * len(bodies)) :])
         if mark and (not fence or (mark[1].startswith(fence) and not mark[2].strip())):
             fence = "" if fence else mark[1]
-        if found and found["body"]:
+        if found["body"] if found else not fence and BODY.match(line):
             bodies.append(size + 4)
         if found and found.lastgroup and found.lastgroup.startswith("title"):
             titles.append((position + found.start(found.lastgroup), position + found.end(found.lastgroup)))
@@ -163,7 +178,7 @@ def written(block: Block, translated: str) -> str:
     """Returns the Markdown of a translated block, in lines of the same length. One that would become other blocks, because it
     loses a line or begins with a comment, is left as it was."""
     if block.inline is None:
-        return translated
+        return spelled_as(block.html, translated, {})
     made = block.inline.written(parse(translated), lambda text: "".join(block.escaped.get(each, each) for each in text))
     made, lines = made.lstrip(" "), block.source.split("\n")
     if len(lines) > 1:
@@ -184,15 +199,8 @@ def kinds(text: str) -> list[str]:
 
 def wrapped(text: str, width: int) -> str:
     """Returns text in lines of about `width` characters, unless it has line breaks that are part of it."""
-    if "\n" in text:
-        return text
-    lines: list[str] = []
-    for word in text.split(" "):
-        if lines and (len(lines[-1]) + len(word) < width or BLOCK_START.match(word) or not word):
-            lines[-1] += " " + word
-        else:
-            lines.append(word)
-    return "\n".join(lines)
+    lines = textwrap.wrap(text, width, expand_tabs=False, break_long_words=False, break_on_hyphens=False)
+    return text if "\n" in text else BLOCK_START.sub(" ", "\n".join(lines))
 
 
 TARGET = r"\((?:[^()\s\\]|\\.|\([^()\s]*\))*(?:\s+(?:\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'))?\s*\)"
@@ -241,7 +249,7 @@ def to_inline(source: str, references: Mapping[str, Any]) -> tuple[NumberedText,
         elif kind == "gap":
             inline.gap(token[0])
         elif kind == "tag" and not NUMBERED_TAG.fullmatch(token[0]):
-            inline.markup(token[0])
+            inline.parts.append(token[0])
         elif kind in ("atom", "tag"):
             code = token[0].strip("`") if token["ticks"] else ""
             inline.atom(token[0], "" if "`" in code else code)

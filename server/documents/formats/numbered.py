@@ -20,38 +20,34 @@ class NumberedText:
 
     def __init__(self) -> None:
         self.originals: list[Any] = []
-        self._parts: list[str] = []
+        self.parts: list[str] = []
 
     @property
     def html(self) -> str:
-        return "".join(self._parts)
+        return "".join(self.parts)
 
     def text(self, text: str) -> None:
         """Adds text."""
-        self._parts.append(html.escape(text, quote=False))
-
-    def markup(self, markup: str) -> None:
-        """Adds markup that is HTML."""
-        self._parts.append(markup)
+        self.parts.append(html.escape(text, quote=False))
 
     def open(self, original: Any) -> int:
         """Opens a pair around words and returns its number."""
         number = self._number(original)
-        self._parts.append(f"<span k{number}>")
+        self.parts.append(f"<span k{number}>")
         return number
 
     def close(self, number: int) -> None:
         """Closes a pair."""
-        self._parts.append(f"</span k{number}>")
+        self.parts.append(f"</span k{number}>")
 
     def atom(self, original: Any, name: str = "") -> None:
         """Adds a code that is moved like a word: an image, the mark of a note, or a `name` of the sentence."""
         tag = f"k{self._number(original)}>"
-        self._parts.append(f"<code {tag}{html.escape(name, quote=False)}</code {tag}" if name else f"<img {tag}")
+        self.parts.append(f"<code {tag}{html.escape(name, quote=False)}</code {tag}" if name else f"<img {tag}")
 
     def gap(self, original: Any) -> None:
         """Adds a code between sentences, which is not moved: a line break, a tabulator."""
-        self._parts.append(f"<br k{self._number(original)}>")
+        self.parts.append(f"<br k{self._number(original)}>")
 
     def written(self, translated: Tagged, escape: Callable[[str], str]) -> str:
         """Returns a translation with what its codes stand for."""

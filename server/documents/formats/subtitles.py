@@ -11,6 +11,7 @@ from functools import partial
 from itertools import accumulate, chain
 
 from server.documents.document import Document, has_words
+from server.documents.formats.html import spelled_as
 from server.documents.formats.plain import decode
 from server.text.segmentation import split_sentences
 from server.text.syntax.markup import markup_tokens
@@ -24,18 +25,18 @@ SOUND, BREAK = re.compile(r"^((?:<[^<>]*>)*[(\[][^()\[\]<>a-zß-ÿ]*[A-ZÀ-Þ][^
 HEAD, OPEN_HEAD = (
     re.compile(rf"(?:\{{\\[^}}]{{0,100}}\}}|[-–—]\s{opening})*") for opening in ("", r"|<[^<>/\d][^<>/]*>")
 )
-"""What is before the text: a position, a dash, and tags in a text without an end tag."""
+"""What is before the text, with tags where none ends."""
 TAIL = re.compile(r"(?:</[^<>]*>)*$")
 TAG = re.compile(r"<[^<>]*>")
-WORDS = re.compile(r"(?:<[^<>]*>|[^\s<]|<)+")
+WORDS = re.compile(r"(?:<[^<>]*>|[^ \t\r\n])+")
 OPEN_END = re.compile(r"[\w,’']$")
 JOINED_CUES = 4
 DASHES = frozenset("-–—")
 TIMES = re.compile(r"\s*\d+:[\d:.,]*\s*-->")
 SPEAKER = re.compile(r"\s*(?:[-–—]\s|(?:<[^<>]*>)*(?:>>|&gt;&gt;)|<v[\s.]|(?:<[^<>]*>)*[A-ZÀ-Þ][A-ZÀ-Þ .'’-]{1,30}:\s)")
-"""The beginning of what another one says: a dash, `>>`, a voice, a name in capitals."""
+"""The beginning of what another one says."""
 ALONE = re.compile(r"\s*(?:<[^<>]*>|\{\\[^}]*\})*(?:[(\[][^()\[\]]*[)\]]|[♪♫][^♪♫]*[♪♫])(?:<[^<>]*>)*\s*")
-"""A line that is a sound, or a line of a song."""
+"""A sound, or a line of a song."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,8 @@ def read(data: bytes, target: str, web: bool = False) -> Document:
         made: dict[int, str] = {}
         for group, text, translated in zip(groups, texts, translations, strict=True):
             if translated != text:  # an unchanged text is copied
-                made |= zip(map(id, group), lay_out(group, translated, web), strict=True)
+                new = spelled_as(text, translated, {}) if web else translated
+                made |= zip(map(id, group), lay_out(group, new, web), strict=True)
         written = (part if isinstance(part, str) else made.get(id(part), "".join(part.lines)) for part in parts)
         return encode("".join(written))
 

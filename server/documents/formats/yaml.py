@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import yaml
 
-from server.documents.document import DEPTH_LIMIT, Document, has_words
+from server.documents.document import Document, check_depth, has_words
 from server.documents.formats.json import CODE, quoted
 from server.documents.formats.labels import document_of
 from server.documents.formats.plain import decode
@@ -52,18 +52,19 @@ def read(data: bytes, target: str) -> Document:
         mark = getattr(error, "problem_mark", None)
         raise InvalidRequest(f"The file is not valid YAML{f'; see line {mark.line + 1}' if mark else ''}.") from error
     tops = [scalar for scalar in scalars if scalar.depth == 1]
-    locale = tops[0] if len(tops) == 1 and is_language(tops[0]) else None
     texts = [
         scalar for scalar in scalars if not scalar.key and has_words(scalar.text) and not CODE.fullmatch(scalar.text)
     ]
-    locales = [(locale.start, locale.end, target)] if locale else []
+    locales = [
+        (top.start, top.end, target)
+        for top in tops
+        if len(tops) == 1
+        and top.key
+        and not top.style
+        and LANGUAGE.fullmatch(top.text)
+        and primary_subtag(top.text) in NAMES
+    ]
     return document_of(text, encode, texts, lambda scalar, new: rendered(scalar, new, text), locales)
-
-
-def is_language(key: Scalar) -> bool:
-    """Returns whether a scalar is a key without quotes that names a language."""
-    names_language = LANGUAGE.fullmatch(key.text) and primary_subtag(key.text) in NAMES
-    return key.key and not key.style and bool(names_language)
 
 
 def find_scalars(text: str) -> Iterator[Scalar]:
@@ -81,8 +82,7 @@ def find_scalars(text: str) -> Iterator[Scalar]:
         key = bool(stack) and stack[-1] >= 0 and stack[-1] % 2 == 0
         if stack and stack[-1] >= 0:
             stack[-1] += 1
-        if len(stack) > DEPTH_LIMIT:
-            raise InvalidRequest(f"The file has more than {DEPTH_LIMIT} collections within each other.")
+        check_depth(stack)
         if isinstance(event, yaml.CollectionStartEvent):
             stack.append(0 if isinstance(event, yaml.MappingStartEvent) else -1)
             flows.append(bool(event.flow_style))

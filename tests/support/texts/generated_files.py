@@ -231,6 +231,8 @@ def _line(suffix: str, shape: str, number: int, text: str) -> str:
             text = re.sub(r"\\(?:n|u\w{4}|.)", " ", text).replace("'", "").strip()
         if shape.endswith((" {}", ", 5]}")):
             text = "x" + re.sub(r"[\[\]{},#&*!|>'\"%@`:]|[$@%]?[({]*z\d+z", "", text)
+    if shape.startswith("!!!"):
+        text = text.replace("\n", "\n    ")
     return shape.replace('"k"', f'"k{number}"').replace("{}", text)
 
 

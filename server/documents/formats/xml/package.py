@@ -13,7 +13,6 @@ from lxml import etree
 from server.documents.formats.xml.parsing import Element, parse_xml
 from server.documents.formats.xml.word import is_choice
 from server.documents.zip_archive import Archive
-from server.errors import InvalidRequest
 
 FOLLOWED = frozenset(("worksheet", "chartsheet", "dialogsheet"))
 """Kinds of parts that have relationships to parts with texts."""
@@ -38,7 +37,7 @@ def parts_by_kind(archive: Archive, main: str, kinds: frozenset[str]) -> dict[st
                 sources.append(part)
     mains = [part for part, kind in parts.items() if kind == "officeDocument"]
     if not mains or etree.QName(parse_xml(archive.part(mains[0]))).localname != main:
-        raise InvalidRequest("The file is damaged, or its name does not say what it is: a part of it is missing.")
+        archive.require("")
     return {name: parts[name] for name in archive.names if name in parts}
 
 

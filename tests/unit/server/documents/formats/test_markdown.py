@@ -106,7 +106,7 @@ def test_lines_that_extensions_of_markdown_read_stay_lines(source, expected):
 
 def test_a_longer_translation_is_wrapped_with_the_indentation():
     made = change("a.md", b"> one two three\n> four five", lambda text: text + " and - more words")
-    assert made.decode() == "> one two three\n> four five and -\n> more words"
+    assert made.decode() == "> one two three\n> four five and - more words"
 
 
 @pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
@@ -183,3 +183,37 @@ def test_the_attributes_of_a_block_stay_at_its_end(block, mark):
     assert document.write(document.texts) == given.encode()
     made = document.write([f"Drei {text}" for text in document.texts]).decode()
     assert made == given.replace("One", "Drei One").replace("Four", "Drei Four")
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        "{{< highlight go >}}\nsome words\n{{< /highlight >}}",
+        "{% highlight ruby %}\nsome words\n{% endhighlight %}",
+        "{{< mermaid >}}\ngraph words;\n{{< /mermaid >}}",
+        "{{/* some words */}}",
+        "{/*\n some words\n*/}",
+        "export const x = 5;",
+        ":::{tip}\n:class: some\n:::",
+        "///",
+    ],
+)
+def test_code_of_templates_is_kept(kept):
+    given = f"one\n\n{kept}\n\ntwo\n"
+    assert change("a.mdx", given.encode()).decode() == f"ONE\n\n{kept}\n\nTWO\n"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "Text[^1].\n\n[^1]: the first.\n\n    the second.\n\n    - an item\n\nthe end",
+        "word\n:   the first.\n\n    the second.\n\nthe end",
+        "/// details | the summary\nthe body\n///\n\nthe end",
+        ":::{note} the title\nthe body\n:::",
+        "{{< highlight >}}\n\nthe text without an end",
+        "<div>\n<b>the &mdash; x &quot;</b> &copy;\n</div>",
+    ],
+)
+def test_every_paragraph_is_translated(given):
+    made = change("a.md", given.encode(), lambda text: text.replace("the", "THE")).decode()
+    assert made == given.replace("the", "THE")

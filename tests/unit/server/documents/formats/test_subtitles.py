@@ -161,3 +161,9 @@ def test_voices_sounds_and_songs_keep_their_lines(name, first, second):
 def test_files_with_little_in_them(name, text):
     document = read_document(name, text.encode(), "de")
     assert document.write(document.texts).decode() == text
+
+
+@pytest.mark.parametrize("space", ["\xa0", "&nbsp;"])
+def test_spaces_without_a_break_are_written_as_they_were(space):
+    given = f"WEBVTT\n\n00:01.000 --> 00:02.000\nIl a dit{space}: bon\n"
+    assert change("a.vtt", given.encode()).decode() == given.replace("Il a dit", "IL A DIT").replace("bon", "BON")
