@@ -8,6 +8,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Mapping
+from contextvars import Context
 
 from server.observability.logging import request_id
 from server.observability.metrics import Metrics
@@ -62,7 +63,7 @@ class AccessLog:
             self._refused[kind] += 1
             return True
         if not self._refused:
-            asyncio.get_running_loop().call_later(SECONDS, self.flush)
+            asyncio.get_running_loop().call_later(SECONDS, self.flush, context=Context())  # of no request
         self._refused[kind] = 0
         return False
 

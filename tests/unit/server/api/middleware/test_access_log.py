@@ -39,7 +39,12 @@ async def test_every_request_is_in_a_line_or_in_a_number(caplog: pytest.LogCaptu
 
 async def test_what_was_counted_is_logged_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     later = []
-    monkeypatch.setattr("asyncio.BaseEventLoop.call_later", lambda _, seconds, call: later.append((seconds, call)))
+
+    def call_later(_, seconds, call, context):
+        later.append((seconds, call))
+        assert not list(context), "a line of many requests has the id of none"
+
+    monkeypatch.setattr("asyncio.BaseEventLoop.call_later", call_later)
     access_log = AccessLog(Metrics("0"))
     for _ in range(3):
         access_log.add("/translate", "POST", 429, 0.01, {"reason": "queue"})
