@@ -41,12 +41,13 @@ class BeamSearch(Search):
         """The summed log-probability of each live row, best first."""
         self._history: list[tuple[Sequence[int], Sequence[int], Sequence[float]]] = []
         """The parents, tokens and log-probabilities of the rows after each step."""
+        self.special = self.options.trace or self.options.shrinking_beam or self._forced_end
         super().begin()
 
     @property
-    def plain(self) -> bool:
-        """Returns whether the next step keeps the best continuations, unless one ends."""
-        return not (self.options.trace or self.options.shrinking_beam) and self.steps + 1 < self._limit
+    def last(self) -> bool:
+        """Returns whether the next step is the last one."""
+        return self.steps + 1 >= self._limit
 
     def select(self, output: StepOutput, first: int) -> Sequence[int]:
         """Takes the candidates of its rows, of which the `first` is given. Returns the parents of the next rows, none when
@@ -55,7 +56,7 @@ class BeamSearch(Search):
         ids, scores = output.ids[rows].tolist(), output.scores[rows].tolist()
         if not math.isfinite(sum([row[0] for row in scores])):
             return self.fail()
-        ends = self._forced_end and self.steps + 1 >= self._limit
+        ends = self._forced_end and self.last
         if ends:
             ids, scores = [[self.end]] * len(ids), [[0.0]] * len(ids)
         found: list[_Continuation] = []
@@ -74,7 +75,7 @@ class BeamSearch(Search):
         self, ranked: list[_Continuation], traced: tuple[tuple[tuple[int, float], ...], ...] = ()
     ) -> Sequence[int]:
         """Takes the 2 k best continuations, best first. Returns the parents of the next rows, none when done."""
-        width, last = self.width, self.steps + 1 >= self._limit
+        width, last = self.width, self.last
         if self.options.shrinking_beam:
             del ranked[width - len(self._finished) :]
         live, ended = [], []
@@ -100,8 +101,8 @@ class BeamSearch(Search):
     ) -> Sequence[int]:
         """Goes on with these rows, best first, without those that the threshold prunes. Returns their parents, none when
         done."""
+        last = self.last
         self.steps += 1
-        last = self.steps >= self._limit
         if totals and not last and totals[-1] < (least := totals[0] - self._threshold):
             rows = sum([total >= least for total in totals])
             totals, parents, tokens, scores = totals[:rows], parents[:rows], tokens[:rows], scores[:rows]
@@ -126,11 +127,15 @@ class BeamSearch(Search):
         return tuple(self._finished[: self.options.hypotheses])
 
     def _target(self, row: int) -> list[int]:
-        tokens = []
-        for parents, written, _ in reversed(self._history):
-            tokens.append(written[row])
+        return [tokens[place] for tokens, _, place in self._path(row)]
+
+    def _path(self, row: int) -> list[tuple[Sequence[int], Sequence[float], int]]:
+        """Returns the tokens and log-probabilities of all rows after each step, and which of them became `row`."""
+        path = []
+        for parents, tokens, scores in reversed(self._history):
+            path.append((tokens, scores, row))
             row = parents[row]
-        return tokens[::-1]
+        return path[::-1]
 
     def _settled(self, best: float) -> bool:
         return self.options.early_stopping or self._finished[-1].score >= self._score(best, self.steps)
@@ -144,13 +149,12 @@ class BeamSearch(Search):
         score = self._score(total, self.steps + 1)
         if len(self._finished) == self.width and score <= self._finished[-1].score:
             return
-        tokens, row, numbers = self._target(parent), parent, [number]
-        for parents, _, scores in reversed(self._history):
-            numbers.append(scores[row])
-            row = parents[row]
+        path = self._path(parent)
+        tokens = [tokens[row] for tokens, _, row in path]
+        numbers = [*[scores[row] for _, scores, row in path], number]
         stopped = token == self.end and not (last and self._forced_end)
         tokens += [] if token == self.end else [token]
-        found = Hypothesis(tuple(tokens), tuple(numbers[::-1]), score, "stop" if stopped else "length")
+        found = Hypothesis(tuple(tokens), tuple(numbers), score, "stop" if stopped else "length")
         self._finished.append(found)
         self._finished.sort(key=lambda hypothesis: -hypothesis.score)
         del self._finished[self.width :]
@@ -161,7 +165,7 @@ def advance_beams(beams: Sequence[tuple[BeamSearch, int]], output: StepOutput) -
     their next steps, none for those that are done."""
     if len(beams) <= _FEW:
         return [search.select(output, first) for search, first in beams]
-    width, columns = beams[0][0].width, max([search.candidates for search, _ in beams])
+    width, end, forbidden = beams[0][0].width, beams[0][0].end, beams[0][0].forbidden
     rows: list[int] = []
     totals: list[float] = []
     lacking: list[int] = []
@@ -169,34 +173,34 @@ def advance_beams(beams: Sequence[tuple[BeamSearch, int]], output: StepOutput) -
         live = len(search.totals)
         rows += range(first, first + live)
         totals += search.totals
-        for _ in range(live, width):  # any numbers, which the mask below excludes
-            lacking.append(len(rows))
-            rows.append(first)
-            totals.append(0.0)
+        if live < width:  # any numbers, which the mask below excludes
+            lacking += range(len(rows), len(rows) + width - live)
+            rows += [first] * (width - live)
+            totals += [0.0] * (width - live)
+    columns = max([search.candidates for search, _ in beams])
     ids, scores = output.ids[:, :columns].take(rows, axis=0), output.scores[:, :columns].take(rows, axis=0)
     sums = np.array(totals)[:, None] + scores  # (searches x width, C)
-    if lacking:
-        sums[lacking] = -math.inf
-    for token in beams[0][0].forbidden:
+    sums[lacking] = -math.inf
+    for token in forbidden:
         sums[ids == token] = -math.inf
     for number, (search, _) in enumerate(beams):
-        for row, blocked in enumerate(search.blocked, number * width):
-            if len(blocked) > len(search.forbidden):
+        for row, blocked in enumerate(search.blocked, number * width) if search.blocked else ():
+            if len(blocked) > len(forbidden):
                 sums[row, [token in blocked for token in ids[row].tolist()]] = -math.inf
-    order = (
-        (-sums).reshape(len(beams), -1).argsort(axis=1, kind="stable")[:, : 2 * width]
-    )  # equal ones keep their order
+    order = (-sums).reshape(len(beams), -1).argsort(axis=1, kind="stable")[:, : 2 * width]  # equal ones in their order
     places = order + np.arange(0, sums.size, sums.size // len(beams))[:, None]
-    best, tokens, end = sums.take(places), ids.take(places), beams[0][0].end
+    best, tokens = sums.take(places), ids.take(places)
     ranked = best, order // sums.shape[1], tokens, scores.take(places)
-    goes_on = (best[:, -1] > -math.inf) & (tokens != end).all(axis=1)
-    finite = np.isfinite(scores[:, 0]).reshape(-1, width).all(axis=1)
-    ready = (goes_on & finite).tolist()
+    finite = np.isfinite(scores[:, 0]).tolist()
+    others = (~(best[:, width - 1] > -math.inf) | (tokens == end).any(axis=1)).tolist()
     found: list[Sequence[int]] = []
     for number, values in enumerate(zip(*[column[:, :width].tolist() for column in ranked], strict=True)):
         search, first = beams[number]
-        if not ready[number] or not search.plain:
+        if search.special or False in finite[number * width : number * width + width]:
             found.append(search.select(output, first))
+        elif others[number] or search.last:
+            each = zip(*[column[number].tolist() for column in ranked], strict=True)
+            found.append(search.choose([one for one in each if one[0] > -math.inf]))
         else:
             found.append(search.proceed(*values))
     return found

@@ -144,7 +144,7 @@ class SearchDriver:
         return others
 
     def _gather(self, searches: Sequence[Search]) -> _Batch:
-        """Returns the rows of the next step of searches. A row with queued steps reads the token that the device has chosen."""
+        """Returns the rows of the next step. A row with queued steps reads the token that the device has chosen."""
         batch, alone = _Batch(searches), 1 + len(self._forbidden)
         slots, tokens, forced, candidates = batch.slots, batch.tokens, batch.forced, batch.candidates
         for search in searches:
@@ -215,12 +215,11 @@ class SearchDriver:
         for group in beams.values():
             for (search, _), parents in zip(group, advance_beams(group, output), strict=True):
                 slots = search.slots
-                for row, parent in enumerate(parents):
-                    if row != parent:
-                        targets.append(slots[row])
-                        origins.append(slots[parent])
-        if targets:
-            self.backend.reorder(targets, origins)
+                targets += slots[: len(parents)]
+                origins += [slots[parent] for parent in parents]
+        moved = [row for row, slot in enumerate(targets) if slot != origins[row]]
+        if moved:
+            self.backend.reorder([targets[row] for row in moved], [origins[row] for row in moved])
 
     def _restart(self, searches: Sequence[Search]) -> None:
         """Starts the rows of the searches that ask for it again from the source, but for those with queued steps."""

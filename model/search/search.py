@@ -141,7 +141,7 @@ class Search(ABC):
             self.blocked = ()
             if self._ngram and forced < 0:
                 targets = map(self._target, range(len(tokens)))
-                self.blocked = [self.forbidden | blocked_tokens(target, self._ngram) for target in targets]
+                self.blocked = [self.forbidden | blocked_tokens(row, self._ngram) - {self.end} for row in targets]
             most = max(map(len, self.blocked)) if self.blocked else len(self.forbidden)
             self.candidates = self._fewest + (most if forced < 0 else 0)
 

@@ -41,7 +41,7 @@ class Table:
             row = self.log_probabilities(self.rows[slot])
             order = [int(i) for i in np.argsort(-row)][:candidates]
             if wanted >= 0:
-                order = [wanted, *order][:candidates]
+                order = [wanted, *order][: len(order)]
             ids.append(order)
             scores.append(row[order])
         return StepOutput(np.array(ids, dtype=np.int64), np.array(scores, dtype=np.float32))
