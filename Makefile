@@ -142,7 +142,7 @@ wheels: $(VENV)/python-ready
 		$(foreach glibc,2_17 2_28,--platform manylinux_$(glibc)_$(MACHINE)) --platform manylinux2014_$(MACHINE) --requirement build/wheels.txt
 lock: install
 	$(PIP) uv
-	cd deploy/requirements && for set in "server redis,otel" "tools redis,otel,export,train torch huggingface-hub" "gpu redis,otel,torch"; do set -- $$set; name=$$1; shift; \
+	cd deploy/requirements && for set in "server redis,otel" "tools redis,otel,export,train torch huggingface-hub" "gpu redis,otel,torch,gpu-metrics"; do set -- $$set; name=$$1; shift; \
 		(cd ../.. && $(LOCKED) "$$@" | $(LOCK) - ) > $$name.new && \
 		if [ $$name = server ]; then mv server.new server.txt; else awk '$(ADDED)' server.txt $$name.new > $$name.txt; rm $$name.new; fi || exit 1; done
 	echo "setuptools>=77" | $(LOCK) - > deploy/requirements/build.txt

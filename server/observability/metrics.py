@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 from prometheus_client import (
@@ -19,6 +19,7 @@ from prometheus_client.registry import Collector
 
 from server.engine.client.status import WorkerStatus
 from server.engine.ipc.messages import JobResult, StepStats
+from server.observability.gpus import GpuUse, read_gpus
 
 # Without it, each counter has a second series with the time at which it was created.
 disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -153,11 +154,26 @@ class Metrics:
 
 
 class StateCollector(Collector):
-    """Reads the state of workers, queue and history at each scrape. `status` and `counters` return without blocking."""
+    """Reads the state of workers, queue, history and GPUs at each scrape. `status` and `counters` return without blocking,
+    `gpus` after milliseconds."""
 
-    def __init__(self, status: Callable[[], WorkerStatus], counters: Callable[[], Mapping[str, float]]) -> None:
-        self._status = status
-        self._counters = counters
+    def __init__(
+        self,
+        status: Callable[[], WorkerStatus],
+        counters: Callable[[], Mapping[str, float]],
+        gpus: Callable[[], Sequence[GpuUse]] = read_gpus,
+    ) -> None:
+        self._status, self._counters, self._gpus = status, counters, gpus
+
+    def _gpu_use(self) -> Iterable[Metric]:
+        used = GaugeMetricFamily("attentive_gpu_memory_used_bytes", "Memory of a GPU in use.", labels=("gpu",))
+        total = GaugeMetricFamily("attentive_gpu_memory_bytes", "Memory of a GPU.", labels=("gpu",))
+        busy = GaugeMetricFamily("attentive_gpu_utilization_ratio", "Part of the time a GPU computes.", labels=("gpu",))
+        for each in self._gpus():
+            used.add_metric((each.gpu,), each.memory_used)
+            total.add_metric((each.gpu,), each.memory_total)
+            busy.add_metric((each.gpu,), each.utilization)
+        return used, total, busy
 
     def collect(self) -> Iterable[Metric]:
         """Yields the current values."""
@@ -179,6 +195,7 @@ class StateCollector(Collector):
         restarts = CounterMetricFamily("attentive_worker_restarts", "Workers that were started again.")
         restarts.add_metric((), status.restarts)
         yield from (up, models, engine, restarts)
+        yield from self._gpu_use()
         used, total = sum(r.slots_used for r in status.reports), sum(r.slots_total for r in status.reports)
         for name, help, value in (
             ("attentive_requests_running", "Sentences being decoded.", sum(r.running for r in status.reports)),

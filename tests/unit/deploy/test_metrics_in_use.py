@@ -11,6 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from model.search.options import Hypothesis
 from server.engine.client.status import DeviceStatus, WorkerStatus
 from server.engine.ipc.messages import JobResult, StepStats, Timings
+from server.observability.gpus import GpuUse
 from server.observability.metrics import DESCRIPTIONS, Metrics, StateCollector
 from tests.unit.deploy.test_deploy import PROMETHEUS, ROOT, alert_rules, dashboard_expressions
 
@@ -37,7 +38,8 @@ def exposed() -> Series:
     status = WorkerStatus(
         True, "cpu", "int8", "native", {}, 0, ("general",), workers=(DeviceStatus("cpu", True, 1, 0, 0),)
     )
-    metrics.registry.register(StateCollector(lambda: status, lambda: dict.fromkeys(DESCRIPTIONS, 1)))
+    gpus = [GpuUse("0", 1, 2, 0.5)]
+    metrics.registry.register(StateCollector(lambda: status, lambda: dict.fromkeys(DESCRIPTIONS, 1), lambda: gpus))
     found: Series = defaultdict(lambda: defaultdict(set))
     for family in text_string_to_metric_families(metrics.render().decode()):
         for sample in family.samples:
