@@ -41,6 +41,8 @@ class BeamSearch(Search):
         """The summed log-probability of each live row, best first."""
         self._history: list[tuple[Sequence[int], Sequence[int], Sequence[float]]] = []
         """The parents, tokens and log-probabilities of the rows after each step."""
+        self._written: list[list[int]] = [[]]
+        """The tokens of each row, with n-gram blocking only, which reads them at every step."""
         self.special = self.options.trace or self.options.shrinking_beam or self._forced_end
         super().begin()
 
@@ -114,6 +116,8 @@ class BeamSearch(Search):
         else:
             self._history.append((parents, tokens, scores))
             self.totals = totals
+            if self._ngram:
+                self._written = [[*self._written[row], token] for row, token in zip(parents, tokens, strict=True)]
             self._prepare(tokens)
         if self._guarded:
             self._check_loops()
@@ -127,7 +131,7 @@ class BeamSearch(Search):
         return tuple(self._finished[: self.options.hypotheses])
 
     def _target(self, row: int) -> list[int]:
-        return [tokens[place] for tokens, _, place in self._path(row)]
+        return self._written[row] if self._ngram else [tokens[place] for tokens, _, place in self._path(row)]
 
     def _path(self, row: int) -> list[tuple[Sequence[int], Sequence[float], int]]:
         """Returns the tokens and log-probabilities of all rows after each step, and which of them became `row`."""
