@@ -73,8 +73,9 @@ _COMMAND = re.compile(
     rf"(?<![\w./-])(?:{'|'.join(sorted(_PROGRAMS))})(?: (?:(?:{_VERB})(?![\w-]|\.\w)"
     r"|-{0,2}[\w.@~/:=+-]{0,60}[.@~/:=+\d-][\w.@~/:=+-]{0,60}(?<=[\w/])(?![\w/])"
     rf"|(?!{_STOP})[a-z][\w-]{{1,60}}(?=[.,;:!?)]|$| {_STOP}| \d))){{1,9}}"
+    r"|(?<!\S)(?:(?:[\da-f]{2}(?:[\da-f]{2})?  ?){3,}[\da-f]{2}(?:[\da-f]{2})?|[-dlbcps](?:[r-][w-][xsStT-]){3})(?![\w-])"
 )
-"""git pull --rebase: its words are those of a language too."""
+"""git pull --rebase, whose words are those of a language too; de ad 00 ff; -rw-r--r--."""
 _INFLECTED = (
     rf"\d+(?:[.,]\d+)?(?:{ORDINAL_ENDINGS}|%?ige?[mnrs]?|[ap]m|bn|h\d*|(?<=0)s|(?<=0)ern|['’]s)?(?:-[^\W\d_][a-zß-ÿ]+)*|[a-z]+-\d+['’]?s"
     r"|\d+º[A-Z]?|[Nn][or]\.\d+|\d{1,3}(?:[.,]\d{3})+[.,]?\d*|[A-Z]{0,3}[$€£¥][\d.,]+\w*"
@@ -90,7 +91,8 @@ _RUN = re.compile("[LNKF](?:S[LNKF])+|P(?:\\(?N)+|K(?:K+|C?NN[NK]*)|CD|[NF]?HH+"
 """Tokens that are one, each as a letter: x != y, +49 (30) 123, SW1A 1AA, DE89 3704 0044, SN 1987A, - -."""
 _MAY_HOLD = re.compile(
     rf"[{_SIGN}\d{RAISED}{_COMBINING}&A-Z.:(\[-](?:(?<=[^A-Z.:(\[-])|(?<=\[)(?=[A-Za-z]\])|(?<=[a-z][A-Z])"
-    r"|(?<=[IVXLCDM]{2})|(?<=[A-Z])(?=/[A-Z])|(?<=[.:])(?=[.:\w])|(?<=\()(?=[a-z]{0,4}\))|(?<=-)(?= -))|\S{40}"
+    r"|(?<=[IVXLCDM]{2})|(?<=[A-Z])(?=/[A-Z])|(?<=[.:])(?=[.:\w])|(?<=\()(?=[a-z]{0,4}\))|(?<=-)(?= -)|(?<=[rwx]-)(?=[rwx-]))"
+    r"|\S{40}"
 )
 _OPENED = re.compile(r"(?<!\w)[\"'](?=\w)")
 _LOOSE = re.compile(r"(?<=\d)([:-]| - )(?=\d)|(?<=\d)[ -](?=[^\W\d_])| (?=[+(])|(?<![\w.,:/-])0(?=\d:)")
@@ -300,14 +302,14 @@ def lost_numbers(text: str, target: str, language: str = "") -> bool:
 
 
 def respelled(text: str, target: str) -> str:
-    """Returns a translation of the same length, with the capitals, dashes and primes of its source's codes."""
+    """Returns a translation with the capitals, dashes and primes of its source's codes."""
     tokens = [
         each for each in exact_tokens(text) if each.kind == "code" or text[each.start : each.end].split()[0].isalnum()
     ]
     tokens += [each for each in _numbers(text) if {*text[each.start : each.end]} & {*"–—−′″"}]
     for written in dict.fromkeys([text[token.start : token.end] for token in tokens]):
         if target.count(written) < text.count(written):
-            for at in _places(_folded(target), _folded(written)):
+            for at in places(_folded(target), _folded(written)):
                 target = target[:at] + written + target[at + len(written) :]
     return target
 
@@ -349,10 +351,10 @@ def _signs(text: str) -> list[Match]:
 
 def _count(kind: str, text: str, part: str) -> int:
     """Returns how often a folded token is in a folded text, a code not within another one."""
-    return text.count(part) if kind == "mark" else len(_places(text, part))
+    return text.count(part) if kind == "mark" else len(places(text, part))
 
 
-def _places(text: str, part: str) -> list[int]:
+def places(text: str, part: str) -> list[int]:
     """Returns where a folded token is in a folded text, not within a word. A genitive s may follow."""
     found, at = list[int](), text.find(part)
     while at >= 0:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from server.text.characters import WORD
+from server.text.exact_tokens import exact_tokens, places
 from server.text.projection import Link, SpanProjection
 from server.text.reading import APOSTROPHE, SYMBOL, Reading, StandIn
 from server.text.segmentation import Span, blanked
@@ -94,7 +95,7 @@ def finish(
     known = links
     if taken := [*surplus, *present.values()]:
         known = [link for link in links if not _touches(link[1], taken)] + [(item.span, span) for item, span in kept]
-    projection = SpanProjection(reading.text, target, known)
+    projection = SpanProjection(reading.text, target, known, _whole(reading, target))
     order: list[_Event] = []
     _place(_elements(sentence, reading, present), sentence.codes, projection, (0, len(target)), order)
     ends = [_Event(0, -1), *order, _Event(-1, -1)]
@@ -120,6 +121,14 @@ def finish(
             done += 1
     writer.text(target[done:], write)
     return Finished(sentence, *writer.result(), restored=len(present) < len(reading.stand_ins))
+
+
+def _whole(reading: Reading, target: str) -> list[Span]:
+    """Returns where a translation has the exact tokens of the text that hold no code."""
+    text, cuts = reading.text, [place for span in reading.places for place in span]
+    tokens = exact_tokens(text)
+    kept = {text[start:end] for start, end, *_ in tokens if not any(start < cut < end for cut in cuts)}
+    return sorted([(at, at + len(token)) for token in kept for at in places(target, token)])
 
 
 def _occurrences(reading: Reading, target: str, links: Sequence[Link]) -> tuple[list[tuple[StandIn, Span]], list[Span]]:

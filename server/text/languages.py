@@ -1,8 +1,4 @@
-"""Names, codes and writing systems of languages, and whether a text has anything to translate.
-
-A text without a letter of its source language (numbers, emoji, an address, a foreign script) is copied, because a model
-does not translate it usefully.
-"""
+"""Names, codes and writing systems of languages. A text without a letter of its language is not translated."""
 
 from __future__ import annotations
 

@@ -84,9 +84,9 @@ def is_word(word: str, language: str, parts: int = 1) -> bool:
 
 
 def strange_words(source: str, target: str, source_language: str, target_language: str) -> set[WordFlag]:
-    """Returns the flags of a target with words that its language does not have: "untranslated" for an ordinary word of the
-    source, "invented" for another one. Names, quotations and what resembles a name of the source are no such words; if a name
-    is not in the target, it may be spelled in another way there. Returns no flags for languages that are not in LANGUAGES."""
+    """Returns the flags of a target with words that its language, one of LANGUAGES, does not have: "untranslated" for an ordinary
+    word of the source, "invented" for another one. Names, quotations and what resembles a name of the source are no such words;
+    if a name is not in the target, it may be spelled in another way there."""
     read, written = primary_subtag(source_language), primary_subtag(target_language)
     if not LANGUAGES.issuperset((read, written)):
         return set()

@@ -213,8 +213,11 @@ def _paired(
         sizes.setdefault(part[1], []).append(part)
     rest, other = list[_Part](), set[str]()
     for part in lost:
-        value, size, _ = part
-        ways = [size, *((size - 12, size + 12) if clock and 0 < size < 24 else ())]
+        value, size, number = part
+        ways = (
+            [size] if number.kind in _POWERS or any(each.kind in _POWERS for _, _, each in sizes.get(size, ())) else []
+        )
+        ways += (size - 12, size + 12) if clock and 0 < size < 24 else ()
         ways += [size % 100] if 1900 <= size < 2100 else [size + 1900, size + 2000] if 10 <= size < 100 else []
         ways += [way for way in sizes if _is_converted(size, way, factors)] if factors else ()
         same = next((way for way in ways if way > 0 and sizes.get(way)), None)

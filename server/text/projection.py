@@ -22,14 +22,18 @@ WORD_OR_SYMBOL = re.compile(rf"{_TOKEN.pattern}|(?=[<\u2047\ufffd])(?:{SYMBOL.pa
 
 
 class SpanProjection:
-    """Projects spans of one source onto its translation."""
+    """Projects spans of one source onto its translation, and not within its parts `whole`."""
 
-    def __init__(self, source: str, target: str, links: Sequence[Link]) -> None:
+    def __init__(self, source: str, target: str, links: Sequence[Link], whole: Sequence[Span] = ()) -> None:
         self.source = source
         self.target = target
         self._links = links
         self._whole = self._trimmed((0, len(source)))
         self.words = [found.span() for found in WORD_OR_SYMBOL.finditer(target)]
+        for first, last in reversed(whole):
+            at, end = bisect_left(self.words, (first, first)), bisect_left(self.words, (last, last))
+            if end - at > 1:
+                self.words[at:end] = [(first, last)]
         self._linked = _linked(self.words, links)
         self._reach = list(accumulate([source[1] for source, _ in self._linked], max))
         self._ranks = {word: rank for rank, word in enumerate(sorted({word for _, word in self._linked}))}

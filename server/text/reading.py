@@ -1,8 +1,7 @@
 """What a model reads of a sentence: its text, with stand-ins for the codes that are words, and without the other codes.
 
-A model that was trained with symbols for placeholders (`model.symbols`) copies these. Any other model copies names and numbers
-best, which its vocabulary has as one piece each (measured: "Tom" and "27").
-A sentence in capitals is read in sentence case.
+A model that was trained with symbols for placeholders (`model.symbols`) copies these. Any other copies names and numbers best,
+which its vocabulary has as one piece each. A sentence in capitals is read in sentence case.
 """
 
 from __future__ import annotations
@@ -69,8 +68,8 @@ class Reading(NamedTuple):
         return stand_in_pattern(frozenset([item.word for item in self.stand_ins]))
 
     def without_stand_ins(self, text: str) -> str:
-        """Returns the text, or its translation, without the stand-ins: the words that are translated."""
-        return self.pattern().sub(" ", text) if self.stand_ins else text
+        """Returns the text, or its translation, with line ends for the stand-ins, which no token contains."""
+        return self.pattern().sub("\n", text) if self.stand_ins else text
 
     def with_originals(self, target: str) -> str:
         """Returns the beginning of a translation with what a reader sees instead of the stand-ins."""

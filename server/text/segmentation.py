@@ -83,11 +83,8 @@ TEXT_CUTS = tuple(re.compile(pattern) for pattern in (r"\n+", r"[.!?…][\"'”�
 def split_sentences(
     text: str, language: str, split: Split = "all", is_ordinary: Callable[[str], bool] = lambda word: False
 ) -> list[Span]:
-    """Returns the sentences of a text, in order, without surrounding white space.
-
-    `language` selects the rules for abbreviations. `is_ordinary` says whether a word with a capital is no name, and so begins
-    an item after a label such as `B.`
-    """
+    """Returns the sentences of a text, in order, without surrounding white space. `language` selects the rules for abbreviations.
+    `is_ordinary` says whether a word with a capital is no name, and so begins an item after a label such as `B.`"""
     if split == "none":
         return list(_trimmed(text, 0, len(text)))
     breaks = CONTROLS if split != "all" else BREAKS
@@ -129,14 +126,20 @@ def split_lines(text: str, breaks: re.Pattern[str] = BREAKS) -> Iterator[Span]:
 
 
 def _items(text: str, line: Span) -> Iterator[Span]:
-    """Yields the items of a line that begins with a label, or the line. The text may refer to further labels in brackets."""
+    """Yields the items of a line that begins with a label, or the line. The text may refer to further labels in brackets, but for
+    those that touch their word."""
     start, end = line
     first = LABEL.match(text, start, end)
     if first is None:
         yield line
         return
-    further = LABEL.finditer(text, first.end(), end) if text[start] not in "([" else ()
-    labels = [first.span(), *[label.span() for label in further if label[0][0] not in "(["], (end, end)]
+    further = [first, *LABEL.finditer(text, first.end(), end)]
+    if text[start] in "([":  # (1)One (2)Two
+        touching = [each for each in further if each[0][0] in "([" and each[0][-1] in ")]"]
+        further = touching if first in touching else [first]
+    else:
+        further = [each for each in further if each[0][0] not in "(["]
+    labels = [*[label.span() for label in further], (end, end)]
     for label, following in pairwise(labels):
         yield from _trimmed(text, label[1], following[0])
 
@@ -206,12 +209,9 @@ def span_around(position: int, spans: Sequence[Span]) -> Span:
 
 
 def split_long_sentence(text: str, starts: Sequence[int], limit: int, whole: Sequence[Span] = ()) -> list[Span]:
-    """Splits an over-long sentence into spans of at most `limit` tokens.
-
-    `starts` holds the first character of each token. The parts `whole`, which are in order, are not split. A split lies in the
-    last two thirds of the longest span that fits, at the best of `CUTS`, or else between two tokens. Raises ValueError for a
-    limit below 1.
-    """
+    """Splits an over-long sentence into spans of at most `limit` tokens, which begin at `starts`: in the last two thirds of the
+    longest span that fits, at the best of `CUTS`, or else between two tokens. The parts `whole`, in order, are not split. Raises
+    ValueError for a limit below 1."""
     if limit < 1:
         raise ValueError(f"limit must be at least 1, not {limit}.")
     text = blanked(text, whole, "_")

@@ -1,7 +1,6 @@
 """Text with inline codes, in the terms of XLIFF 2.1 (section 4.2.3, inline elements).
 
-`Tagged` is the one carrier of what a translation contains unchanged. A scanner (`server.text.syntax`) makes it; it is cut into
-sentences, and their translations are put together and written.
+`Tagged` is the one carrier of what a translation contains unchanged. Scanners (`server.text.syntax`) make it.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ PICTURES = frozenset("img svg audio video canvas object".split())
 MASKED = "masked"
 """Kind of a number or name that is a code because the model lost it."""
 SPELLED = frozenset({MASKED, "unwritable"})
-"""Kinds of codes that are text of the source, which may be spelled in another way."""
+"""Kinds of codes that are text of the source, which has several spellings."""
 
 
 class Code(NamedTuple):
@@ -75,11 +74,6 @@ class Tagged(NamedTuple):
     def is_text(self, code: Code) -> bool:
         """Returns whether a code is written as the text that a reader sees of it, and is no markup around this."""
         return code.data is None or code.data == ESCAPES[self.escape](code.equiv)
-
-    @property
-    def shows(self) -> bool:
-        """Whether a reader sees something of a code."""
-        return any(code.start < code.end for code in self.codes)
 
     @property
     def bare(self) -> str:

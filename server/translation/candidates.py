@@ -178,7 +178,7 @@ async def masked(context: SentenceContext, draft: Draft) -> Draft:
     leg, best = context.leg, draft
     segment = draft.segment
     if (
-        not (segment.reading.stand_ins or segment.tagged.shows)
+        all(code.start == code.end for code in segment.tagged.codes)
         and is_plain(segment.text, draft.text)
         and not leg.model.tokenizer.may_spell(segment.ids)
     ):
@@ -205,7 +205,7 @@ def lost(segment: Segment, target: str, leg: Leg) -> list[Match] | None:
     """Returns what `target`, the translation of what the model read, lacks or doubles; None if it has everything. The list is
     empty if only stand-ins are missing."""
     reading = segment.reading
-    visible = blanked(segment.text, [(code.start, code.end) for code in segment.tagged.codes])
+    visible = blanked(segment.text, [(code.start, code.end) for code in segment.tagged.codes], "\n")
     read, written = visible.casefold(), target.casefold()
     found = lost_tokens(visible, reading.without_stand_ins(target), leg.target)
     names = []

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from functools import cache
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter
@@ -25,7 +26,7 @@ from server.api.dependencies import admit, json_response, reader_languages, serv
 from server.api.errors import DEEPLX
 from server.api.parameters import ParameterRoute
 from server.api.schemas.base import Code, Key, OptionalCode, Parameters, list_of_one, none_if_blank
-from server.text.languages import resolve_language_code, table
+from server.text.languages import resolve_language_code
 from server.translation.catalog import AUTO
 
 router = APIRouter(tags=["Extensions"], route_class=ParameterRoute)
@@ -97,7 +98,8 @@ def body(path: str, text: str | list[str], target: str, answers: list[tuple[str,
 @cache
 def chinese_names() -> dict[str, str]:
     """Returns Hcfy's names of languages by code."""
-    return dict(row.split() for row in table("chinese_names"))
+    rows = Path(__file__).with_name("chinese_names.txt").read_text(encoding="utf-8").splitlines()
+    return dict(row.split() for row in rows if not row.startswith("#"))
 
 
 def code_of(name: str) -> str:

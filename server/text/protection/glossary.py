@@ -1,8 +1,8 @@
 """Finds the terms of a glossary in a text.
 
-A text is compared unit by unit: a unit is a word, a character of a script without spaces, or a punctuation mark. The
-terms form a tree of units, so that the time of a search does not grow with their number. Normalization forms of Unicode,
-white space and kinds of apostrophes and hyphens do not matter.
+A text is compared unit by unit: words, characters of a script without spaces, and punctuation marks. The terms form a tree of
+units, so that the time of a search does not grow with their number. Normalization forms of Unicode, white space and kinds of
+apostrophes and hyphens do not matter.
 """
 
 from __future__ import annotations
@@ -89,10 +89,10 @@ class TermIndex:
     def find(
         self, text: str, excluded: Sequence[Span] = (), lines: bool = False, language: str = ""
     ) -> list[TermMatch]:
-        """Returns the terms of a text in order, the longest at each place. They do not overlap. A term may contain an
-        `excluded` span, and does not overlap one in another way. With `lines` no term contains a line end. Entries that are
-        not exact are found in every inflection of their words in `language`, too. Raises PayloadTooLarge for terms of which so
-        many begin alike that the search would not take linear time."""
+        """Returns the terms of a text in order, the longest at each place, without overlaps. A term may contain an `excluded`
+        span, not a part of one. With `lines` no term contains a line end. Entries that are not exact are found in every
+        inflection of their words in `language`, too. Raises PayloadTooLarge where so many terms begin alike that the search
+        would not take linear time."""
         units = _units(text) if self._root.children else []
         lows, highs = [low for low, _ in excluded], [high for _, high in excluded]
         matches: list[TermMatch] = []

@@ -148,8 +148,14 @@ section = by_pattern(r"<!\[CDATA\[|\]\]>", "break", "section")
 declaration = by_pattern(r"<!doctype\b[^<>]{0,500}>", "point", "declaration")
 
 
+_ESCAPED_TAG = re.compile(r"&lt;(/?)([a-z]\w*)\b(?:(?!&[lg]t;).){0,300}&gt;", re.IGNORECASE)
+
+
 def reference(source: Source, at: int) -> Match | None:
-    """Returns the reference to a character at a "&". An apostrophe belongs to its word."""
+    """Returns the reference to a character at a "&", or the tag that is written so (&lt;b&gt;). An apostrophe is a
+    letter."""
+    if found := _ESCAPED_TAG.match(source.text, at):
+        return Match(at, found.end(), "close" if found[1] else "open", "tag", found[2].lower())
     found = REFERENCES.match(source.text, at)
     is_code = found and found[0].endswith(";") and unescape(found[0]) not in "'’"
     return Match(at, found.end(), "point", "reference") if found and is_code else None

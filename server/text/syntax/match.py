@@ -26,12 +26,10 @@ Role = Literal["word", "number", "point", "open", "close", "break", "message", "
 
 
 class Match(NamedTuple):
-    """A part of a text that every translation contains once and unchanged. `kind` names what the scanner found.
-
-    Roles: "word" and "number" stand for a word. A "point" stands between words. "open" and "close" surround words; partners
-    have the same `name`. A "break" separates sentences. The `flows` of a "message" are translated on their own. An
-    "apostrophe" is doubled or has a backslash (it''s).
-    """
+    """A part of a text that every translation contains once and unchanged. `kind` names what the scanner found. Roles: "word" and
+    "number" stand for a word. A "point" stands between words. "open" and "close" surround words; partners have the same `name`.
+    A "break" separates sentences. The `flows` of a "message" are translated on their own. An "apostrophe" is doubled or has a
+    backslash (it''s)."""
 
     start: int
     end: int

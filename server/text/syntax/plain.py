@@ -71,12 +71,13 @@ _SCANNERS: dict[str, tuple[Scanner, ...]] = {
     ">": (separators.separator,),
     '"': (separators.docstring,),
     "\x1b": (escapes.control,),
-    **dict.fromkeys("|¦›»·•", (separators.separator,)),
+    **dict.fromkeys("|¦‹›»·•", (separators.separator,)),
     **dict.fromkeys(escapes.BIDI, (escapes.direction,)),
     **dict.fromkeys(addresses.RAISED_DIGITS, (addresses.note,)),
 }
 """The scanners that are tried at a sign, in order."""
-_RARE = rf"%{{$<&`\\#\[*~/@\x1b|¦›»·•{escapes.BIDI}"
+_ICON = (separators.icon,)
+_RARE = rf"%{{$<&`\\#\[*~/@\x1b|¦‹›»·•{separators.ICONS}{escapes.BIDI}"
 _SIGN = re.compile(
     rf"[{_RARE}:;=_'.!>\"\]–\-({addresses.RAISED_DIGITS}](?:(?<=[{_RARE}])|(?<=[^\s\d][{addresses.RAISED_DIGITS}])"
     rf"|(?<=:)(?=[^\s\d])|(?<=[;=])(?=['^-]?[()\[\]DPpOo|/*@$])|(?<=\w\()"
@@ -142,7 +143,7 @@ def lex(text: str, kept: tuple[str, ...] = (), start: int = 0, end: int | None =
     for at, word in sorted(found, key=itemgetter(0)) if kept else found:
         match = word
         if word is None and at >= source.done:
-            match = next((made for scanner in _SCANNERS[part[at]] if (made := scanner(source, at))), None)
+            match = next((made for scanner in _SCANNERS.get(part[at], _ICON) if (made := scanner(source, at))), None)
         if match is not None and match.start >= source.done:
             source.done = match.end
             yield _moved(match, start)

@@ -1,4 +1,4 @@
-"""Scans the separators of lists on one line: rows of tables (GFM 4.10), menus and breadcrumbs. No grammar describes them."""
+"""Scans the separators of lists on one line: rows of tables (GFM 4.10), menus, breadcrumbs, icons. No grammar describes them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import re
 from server.text.syntax.match import Match, Source, by_pattern
 
 docstring = by_pattern('"{3}', "break", "docstring")
-_AT_END = re.compile(r"(?<![^\n])[|¦›·•](?!\S)|(?<!\S)[|¦›·•](?![^\n])")
+ICONS = "\u2610-\u2612\u2713-\u2718\ue000-\uf8ff"
+_AT_END = re.compile(r"(?<![^\n])[|¦‹›·•](?!\S)|(?<!\S)[|¦‹›·•](?![^\n])")
 _BETWEEN = re.compile(
     r"(?:(?<=[^\W\d_]{3} )>|(?<=[^\W\d_]{2} )[›»]|(?<=[\u3040-\u9fff\uac00-\ud7af] )>)(?= [^\W\d_]{2})|(?<=\S )[|¦](?= \S)"
     r"|(?:(?<=[^\W\d_]{2} )|(?<=[)\]!?.…»”\"] ))[·•](?= [\"„“«(]?[^\W\d_]{2})"
 )
+_ICON = re.compile(rf"(?<!\S)[{ICONS}] ?(?=[A-ZÀ-Þ]\w)")
 
 
 def separator(source: Source, at: int) -> Match | None:
@@ -26,5 +28,15 @@ def separator(source: Source, at: int) -> Match | None:
     return Match(at, at + 1, "break", "separator")
 
 
+def icon(source: Source, at: int) -> Match | None:
+    """Returns one of several icons before items."""
+    is_one = _ICON.match(source.text, at) and source.computed(_icons) > 1
+    return Match(at, at + 1, "break", "separator") if is_one else None
+
+
 def _is_list(text: str) -> bool:
     return max(map(text.count, ("| ", "· ", "• "))) > 1
+
+
+def _icons(text: str) -> int:
+    return len(_ICON.findall(text))

@@ -1,8 +1,8 @@
 """Reads XML as text with codes, without changing a character of it.
 
-Some elements hold whole texts, and so separate sentences; others format words. An element beside words of its parent formats
-words; elements with nothing between them hold texts. A name that is used in both ways counts as what it is more often. Callers
-send fragments, and XML that is not well-formed, which parsers refuse.
+An element beside words of its parent formats words; elements with nothing between them hold whole texts, and so separate
+sentences. A name that is used in both ways counts as what it is more often. Callers send fragments, and XML that is not
+well-formed, which parsers refuse.
 """
 
 from __future__ import annotations

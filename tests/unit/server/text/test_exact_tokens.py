@@ -93,6 +93,8 @@ def test_apostrophes_of_the_translation_are_written_as_those_of_the_text(written
         ("fooBar, f(x²), student(s), items[0] of C++ in .profile", ["fooBar", "f(x²)", "items[0]", "C++", ".profile"]),
         ("if x != y, a && b (p = 0.03): I & you", ["x != y", "a && b", "p = 0.03"]),
         ("127.0.0.1 - - and ⌘+C - so....", ["127.0.0.1 - -", "⌘+C", "...."]),
+        ("drwxr-xr-x and -rw-r--r-- of an x-ray", ["drwxr-xr-x", "-rw-r--r--"]),
+        ("4500 003c  b1e6 ac10, de ad 00 ff", ["4500 003c  b1e6 ac10", "de ad 00 ff"]),
         (
             "git is old; run docker compose up -d and sudo apt-get install nginx.",
             ["docker compose up -d", "sudo apt-get install nginx"],
@@ -184,6 +186,7 @@ def test_lost_signs_are_detected(text, target, lost):
     ("text", "target", "lost"),
     [
         ("The house has 120 rooms.", "Das Haus hat 12 Zimmer.", True),
+        ("Python 3.10 runs.", "Python 3.1 läuft.", True),
         ("The code is AB12C.", "Der Code ist AB12.", True),
         ("The scale is 1:10 here.", "Der Maßstab ist hier 1 : 10.", True),
         ("Louis XIV was a king.", "Ludwig XVI war ein König.", True),

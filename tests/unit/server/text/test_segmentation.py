@@ -66,6 +66,8 @@ def test_sentences_and_separators_are_the_text(text, language):
         ("--- One ---", ["One"]),
         ("\x1b[1;31mred\x1b[0m car", ["red", "car"]),
         ("a) red b) green, c) blue", ["red", "green,", "blue"]),
+        ("(1)The dog (2)The cat (3) old", ["The dog", "The cat (3) old"]),
+        ("(1) The dog (see (2)The) and", ["The dog (see (2)The) and"]),
         ("(ii) see it in (a) and b", ["see it in (a) and b"]),
         ("See a) here", ["See a) here"]),
         ("3.2 The house", ["The house"]),
