@@ -231,7 +231,7 @@ def _line(suffix: str, shape: str, number: int, text: str) -> str:
             text = re.sub(r"\\(?:n|u\w{4}|.)", " ", text).replace("'", "").strip()
         if shape.endswith((" {}", ", 5]}")):
             text = "x" + re.sub(r"[\[\]{},#&*!|>'\"%@`:]|[$@%]?[({]*z\d+z", "", text)
-    if shape.startswith("!!!"):
+    if "    {}" in shape and suffix == ".md":
         text = text.replace("\n", "\n    ")
     return shape.replace('"k"', f'"k{number}"').replace("{}", text)
 
