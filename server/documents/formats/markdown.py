@@ -38,9 +38,9 @@ FRAME = re.compile(
 )
 """A line of a template, or of an admonition or tab (of Python-Markdown, whose body is indented, or of `:::`)."""
 CODE_FRAME = re.compile(
-    r"^[\s>]*\{(?:\{[<%]|%)\s*(/|end|)(highlight|mermaid|code|math|katex|plantuml)\b[^{}]*\}\}?\s*$", re.MULTILINE
+    r"^[ \t>]*\{(?:\{[<%]|%)\s*(/|end|)(highlight|mermaid|code|math|katex|plantuml)\b[^{}]*\}\}?\s*$", re.MULTILINE
 )
-"""A tag around code."""
+"""Tags of code."""
 BODY = re.compile(r"\s*(?:\[\^[^\]\s]+\]:|:[ \t]+\S)")
 """The beginning of a note or definition, whose other paragraphs are indented."""
 MODULE = re.compile(

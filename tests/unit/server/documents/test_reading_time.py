@@ -58,3 +58,10 @@ def within(seconds: float, name: str, data: bytes) -> None:
         cut_pieces(document, text)
     document.write([text.replace("a", "ab") if document.format == "text" else text for text in document.texts])
     assert time.process_time() - start < seconds
+
+
+@pytest.mark.parametrize(
+    "fragment", ["\n", "> \n", "{{< code\n", "{{< code >}}\n", "[^a]:\n\n    ", "{/* ", "/// a |\n"]
+)
+def test_templates_of_markdown(fragment):
+    within(SECONDS, "a.md", repeated(fragment).encode())
