@@ -135,8 +135,13 @@ class Transformer(nn.Module):
 
     def logits(self, features: Tensor) -> Tensor:
         """Linear projection before the softmax (section 3.4): features (..., d_model) -> (..., V)."""
+        return functional.linear(features, *self.output_projection)
+
+    @property
+    def output_projection(self) -> tuple[Tensor, Tensor | None]:
+        """Weight (V, d_model) and bias (V,) of the projection before the softmax."""
         weight = self.embedding.weight if self.config.tied_embeddings else self.projection.weight
-        return functional.linear(features, weight, self.output_bias if self.config.output_bias else None)
+        return weight, self.output_bias if self.config.output_bias else None
 
     def _decoder_layers(self) -> Iterable[DecoderLayer]:
         return cast("Iterable[DecoderLayer]", self.decoder)

@@ -13,6 +13,7 @@ from model.model_folder import FolderError, ModelFolder
 from model.symbols import PLACEHOLDERS
 from model.training.data.batches import PADDING, Batch, aligned
 from model.training.data.placeholders import mask_shared_spans
+from model.training.loop.hardware import row_multiple
 
 _LONGEST = 128
 """Tokens of the longest side of a pair."""
@@ -58,7 +59,7 @@ class ExampleBatches:
             random = np.random.default_rng(epoch)
             order = random.permutation(len(self._examples))
             sources, targets = self._lengths[order].T
-            buckets = aligned(sources, targets, self._batch_tokens, 2)
+            buckets = aligned(sources, targets, self._batch_tokens, 2, row_multiple())
             for index, place in enumerate(random.permutation(len(buckets))):
                 if index >= skip:
                     yield epoch, index, self._build(order[buckets[place].members].tolist())

@@ -57,7 +57,7 @@ class Batches:
 
     Example 2i is pair i from English, example 2i + 1 is pair i into English. A batch has at most `batch_tokens` padded
     tokens on each side. Rank `rank` of `ranks` gets every `ranks`-th batch. An epoch that the ranks cannot divide evenly
-    repeats up to `ranks` - 1 batches. With `language`, only pairs of this language are drawn.
+    repeats up to `ranks` - 1 batches. With `language`, only pairs of this language are drawn. For `multiple` see `aligned`.
     """
 
     def __init__(
@@ -71,10 +71,11 @@ class Batches:
         rank: int = 0,
         ranks: int = 1,
         language: str | None = None,
+        multiple: int = 1,
     ) -> None:
         self._shard, self._recipe, self._ids = shard, recipe, ids
         self._augmenter, self._batch_tokens = augmenter, batch_tokens
-        self._rank, self._ranks = rank, ranks
+        self._rank, self._ranks, self._multiple = rank, ranks, multiple
         self._rates = sampling_rates(shard, recipe)
         self._english_lengths, self._other_lengths = np.diff(shard.english_offsets), np.diff(shard.other_offsets)
         self._languages = [name.rsplit(":", 1)[1] for name in shard.groups]
@@ -113,7 +114,7 @@ class Batches:
             kinds[formality & (kinds == 0)] = kind_number("formality")
             kinds[self._back_translated[groups]] = kind_number("back_translated")
             sources, targets = self._augmenter.reserved_lengths(kinds, sources, targets, self._recipe.data.max_tokens)
-        buckets = aligned(sources, targets, self._batch_tokens, self._recipe.train.align)
+        buckets = aligned(sources, targets, self._batch_tokens, self._recipe.train.align, self._multiple)
         order = random.permutation(len(buckets))
         # Every rank has the same number of batches in an epoch, so that all begin the next one at the same step.
         order = np.resize(order, -(-len(order) // self._ranks) * self._ranks)
@@ -153,11 +154,11 @@ class Batches:
         return Batch(torch.from_numpy(sources), torch.from_numpy(targets), tokens)
 
 
-def aligned(sources: Ids, targets: Ids, batch_tokens: int, align: int) -> list[Bucket]:
+def aligned(sources: Ids, targets: Ids, batch_tokens: int, align: int, multiple: int = 1) -> list[Bucket]:
     """Returns buckets whose widths are multiples of `align`, the smallest that fit the bucket's examples.
 
     Few different shapes occur, and kernels of GPUs are faster for multiples of 8. Neither side has more than
-    `batch_tokens`.
+    `batch_tokens`. Buckets of more than `multiple` examples have a multiple of it, but for the last one.
     """
     wide_sources, wide_targets = (-(-lengths // align) * align for lengths in (sources, targets))
     order = np.lexsort((wide_sources, wide_targets))  # stable: by target width, then by source width
@@ -167,6 +168,7 @@ def aligned(sources: Ids, targets: Ids, batch_tokens: int, align: int) -> list[B
         rows = max(1, batch_tokens // int(wide_targets[order[at]]))
         widest = order[at : at + rows]
         rows = max(1, batch_tokens // int(max(wide_targets[widest].max(), wide_sources[widest].max())))
+        rows -= rows % multiple if rows > multiple else 0
         members = order[at : at + rows]
         # A single left-over example is dropped: layers compiled for two or more rows would be compiled again for one.
         if len(members) > 1 or not buckets:

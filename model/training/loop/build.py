@@ -15,7 +15,7 @@ from model.training.data.batches import Batches
 from model.training.data.shards import Shard
 from model.training.data.vocabulary import special_ids
 from model.training.loop.checkpoint import checkpoints, start_from
-from model.training.loop.hardware import rank_and_world_size
+from model.training.loop.hardware import rank_and_world_size, row_multiple
 from model.training.loop.trainer import Trainer
 from model.training.loop.validation import Validator
 from model.training.recipe import Recipe
@@ -34,7 +34,8 @@ def build_trainer(recipe: Recipe, folder: Path) -> Trainer:
     ids = special_ids(processor, recipe.languages)
     shard = Shard.load(folder, "pairs")
     augmenter = build_augmenter(recipe, shard, processor)
-    batches = Batches(shard, recipe, ids, augmenter, recipe.train.batch_tokens // ranks, rank=rank, ranks=ranks)
+    batch_tokens, multiple = recipe.train.batch_tokens // ranks, row_multiple()
+    batches = Batches(shard, recipe, ids, augmenter, batch_tokens, rank=rank, ranks=ranks, multiple=multiple)
     tags = {language: f">>{language}<<" for language in recipe.languages}
     tokenizer = Tokenizer(folder / "tokenizer.model", tags=tags, eos_id=ids.end)
     validator = Validator(recipe, folder, model, tokenizer, ids)

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from model.training.loop.bfloat16 import BFloat16, projected_loss
 from model.training.loop.loss import LabelLoss, label_loss
 from model.transformer import Transformer
 
@@ -19,8 +20,7 @@ _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 
 def keep_freed_memory() -> None:
     """Makes glibc keep the memory that torch frees. Otherwise every large temporary of a step is mapped anew, which took
-    most of the time on some machines. Products of many shapes are kept, too, if none was computed before."""
-    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "30000")
+    most of the time on some machines."""
     try:
         mallopt = ctypes.CDLL("libc.so.6").mallopt
     except (OSError, AttributeError):  # another C library
@@ -55,14 +55,29 @@ def has_bfloat16_products(device: torch.device) -> bool:
 
 def autocast(device: torch.device) -> AbstractContextManager[Any]:
     """Returns a context for bfloat16 matrix products; without that hardware for float16 on a GPU, for float32 on a CPU."""
-    if has_bfloat16_products(device):
-        return torch.autocast(device.type, torch.bfloat16)
-    return nullcontext() if device.type == "cpu" else torch.autocast(device.type, torch.float16)
+    if device.type == "cpu":
+        return BFloat16() if has_bfloat16_products(device) else nullcontext()
+    return torch.autocast(device.type, torch.bfloat16 if has_bfloat16_products(device) else torch.float16)
+
+
+def row_multiple() -> int:
+    """Returns what the number of sentences of a batch is a multiple of. oneDNN compiles code for each number of rows of
+    products in bfloat16 and keeps it, so few different numbers save time and memory."""
+    return 16 if _bfloat16_on_cpu(training_device()) else 1
+
+
+def _bfloat16_on_cpu(device: torch.device) -> bool:
+    return device.type == "cpu" and has_bfloat16_products(device)
 
 
 def gradient_scaler(device: torch.device) -> torch.amp.GradScaler:
     """Returns the scaler of the loss, without which small gradients are 0 in float16. In other formats it does nothing."""
     return torch.amp.GradScaler(device.type, enabled=device.type != "cpu" and not has_bfloat16_products(device))
+
+
+def label_loss_on(device: torch.device) -> LabelLoss:
+    """Returns the form of `label_loss` that fits the products of `autocast`."""
+    return projected_loss if _bfloat16_on_cpu(device) else label_loss
 
 
 def compile_layers(model: Transformer, backend: str = "inductor") -> LabelLoss:

@@ -64,6 +64,6 @@ class QKClip:
             keys = queries if name.endswith(".self_attention") else source_mask
             query = attention.split(passed[attention.query][1] * queries[..., None])  # (B, H, T, D)
             key = attention.split(passed[attention.key][1] * keys[..., None])  # (B, H, S, D)
-            logits = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])  # 0 if either position is padding
+            logits = query.float() @ key.float().mT / math.sqrt(query.shape[-1])  # 0 if either position is padding
             largest[name] = logits.abs().amax((0, 2, 3)).float()
         return largest

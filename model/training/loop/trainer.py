@@ -7,7 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -23,10 +23,11 @@ from model.training.loop.hardware import (
     autocast,
     compile_layers,
     gradient_scaler,
+    label_loss_on,
     rank_and_world_size,
     training_device,
 )
-from model.training.loop.loss import LabelLoss, batch_loss, label_loss
+from model.training.loop.loss import LabelLoss, batch_loss
 from model.training.loop.optimizers import average_gradients, build_optimizers, set_rates
 from model.training.loop.qk_clip import QKClip
 from model.training.recipe import TrainRecipe
@@ -87,7 +88,7 @@ class Trainer:
         self.progress = checkpoint.load(folder, self.model, self.optimizers, self.device) or Progress()
         # The loop of a recurrence over positions would be compiled for each length.
         compiled = self._gpu and model.config.recurrence == "none"
-        self._label_loss: LabelLoss = compile_layers(self.model) if compiled else label_loss
+        self._label_loss: LabelLoss = compile_layers(self.model) if compiled else label_loss_on(self.device)
         self._rate, self._stop_requested, self._stopping = 0.0, False, False
         self._window = _Window()
 
@@ -174,7 +175,8 @@ class Trainer:
     def _clip_logits(self, clip: QKClip, batch: Batch) -> None:
         """Clips on rank 0 and sends the clipped weights to all ranks."""
         if self.rank == 0:
-            self._window.largest_logit = clip.clip(batch.to(self.device))
+            with nullcontext() if self._gpu else autocast(self.device):
+                self._window.largest_logit = clip.clip(batch.to(self.device))
         if self.ranks > 1:
             for name, parameter in self.model.named_parameters():
                 if ".query." in name or ".key." in name:

@@ -37,13 +37,15 @@ def _rows(batch: Batch) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
     return list(zip(*sides, strict=True))
 
 
-def test_every_row_of_an_epoch_is_a_pair_of_the_shard(shard: Shard) -> None:
+@pytest.mark.parametrize("multiple", [1, 4])
+def test_every_row_of_an_epoch_is_a_pair_of_the_shard(shard: Shard, multiple: int) -> None:
     pairs = Counter[object]()
     for i, group in enumerate(shard.group):
         english, other = (tuple(side.tolist()) for side in shard.pair(i))
         pairs[((5, 6)[group], *english, 3), (2, *other, 3)] += 1
         pairs[(4, *other, 3), (2, *english, 3)] += 1
-    batches = _epoch(Batches(shard, made_recipe(align=8), _IDS, None, _TOKENS))
+    batches = _epoch(Batches(shard, made_recipe(align=8), _IDS, None, _TOKENS, multiple=multiple))
+    assert sum(len(batch.source) % multiple > 0 for batch in batches) <= 1
     for batch in batches:
         assert batch.source.shape[1] % 8 == 0
         assert max(batch.source.numel(), batch.target[:, 1:].numel()) <= _TOKENS
