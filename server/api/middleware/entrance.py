@@ -142,6 +142,7 @@ class Entrance:
             answer = self._cross_origin if ORIGIN in exchange.headers else self._answer
             await answer(handled, receive, exchange.send)
         finally:
+            del handled[EXCHANGE]  # it refers to the scope: what refers to itself stays in memory for minutes
             exchange.close()
             scope["route"] = handled.get("route")  # for outer middleware
 
@@ -167,6 +168,7 @@ class Entrance:
             response = self._respond(scope, error)
             if exchange.status != CLIENT_CLOSED:  # the response has begun and can only be aborted
                 raise error
+            error = None  # whose traceback refers to this frame
             await response(scope, receive, send)
 
     async def _run(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
