@@ -73,9 +73,11 @@ _COMMAND = re.compile(
     rf"(?<![\w./-])(?:{'|'.join(sorted(_PROGRAMS))})(?: (?:(?:{_VERB})(?![\w-]|\.\w)"
     r"|-{0,2}[\w.@~/:=+-]{0,60}[.@~/:=+\d-][\w.@~/:=+-]{0,60}(?<=[\w/])(?![\w/])"
     rf"|(?!{_STOP})[a-z][\w-]{{1,60}}(?=[.,;:!?)]|$| {_STOP}| \d))){{1,9}}"
-    r"|(?<!\S)(?:(?:[\da-f]{2}(?:[\da-f]{2})?  ?){3,}[\da-f]{2}(?:[\da-f]{2})?|[-dlbcps](?:[r-][w-][xsStT-]){3})(?![\w-])"
+    r"|(?<!\S)(?:(?=[\d ]{0,30}(?:[a-f][\da-f]|\d[a-f])(?:[\da-f]{2})?(?!\w))"
+    r"(?:[\da-f]{2}(?:[\da-f]{2})?  ?){3,}[\da-f]{2}(?:[\da-f]{2})?"
+    r"|[-dlbcps](?:[r-][w-][xsStT-]){3})(?![\w-])"
 )
-"""git pull --rebase, whose words are those of a language too; de ad 00 ff; -rw-r--r--."""
+"""git pull; de ad 00 ff; -rw-r--r--."""
 _INFLECTED = (
     rf"\d+(?:[.,]\d+)?(?:{ORDINAL_ENDINGS}|%?ige?[mnrs]?|[ap]m|bn|h\d*|(?<=0)s|(?<=0)ern|['’]s)?(?:-[^\W\d_][a-zß-ÿ]+)*|[a-z]+-\d+['’]?s"
     r"|\d+º[A-Z]?|[Nn][or]\.\d+|\d{1,3}(?:[.,]\d{3})+[.,]?\d*|[A-Z]{0,3}[$€£¥][\d.,]+\w*"
@@ -88,7 +90,7 @@ _CODE = re.compile(
 )
 """Letters and digits, times, versions, dates, names of programs, files and addresses, camelCase."""
 _RUN = re.compile("[LNKF](?:S[LNKF])+|P(?:\\(?N)+|K(?:K+|C?NN[NK]*)|CD|[NF]?HH+")
-"""Tokens that are one, each as a letter: x != y, +49 (30) 123, SW1A 1AA, DE89 3704 0044, SN 1987A, - -."""
+"""Tokens that are one, each as a letter: x != y, +49 (30) 123, SW1A 1AA, - -."""
 _MAY_HOLD = re.compile(
     rf"[{_SIGN}\d{RAISED}{_COMBINING}&A-Z.:(\[-](?:(?<=[^A-Z.:(\[-])|(?<=\[)(?=[A-Za-z]\])|(?<=[a-z][A-Z])"
     r"|(?<=[IVXLCDM]{2})|(?<=[A-Z])(?=/[A-Z])|(?<=[.:])(?=[.:\w])|(?<=\()(?=[a-z]{0,4}\))|(?<=-)(?= -)|(?<=[rwx]-)(?=[rwx-]))"
