@@ -145,7 +145,7 @@ class Services:
     @property
     def readiness(self) -> str:
         """Whether translations are served now: "starting", "ready", "degraded" while models of --models are missing,
-        "draining" or "failed". No model makes a server that was ready unready."""
+        "frozen" while no worker goes on, "draining" or "failed". No model makes a server that was ready unready."""
         if self.draining:
             return "draining"
         loaded, missing = self._loading is not None and self._loading.done(), bool(self.pulls.missing)
@@ -153,7 +153,7 @@ class Services:
         if loaded and not self._was_ready and not status.models and not status.ready:
             return "failed"
         if not loaded or not status.ready or (not self._was_ready and missing and self.settings.require_models):
-            return "starting"
+            return "frozen" if any(worker.state == "frozen" for worker in status.workers) else "starting"
         self._was_ready = self.engine.workers.rests = True  # from now on workers without a model are ready
         return "degraded" if missing else "ready"
 

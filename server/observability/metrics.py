@@ -179,8 +179,12 @@ class StateCollector(Collector):
         """Yields the current values."""
         status = self._status()
         up = GaugeMetricFamily("attentive_worker_up", "Whether the worker of a device takes jobs.", labels=("device",))
+        hangs = CounterMetricFamily(
+            "attentive_worker_hangs", "Workers that were killed because they hung.", labels=("device",)
+        )
         for worker in status.workers:
             up.add_metric((worker.device,), float(worker.up))
+            hangs.add_metric((worker.device,), worker.hangs)
         models = GaugeMetricFamily(
             "attentive_model_info", "Models that are served.", labels=("model", "dtype", "device")
         )
@@ -194,7 +198,7 @@ class StateCollector(Collector):
         engine.add_metric((status.engine, status.details.get("kernels", "")), 1.0)
         restarts = CounterMetricFamily("attentive_worker_restarts", "Workers that were started again.")
         restarts.add_metric((), status.restarts)
-        yield from (up, models, engine, restarts)
+        yield from (up, models, engine, restarts, hangs)
         yield from self._gpu_use()
         used, total = sum(r.slots_used for r in status.reports), sum(r.slots_total for r in status.reports)
         for name, help, value in (

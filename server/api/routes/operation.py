@@ -24,8 +24,8 @@ FOLDERS = re.compile(r"""[^\s'"]*/(?=[^\s'"])""")
 
 
 class ReadyAnswer(Answer):
-    status: Literal["starting", "ready", "degraded", "draining", "failed"] = Field(
-        description="degraded: translations are served, and models of --models are missing."
+    status: Literal["starting", "ready", "degraded", "frozen", "draining", "failed"] = Field(
+        description="degraded: translations are served, and models of --models are missing. frozen: no worker goes on."
     )
     version: str
     device: str

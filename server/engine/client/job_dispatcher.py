@@ -157,12 +157,12 @@ class JobDispatcher:
             self._backlog[job.id] = item
 
     def _least_loaded(self, model: str, *, suspected: bool) -> WorkerSupervisor | None:
-        """Returns the worker with the fewest jobs of those that can run a model now. A suspected job does not run while
-        another model is loading, which may also be what ends the worker."""
+        """Returns the worker with the fewest jobs of those that can run a model now, a frozen one only without another. A
+        suspected job does not run while another model is loading, which may also be what ends the worker."""
         able = [worker for worker in self._workers if worker.ready is not None and model in worker.loaded]
         if suspected:
             able = [worker for worker in able if worker.loading is None]
-        return min(able, key=lambda worker: len(worker.pending), default=None)
+        return min(able, key=lambda worker: (worker.state == "frozen", len(worker.pending)), default=None)
 
     def _remove(self, item: InFlightJob, _: asyncio.Future[Any]) -> None:
         """The future has resolved, or its caller cancelled it."""

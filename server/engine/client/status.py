@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 from server.engine.ipc.messages import FailureKind, StepStats
 from server.errors import AttentiveError, ExpiredTranslation, InvalidRequest, TranslationFailed, Unavailable
+
+WorkerState = Literal["starting", "up", "frozen"]
 
 
 class WorkerFailure(Exception):
@@ -32,20 +35,24 @@ def server_error(failure: WorkerFailure) -> AttentiveError:
 
 @dataclass(frozen=True, slots=True)
 class DeviceStatus:
-    """One worker process. `up` is True while it runs and takes jobs; `jobs` is the number it has not answered."""
+    """One worker process. `up` is True while it runs and takes jobs; `jobs` is the number it has not answered. `hangs` is
+    how many of the restarts were of processes that hung."""
 
     device: str
     up: bool
     pid: int | None
     restarts: int
     jobs: int
+    state: WorkerState = "up"
+    hangs: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerStatus:
     """All workers together.
 
-    `ready` is True while a worker is up and has every model that was loaded before, and for RESTART_SECONDS of a restart.
+    `ready` is True while a worker is up, not frozen, and has every model that was loaded before, and for RESTART_SECONDS of
+    a restart.
     `models` can be served now, or after the restart.
     `device`, `dtype`, `engine` and `details` are those of the first worker that is up. `errors` maps a model to the
     reason why it cannot be loaded. `restarts` counts all restarts since the start. `no_device` is True

@@ -199,7 +199,8 @@ class WorkerPool:
         served = {name for worker in up for name in worker.loaded}
         models = self._models.values()
         expected = {model.key for model in models if model.outcome.done() and not model.error and not model.unloading}
-        ready = any((worker.loaded or self.rests) and expected <= worker.loaded for worker in up)
+        able = [worker for worker in up if worker.state == "up"]
+        ready = any((worker.loaded or self.rests) and expected <= worker.loaded for worker in able)
         if not ready and self._restarting():
             ready, served = bool(expected) or self.rests, expected
         return WorkerStatus(
@@ -212,7 +213,15 @@ class WorkerPool:
             models=tuple(sorted(served)),
             errors={model.key: model.error for model in models if model.error is not None},
             workers=tuple(
-                DeviceStatus(worker.name, worker.ready is not None, worker.pid, worker.restarts, len(worker.pending))
+                DeviceStatus(
+                    worker.name,
+                    worker.state == "up",
+                    worker.pid,
+                    worker.restarts,
+                    len(worker.pending),
+                    worker.state,
+                    worker.hangs,
+                )
                 for worker in self._workers
             ),
             in_flight=len(self._jobs),

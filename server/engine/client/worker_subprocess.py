@@ -8,7 +8,7 @@ import logging
 import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from server.engine.ipc.messages import ToWorker
 from server.engine.ipc.transport import Unpacker, pack
@@ -22,6 +22,13 @@ _DRAIN_SECONDS = 1.0
 _INPUT, _MESSAGES, _OUTPUT = 0, 1, 2
 """The worker reads messages from its standard input and writes messages to its standard output. What it prints goes to
 its standard error."""
+
+
+class CpuUse(NamedTuple):
+    """Whether a process is stopped by a signal, and the processor time that it has used, in ticks of the system's clock."""
+
+    stopped: bool
+    ticks: int
 
 
 class WorkerSubprocess(asyncio.SubprocessProtocol):
@@ -40,14 +47,14 @@ class WorkerSubprocess(asyncio.SubprocessProtocol):
     def pid(self) -> int | None:
         return None if self._transport is None else self._transport.get_pid()
 
-    def cpu_ticks(self) -> int | None:
-        """Returns the processor time that the process has used, in ticks of the system's clock; None where the system does
-        not say."""
+    def cpu_use(self) -> CpuUse | None:
+        """Returns whether the process is stopped and the processor time that it has used; None where the system does not
+        say."""
         try:
             fields = Path(f"/proc/{self.pid}/stat").read_bytes().rpartition(b")")[2].split()
         except OSError:  # it has ended, or there is no /proc
             return None
-        return int(fields[11]) + int(fields[12])
+        return CpuUse(fields[0] == b"T", int(fields[11]) + int(fields[12]))
 
     async def start(self, command: Sequence[str]) -> None:
         """Runs `command` in a session of its own, so that Ctrl-C on a terminal does not reach it. Raises OSError."""

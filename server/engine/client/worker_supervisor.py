@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from server.engine.client.worker_subprocess import WorkerSubprocess
+from server.engine.client.status import WorkerState
+from server.engine.client.worker_subprocess import CpuUse, WorkerSubprocess
 from server.engine.ipc.messages import (
     Failed,
     FromWorker,
@@ -34,8 +35,11 @@ _FIRST_PAUSE, _MAX_PAUSE = 0.25, 30.0
 _HEALTHY_SECONDS = 10.0
 """A worker that was up for this long restarts at once when it ends."""
 _FROZEN_SECONDS = 15.0
-"""A worker that neither sends anything nor uses a processor for this long while it has jobs or loads a model is killed. One
-that computes, as in a long step on a slow machine, has `watchdog_seconds`; while a compiler works, the worker reports."""
+"""A worker that neither sends anything nor uses a processor for this long while it has jobs or loads a model, or that is
+stopped for this long, is killed. One that computes, as in a long step on a slow machine, has `watchdog_seconds`; while a
+compiler works, the worker reports."""
+_SUSPECT_SECONDS = 10.0
+"""After this long it counts as frozen: other workers and servers get its work."""
 
 _log = logging.getLogger("attentive.worker")
 
@@ -74,7 +78,8 @@ class WorkerSupervisor:
         """Jobs that were sent and are not answered, by id."""
         self.no_device = False
         """Whether it ended because its device does not exist; it is not restarted then. A GPU that was there may come back."""
-        self.restarts = 0
+        self.restarts = self.hangs = 0
+        """Processes that were started again, and those that were killed because they hung."""
         self.served_until = -math.inf
         """When a process with a model ended last, on time.monotonic()."""
         self.failures = 0
@@ -91,7 +96,7 @@ class WorkerSupervisor:
         self._process: WorkerSubprocess | None = None
         self._running: set[int] = set()
         self._waited = self._silent = self._still = 0.0
-        self._cpu_ticks: int | None = None
+        self._use: CpuUse | None = None
         self._up_since = 0.0
         self._was_ready = False
         self._aborted = self._stopped = False
@@ -102,12 +107,19 @@ class WorkerSupervisor:
     def pid(self) -> int | None:
         return None if self._process is None else self._process.pid
 
+    @property
+    def state(self) -> WorkerState:
+        """Whether it takes jobs, or why not. A frozen one has them, and may go on."""
+        if min(self._silent, self._still) >= _SUSPECT_SECONDS:
+            return "frozen"
+        return "starting" if self.ready is None else "up"
+
     # -- control -------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Starts the process; WorkerReady follows, or WorkerExit and another start."""
         self._restart = None
-        self._waited = 0.0
+        self._waited = self._silent = self._still = 0.0
         self._aborted = False
         self._process = WorkerSubprocess(self._on_messages, self._on_exit)
         self._starting = asyncio.create_task(self._start(self._process))
@@ -161,9 +173,13 @@ class WorkerSupervisor:
             return
         self._waited += seconds
         self._silent += seconds
-        before, self._cpu_ticks = self._cpu_ticks, self._process.cpu_ticks() if self.pending or self.loading else None
-        self._still = self._still + seconds if self._cpu_ticks is not None and self._cpu_ticks == before else 0.0
+        use = self._process.cpu_use()
+        if use is not None and not (use.stopped or self.pending or self.loading):
+            use = None  # it has nothing to do
+        before, self._use = self._use, use
+        self._still = self._still + seconds if use is not None and use == before else 0.0
         if reason := self._overdue():
+            self.hangs += 1
             _log.error("worker %d %s; killing it", self.index, reason, extra={"worker_pid": self.pid})
             self._aborted = True
             self._process.abort()

@@ -11,9 +11,10 @@ from unittest.mock import Mock
 import pytest
 
 from model.search.options import DecodingOptions
-from server.engine.client.worker_subprocess import WorkerSubprocess
-from server.engine.client.worker_supervisor import _FROZEN_SECONDS, WorkerSupervisor
-from server.engine.ipc.messages import Job, LoadModel, StepStats, WorkerReady
+from server.engine.client.worker_pool import WorkerPool
+from server.engine.client.worker_subprocess import CpuUse, WorkerSubprocess
+from server.engine.client.worker_supervisor import _FROZEN_SECONDS, _SUSPECT_SECONDS, WorkerSupervisor
+from server.engine.ipc.messages import Job, JobResult, LoadModel, StepStats, Timings, WorkerReady
 from server.engine.ipc.options import WorkerOptions
 from server.engine.worker.loop import WorkerLoop
 
@@ -21,14 +22,14 @@ OPTIONS = WorkerOptions()
 
 
 class Process:
-    """A worker process whose processor time is `ticks`."""
+    """A worker process whose processor time is `ticks`; `stopped` by a signal."""
 
     pid = 1
     ticks: int | None = 0
-    aborted = False
+    stopped = aborted = False
 
-    def cpu_ticks(self) -> int | None:
-        return self.ticks
+    def cpu_use(self) -> CpuUse | None:
+        return None if self.ticks is None else CpuUse(self.stopped, self.ticks)
 
     def send(self, message: Any) -> None:
         pass
@@ -83,6 +84,55 @@ def test_a_silent_worker_that_may_compute_has_longer(kind: str) -> None:
     assert seconds_until_abort(supervisor, process) <= 1
 
 
+@pytest.mark.parametrize("busy", [True, False])
+def test_a_stopped_worker_counts_as_frozen_before_it_is_killed_busy_or_not(busy: bool) -> None:
+    """/ready and the metrics say so, its server is not ready, and other workers get its jobs."""
+    process = Process()
+    frozen, other = with_a_job(process), with_a_job(Process())
+    pool = WorkerPool(OPTIONS, lambda stats: None)
+    pool._workers += [frozen, other]
+    for worker in pool._workers:
+        worker.loaded.add("m")
+        worker._on_messages([JobResult(1, (), Timings(0, 0, 0, 0), 1)])
+    pool._models["m"] = Mock(key="m", error=None, unloading=False)
+    for number in range(2):
+        frozen.send(Job(number, "m", (1,), DecodingOptions()))
+    other.send(Job(1, "m", (1,), DecodingOptions()))
+    if not busy:
+        frozen.pending.clear()
+    process.stopped = True
+    for _ in range(int(_SUSPECT_SECONDS) + 1):
+        assert frozen.state == "up" and not process.aborted
+        frozen.tick(1.0)
+        other._on_messages([StepStats()])
+    state = pool.status()
+    assert ([worker.state for worker in state.workers], state.workers[0].up, state.ready) == (
+        ["frozen", "up"],
+        False,
+        True,
+    )
+    assert pool._jobs._least_loaded("m", suspected=False) is other
+    pool._workers.remove(other)
+    assert not pool.status().ready
+    assert pool._jobs._least_loaded("m", suspected=False) is frozen  # the job waits for it or for the next process
+    frozen._on_messages([StepStats()])
+    assert pool.status().ready  # it went on
+    assert seconds_until_abort(frozen, process) <= _FROZEN_SECONDS + 1
+    assert pool.status().workers[0].hangs == 1
+
+
+def test_a_worker_that_runs_a_third_of_the_time_is_not_frozen() -> None:
+    process = Process()
+    supervisor = with_a_job(process)
+    for second in range(1800):
+        process.stopped = second % 12 < 8
+        process.ticks = process.ticks if process.stopped else (process.ticks or 0) + 90
+        if second % 24 == 23:
+            supervisor._on_messages([StepStats()])
+        supervisor.tick(1.0)
+        assert supervisor.state == "up" and not process.aborted
+
+
 def test_a_worker_that_is_frozen_while_it_loads_is_found_as_soon() -> None:
     process = Process()
     supervisor = WorkerSupervisor(0, OPTIONS, ("worker",), lambda *_: None)
@@ -109,9 +159,11 @@ def test_a_worker_that_loads_reports() -> None:
 async def test_processor_time_is_that_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(WorkerSubprocess, "pid", os.getpid())
     process = WorkerSubprocess(lambda _: None, lambda _: None)
-    before = process.cpu_ticks()
+    before = process.cpu_use()
     end = time.process_time() + 0.05
     while time.process_time() < end:
         pass
-    after = process.cpu_ticks()
-    assert before is after is None or (before is not None and after is not None and after > before)
+    after = process.cpu_use()
+    assert before is after is None or (
+        before is not None and after is not None and after > before and not after.stopped
+    )
