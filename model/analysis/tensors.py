@@ -1,86 +1,224 @@
-"""The named tensors of one position in one layer, which a forced pass returns: every number between two layers of the paper.
+"""The named tensors of a layer, which a forced pass returns: every number between two layers of the paper.
 
-This list is a contract between the page, the backends and the engine (csrc/layers/attention_capture.h), which may fuse what
-lies between two of them. Tensors of attention hold all heads concatenated (section 3.2.2); queries, keys and values of one head
-are `HeadVectors`, and its weights are in `AttentionMaps`. NumPy only.
+This list is a contract between the page, the docs, the backends and the engine (csrc/layers/attention_capture.h), which may
+fuse what lies between two tensors. Those in `CAPTURED` are written by a backend, the others follow from them and from the maps
+by NumPy (`layer_tensors`). `GET /attention/tensors` answers them for one layer and one head of a translation:
+
+    GET /attention/tensors?id=ID&part=cross&layer=1&head=3&position=2&names=cross.query,cross.scores,feed_forward.mean,logits
+
+    {"id": "ID", "model": "en-de", "language": {"source": "en", "target": "de"},
+     "sentence": 0, "sentences": 1, "leg": 0, "legs": 1, "exact": true,
+     "part": "cross", "layer": 1, "head": 3, "position": 2,
+     "rows": ["<s>", "▁Die", "▁Katze"], "keys": ["▁The", "▁cat", "</s>"],
+     "candidates": [["▁schläft", "▁ruht"]],
+     "tensors": {
+       "cross.query": {"axes": "rD", "shape": [1, 64], "formula": "x W_Q + b_Q", "values": [[0.125, ...]]},
+       "cross.scores": {"axes": "rk", "shape": [1, 3], "formula": "query key^T / sqrt(D)", "values": [[1.5, -0.25, 0.75]]},
+       "feed_forward.mean": {"axes": "r", "shape": [1], "formula": "mean of residual", "values": [0.0625]},
+       "logits": {"axes": "rc", "shape": [1, 2], "formula": "norm E^T + b", "values": [[9.5, 7.25]]}}}
+
+`part` is the attention whose head is shown: `encoder` (self-attention of the encoder), `decoder` (of the decoder) or `cross`.
+All other tensors are those of its layer. Axes: r rows (the pieces that the layer reads: `rows`), k keys (the pieces that are
+attended to: `keys`), D features of a head, d of the model, f of the feed-forward network, c candidates. `position` keeps one
+row of r, counted from 0 in `rows`, and all of k. Without `names` all tensors are returned that the layer has. At most
+`NUMBERS_LIMIT` numbers are returned. They are float32; scores and logits are in nats. A row of `candidates` names the pieces
+of a row of `logits`; null stands for a candidate that does not exist. NumPy only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from model.analysis.types import CANDIDATES, KINDS, AttentionMaps, Followed
 from model.config import ModelConfig
 
 Float32 = NDArray[np.float32]
-Side = Literal["encoder", "decoder"]
+NUMBERS_LIMIT = 150_000
+"""Numbers of one answer: at most 2 MB of JSON."""
 
-TENSORS = {
-    "embedding": "the embedding, times sqrt(d_model) where the model scales it; of the first layer only",
-    "stream": "what the layer reads: of the first one the embedding plus the position",
-    "input": "what self-attention reads: the stream, in a pre-norm model normalised",
-    "self.context": "the weighted sums of values of all heads, concatenated; none with a recurrence",
-    "self.output": "the context times W_O, or what the recurrence returns",
-    "self.norm": "what the next sublayer reads, after the residual connection and LayerNorm",
-    "cross.context": "of the decoder: as self.context, over the source",
-    "cross.output": "of the decoder: as self.output",
-    "cross.norm": "of the decoder: as self.norm",
-    "feed_forward.inner": "x W_1 + b_1, before the activation",
-    "feed_forward.output": "the output of the feed-forward network",
-    "feed_forward.norm": "what the next layer, or the projection to the vocabulary, reads",
+
+class Tensor(NamedTuple):
+    """The axes of a tensor, the formula of the paper, and what it is."""
+
+    axes: str
+    formula: str
+    meaning: str
+
+
+_ATTENTION = {
+    "query": Tensor("rD", "x W_Q + b_Q", "queries of the head"),
+    "key": Tensor("kD", "y W_K + b_K", "keys of the head"),
+    "value": Tensor("kD", "y W_V + b_V", "values of the head"),
+    "scores": Tensor("rk", "query key^T / sqrt(D)", "products of the head before the mask and the softmax"),
+    "weights": Tensor("rk", "softmax(scores)", "weights of the head; 0 for what a row may not see"),
+    "head": Tensor("rD", "weights value", "what the head returns; 0 for a masked head"),
+    "context": Tensor("rd", "Concat(head_1, ..., head_h)", "what all heads return"),
+    "output": Tensor("rd", "context W_O + b_O", "what the sublayer adds; in a recurrence what it returns"),
 }
-"""Names in the order of computation, and what each is. Vectors of d_model float32 numbers, `feed_forward.inner` of d_ff."""
+_FEED_FORWARD = {
+    "inner": Tensor("rf", "x W_1 + b_1", "units before the activation"),
+    "active": Tensor("rf", "max(0, inner)", "units after the activation of the model, which is ReLU in the paper"),
+    "output": Tensor("rd", "active W_2 + b_2", "what the sublayer adds"),
+}
+_NORM = {
+    "residual": Tensor("rd", "x + output", "the residual connection"),
+    "mean": Tensor("r", "mean of residual", "LayerNorm's mean over the features"),
+    "variance": Tensor("r", "mean of (residual - mean)^2", "LayerNorm's variance over the features"),
+    "gamma": Tensor("d", "", "LayerNorm's gain"),
+    "beta": Tensor("d", "", "LayerNorm's bias, as the backend adds it"),
+    "norm": Tensor(
+        "rd",
+        "gamma (residual - mean) / sqrt(variance + epsilon) + beta",
+        "what the next sublayer, the next layer or the projection to the vocabulary reads",
+    ),
+}
+TENSORS = {
+    "embedding": Tensor("rd", "E[token] sqrt(d)", "scaled embedding; of the first layer only"),
+    "stream": Tensor("rd", "embedding + position", "what the layer reads; further up the norm of the layer below"),
+    "input": Tensor("rd", "stream", "what self-attention reads; in a pre-norm model its norm"),
+    **{f"self.{name}": tensor for name, tensor in (_ATTENTION | _NORM).items()},
+    **{f"cross.{name}": tensor for name, tensor in (_ATTENTION | _NORM).items()},
+    **{f"feed_forward.{name}": tensor for name, tensor in (_FEED_FORWARD | _NORM).items()},
+    "logits": Tensor("rc", "norm E^T + b", "of the best tokens of the last layer, among those the target may have"),
+    "normalizer": Tensor("r", "log(sum(exp(all logits)))", "a log-probability is the logit minus this"),
+}
+"""Names in the order of computation."""
+CAPTURED = (
+    *("embedding", "stream", "input", "self.context", "self.output", "self.norm", "cross.context", "cross.output"),
+    *("cross.norm", "feed_forward.inner", "feed_forward.output", "feed_forward.norm"),
+)
+"""What a backend writes, in the order of the engine."""
 SUBLAYERS = ("self", "cross", "feed_forward")
-
-
-class Followed(NamedTuple):
-    """A position in a layer, both from 0: a source token of the encoder, or an input of the decoder."""
-
-    side: Side
-    layer: int
-    position: int
+_OF_HEAD = ("query", "key", "value", "scores", "weights", "head")
 
 
 def names(config: ModelConfig, followed: Followed) -> list[str]:
-    """Returns the tensors that a model has at a position, in the order of computation."""
-    absent = {"embedding"} if followed.layer else set()
-    if followed.side == "encoder":
-        absent |= {name for name in TENSORS if name.startswith("cross.")}
+    """Returns all tensors that a model has there, in the order of computation."""
+    encodes, other = followed.side == "encoder", "self" if followed.part == "cross" else "cross"
+    absent = {f"{other}.{name}" for name in _OF_HEAD} | ({"embedding"} if followed.layer else set())
+    if encodes:
+        absent |= {name for name in TENSORS if name.startswith("cross.")} | {"logits", "normalizer"}
     elif config.recurrence != "none":
-        absent.add("self.context")
+        absent |= {f"self.{name}" for name in (*_OF_HEAD, "context")}
     return [name for name in TENSORS if name not in absent]
 
 
-def width(config: ModelConfig, name: str) -> int:
-    """Returns the number of features of a tensor."""
-    return config.d_ff if name == "feed_forward.inner" else config.d_model
+def captured(config: ModelConfig, followed: Followed) -> list[str]:
+    """Returns those that a backend writes for the wanted ones."""
+    needed = {"stream", "input"} if followed.takes(*(f"{s}.{n}" for s in SUBLAYERS for n in _NORM)) else set()
+    for name in followed.names:
+        sublayer, _, tensor = name.rpartition(".")
+        needed.add(name)
+        match tensor:
+            case "head":
+                needed.add(f"{sublayer}.context")
+            case "active":
+                needed.add(f"{sublayer}.inner")
+            case "residual" | "mean" | "variance":
+                needed |= {f"{each}.{part}" for each in SUBLAYERS for part in ("output", "norm")}
+    return [name for name in names(config, followed) if name in CAPTURED and (not followed.names or name in needed)]
 
 
-def residuals(tensors: Mapping[str, Float32]) -> dict[str, Float32]:
-    """Returns the residual stream after each sublayer, bit for bit: in a post-norm model before its LayerNorm. Keys are
-    `self.residual` and so on."""
-    found, stream = {}, tensors["stream"]
-    pre = not np.array_equal(tensors["input"], stream)
+def shape(config: ModelConfig, followed: Followed, name: str, source: int, queries: int) -> tuple[int, ...]:
+    """Returns the shape of a tensor for so many source tokens and inputs of the decoder."""
+    rows = (source if followed.side == "encoder" else queries) if followed.position is None else 1
+    keys = queries if followed.part == "decoder" else source
+    sizes = {"r": rows, "k": keys, "D": config.head_dim, "d": config.d_model, "f": config.d_ff}
+    sizes["c"] = min(CANDIDATES, config.vocab_size)
+    return tuple(sizes[axis] for axis in TENSORS[name].axes)
+
+
+def norm_parameters(config: ModelConfig, followed: Followed, parameter: Callable[[str], Float32]) -> dict[str, Float32]:
+    """Returns gamma and beta of the LayerNorm after each sublayer; in a pre-norm model that is the one before the next.
+    `parameter` returns one by the engine's name: `encoder.0.attention_norm.weight` or `decoder_norm.bias`."""
+    side, layer = followed.side, followed.layer
+    own = ("attention", "feed_forward") if side == "encoder" else SUBLAYERS
+    layers = config.encoder_layers if side == "encoder" else config.decoder_layers
+    listed = [f"{side}.{number}.{name}_norm" for number in range(layers) for name in own] + [f"{side}_norm"]
+    first = layer * len(own) + (config.norm == "pre")
+    sublayers = [name for name in SUBLAYERS if side == "decoder" or name != "cross"]
+    pairs = zip(sublayers, listed[first : first + len(own)], strict=True)
+    fields = {"gamma": "weight", "beta": "bias"}
+    return {f"{name}.{ours}": parameter(f"{norm}.{field}") for name, norm in pairs for ours, field in fields.items()}
+
+
+def layer_tensors(config: ModelConfig, followed: Followed, maps: AttentionMaps) -> dict[str, Float32]:
+    """Returns the wanted tensors of a pass, whose `maps` have those that a backend writes, the weights and vectors of the head,
+    and scores."""
+    found = dict(maps.tensors or {})
+    one = slice(None) if followed.position is None else slice(followed.position, followed.position + 1)
+    part, head = followed.attention, followed.head
+    if (vectors := maps.vectors) is not None:
+        query = vectors.query[one]
+        found |= {f"{part}.query": query, f"{part}.key": vectors.key, f"{part}.value": vectors.value}
+        products = query.astype(np.float64) @ vectors.key.T  # the same for one row as for all
+        found[f"{part}.scores"] = (products / math.sqrt(config.head_dim)).astype(np.float32)
+        weights: Float32 = getattr(maps, followed.part)
+        found[f"{part}.weights"] = weights[followed.layer, head, one]
+    if f"{part}.context" in found:
+        found[f"{part}.head"] = found[f"{part}.context"][:, head * config.head_dim : (head + 1) * config.head_dim]
+    if "feed_forward.inner" in found:
+        found["feed_forward.active"] = activated(config, found["feed_forward.inner"])
+    found |= _residuals(config, found)
+    if maps.normalizers is not None:
+        found["normalizer"] = maps.normalizers[one]
+        found["logits"] = maps.candidate_scores[one] + maps.normalizers[one, None]
+    wanted = [name for name in names(config, followed) if name in found and followed.takes(name)]
+    return {name: np.ascontiguousarray(found[name]) for name in wanted}
+
+
+def activated(config: ModelConfig, inner: Float32) -> Float32:
+    """Returns the units of a feed-forward network after the activation."""
+    match config.activation:
+        case "relu":
+            return np.maximum(inner, 0)
+        case "swish":
+            active: Float32 = inner / (1 + np.exp(-inner))
+        case "gelu":
+            erf = np.vectorize(math.erf, otypes=[np.float32])
+            active = inner * np.float32(0.5) * (1 + erf(inner * np.float32(math.sqrt(0.5))))
+    return active
+
+
+def _residuals(config: ModelConfig, tensors: Mapping[str, Float32]) -> dict[str, Float32]:
+    """Returns what each residual connection adds up, bit for bit, and its mean and variance over the features."""
+    found: dict[str, Float32] = {}
+    stream = tensors.get("stream")
     for sublayer in SUBLAYERS:
-        if f"{sublayer}.output" in tensors:
-            stream = found[f"{sublayer}.residual"] = stream + tensors[f"{sublayer}.output"]
-            if not pre:
-                stream = tensors[f"{sublayer}.norm"]
+        if stream is None or f"{sublayer}.output" not in tensors:
+            continue
+        total = found[f"{sublayer}.residual"] = stream + tensors[f"{sublayer}.output"]
+        found[f"{sublayer}.mean"] = total.mean(-1, dtype=np.float64).astype(np.float32)
+        found[f"{sublayer}.variance"] = total.var(-1, dtype=np.float64).astype(np.float32)
+        stream = total if config.norm == "pre" else tensors[f"{sublayer}.norm"]
     return found
 
 
 def check_followed(
     config: ModelConfig, followed: Followed | None, source: Sequence[int], target: Sequence[int]
 ) -> None:
-    """Raises ValueError for a layer or position that does not exist. `target` excludes start and end."""
+    """Raises ValueError for a layer, a position or a tensor that does not exist, and for too many numbers. `target` excludes
+    start and end."""
     if followed is None:
         return
-    side, layer, position = followed
+    if followed.part not in KINDS:
+        raise ValueError(f"There is no attention {followed.part}.")
+    side, layer, position = followed.side, followed.layer, followed.position
     layers, positions = (
         (config.encoder_layers, len(source)) if side == "encoder" else (config.decoder_layers, len(target) + 1)
     )
-    if side not in ("encoder", "decoder") or not 0 <= layer < layers or not 0 <= position < positions:
-        raise ValueError(f"There is no position {position} in layer {layer} of the {side}.")
+    if not 0 <= layer < layers or not 0 <= (position or 0) < positions:
+        raise ValueError(f"There is no position {position or 0} in layer {layer} of the {side}.")
+    existing = names(config, followed)
+    if absent := [name for name in followed.names if name not in existing]:
+        raise ValueError(f"Layer {layer} of the {side} has no tensor {absent[0]} for {followed.part}.")
+    shapes = [shape(config, followed, name, len(source), len(target) + 1) for name in followed.names or existing]
+    if (numbers := sum(map(math.prod, shapes))) > NUMBERS_LIMIT:
+        raise ValueError(
+            f"{numbers:,} numbers are over the limit of {NUMBERS_LIMIT:,}; choose a position or fewer names."
+        )

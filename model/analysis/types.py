@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from model.analysis.tensors import Followed
 from model.config import ModelConfig
 
 Kind = Literal["encoder", "decoder", "cross"]
@@ -37,13 +36,51 @@ Layers = tuple[int, ...] | None
 """Numbers of layers; None for all."""
 
 
+class Followed(NamedTuple):
+    """Layer and head of an attention, from 0, of which the tensors `names` are wanted, all for (). `position` is a row: a
+    source token of the encoder or an input of the decoder; None for all rows."""
+
+    part: Kind
+    layer: int
+    head: int = 0
+    position: int | None = None
+    names: tuple[str, ...] = ()
+
+    @property
+    def side(self) -> Literal["encoder", "decoder"]:
+        return "encoder" if self.part == "encoder" else "decoder"
+
+    @property
+    def attention(self) -> Literal["self", "cross"]:
+        """The sublayer of the head."""
+        return "cross" if self.part == "cross" else "self"
+
+    def takes(self, *names: str) -> bool:
+        """Returns whether one of these is wanted."""
+        return not self.names or not set(self.names).isdisjoint(names)
+
+    @property
+    def vectors_of(self) -> Head | None:
+        """The head whose queries, keys and values are needed."""
+        wanted = self.takes(*(f"{self.attention}.{name}" for name in ("query", "key", "value", "scores", "weights")))
+        return (self.part, self.layer, self.head) if wanted else None
+
+    @property
+    def choice(self) -> MapChoice:
+        """What a forced pass computes for it."""
+        encoder, decoder, cross = (
+            (self.layer,) if kind == self.part else () for kind in ("encoder", "decoder", "cross")
+        )
+        return MapChoice(encoder, decoder, cross, heads=(self.head,), products=False, followed=self)
+
+
 @dataclass(frozen=True, slots=True)
 class MapChoice:
     """What a forced pass computes and returns. By kind, the layers whose maps are wanted, and of these the `heads` (None for
     all). `soft` is the layer of cross-attention whose contributions are wanted, divided by their sum over the source, with
     `shift` in the row after that of the token, and with `reading` the weights of this layer and of the last, averaged over
     the heads (`attention_alignment`). `products` asks for the value products
-    of the layers of `cross`, `scores` for scores and candidates. `followed` is a position whose tensors are wanted
+    of the layers of `cross`, `scores` for scores and candidates. `followed` is a layer whose tensors are wanted
     (`model.analysis.tensors`), with `scores`."""
 
     encoder: Layers = None
@@ -82,7 +119,7 @@ class MapChoice:
 
     def after(self, hidden: Sequence[int]) -> MapChoice:
         """Returns the choice for a target that these tokens precede."""
-        if self.followed is None or self.followed.side == "encoder":
+        if self.followed is None or self.followed.side == "encoder" or self.followed.position is None:
             return self
         return replace(self, followed=self.followed._replace(position=self.followed.position + len(hidden)))
 
@@ -124,7 +161,7 @@ class AttentionMaps:
     positions of its tokens that are not on the list.
 
     `normalizers` (T,) are the logarithms of the sums of the exponentials of the logits: a logit is the sum of its token's
-    score and this. `tensors` are those of the position that the choice follows.
+    score and this. `tensors` are those of the layer that the choice follows, each with an axis of rows.
 
     Maps that are not in the `choice` are zeros, which are not sent to another process. `soft` and `reading` are set where
     they were asked for; those of long sentences arrive in another process with half of their bits, as `float16`.
@@ -185,9 +222,16 @@ class AttentionMaps:
             soft=None if self.soft is None else self.soft[1:],
             reading=None if self.reading is None else self.reading[1:],
             normalizers=None if self.normalizers is None else self.normalizers[1:],
-            tensors=self.tensors,
+            tensors=self._later_rows(),
             choice=self.choice,
         )
+
+    def _later_rows(self) -> Mapping[str, NDArray[np.float32]] | None:
+        """Returns the tensors without the row of a decoder's first input."""
+        followed = self.choice.followed
+        if self.tensors is None or followed is None or followed.side == "encoder" or followed.position is not None:
+            return self.tensors
+        return {name: values[1:] if values.ndim == 2 else values for name, values in self.tensors.items()}
 
 
 def _unpickled(
@@ -234,7 +278,7 @@ def check_choice(config: ModelConfig, choice: MapChoice) -> None:
     if any(not 0 <= number < count for numbers, count in counts for number in numbers or ()):
         raise ValueError("The model does not have all chosen layers and heads.")
     if choice.followed is not None and not choice.scores:
-        raise ValueError("The tensors of a position are those of a pass with scores.")
+        raise ValueError("The tensors of a layer are those of a pass with scores.")
 
 
 def check_head(config: ModelConfig, head: Head) -> None:

@@ -31,6 +31,7 @@ from server.api.routes import (
     live,
     operation,
     pages,
+    tensors,
     translate,
 )
 from server.config import Settings, comma_separated
@@ -43,6 +44,7 @@ ROUTERS = (
     translate.router,
     languages.router,
     attention.router,
+    tensors.router,
     analysis.router,
     align.router,
     live.router,

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from starlette.responses import Response
 
 from model.analysis.head_statistics import head_figures
-from model.analysis.tensors import residuals
 from server.api.attention_query import MEDIA, PICTURES
 from server.api.dependencies import json_response
 from server.api.schemas.attention import AttentionParameters, Numbers
@@ -117,9 +116,6 @@ def attention_body(parameters: AttentionParameters, result: InspectionResult) ->
         body["figures"] = {view.kind: head_figures(result.maps(view.kind), view.kind) for view in maps}
     if (vectors := result.attention.maps.vectors) is not None:
         body["vectors"] = {"query": vectors.query, "key": vectors.key, "value": vectors.value}
-    if (tensors := result.attention.maps.tensors) is not None:
-        body["tensors"] = {**tensors, **residuals(tensors)}
-        body["normalizers"] = result.attention.maps.normalizers
     return body
 
 
@@ -132,9 +128,14 @@ def encoded(weights: NDArray[np.float32], form: Numbers) -> orjson.Fragment | st
     """Returns weights (L, H, Q, K) in a form that orjson can write: lists with five decimals, in which NaN becomes null, or
     base64."""
     if form == "lists":
-        return orjson.Fragment(_json(np.round(weights, 5)))
+        return lists(np.round(weights, 5))
     packed = weights.astype("<f4") if form == "float32" else np.rint(weights * 65535).astype("<u2")
     return base64.b64encode(packed.tobytes()).decode("ascii")
+
+
+def lists(values: NDArray[np.float32]) -> orjson.Fragment:
+    """Returns an array as lists that orjson can write. What is not finite becomes null."""
+    return orjson.Fragment(_json(values))
 
 
 def _json(values: NDArray[np.float32]) -> bytes:

@@ -64,16 +64,21 @@ def test_the_tensors_of_a_position_are_returned_and_others_refused(live):
     id = translate(live, "the dog sleeps", max_length=6)["id"]
     layers = {side: len(live.get(f"/attention?id={id}&kind={side}").json()[side]) for side in ("encoder", "decoder")}
     for side, count in layers.items():
-        body = live.get(f"/attention?id={id}&format=json&tensors={side}.{count - 1}.1&vectors={side}.0.0").json()
-        tensors = {name: np.array(values) for name, values in body["tensors"].items()}
+        asked = f"/attention/tensors?id={id}&part={side}"
+        body = live.get(f"{asked}&layer={count - 1}&position=1").json()
+        shown = body["tensors"]
+        tensors = {name: np.array(tensor["values"]) for name, tensor in shown.items()}
+        assert all(list(tensors[name].shape) == tensor["shape"] for name, tensor in shown.items())
         assert ("cross.output" in tensors) == (side == "decoder") == ("cross.residual" in tensors)
         assert np.allclose(tensors["self.residual"], tensors["stream"] + tensors["self.output"])
-        assert len(body["normalizers"]) == len(body["target"]["pieces"])
-        assert len(tensors["self.norm"]) == len(tensors["stream"]) == len(tensors["feed_forward.norm"])
-        for place in (f"{count}.0", "0.999"):
-            refused = live.get(f"/attention?id={id}&format=json&tensors={side}.{place}")
-            assert refused.status == 400 and "There is no position" in refused.json()["error"]
-    assert live.get(f"/attention?id={id}&format=json&tensors=cross.0.0").status == 400
+        assert tensors["self.weights"].shape == (1, len(body["keys"])) and len(body["rows"]) > 1
+        assert len(body.get("candidates", [[]])[0]) == (len(tensors["logits"][0]) if side == "decoder" else 0)
+        chosen = live.get(f"{asked}&layer={count - 1}&names=self.head,self.norm").json()["tensors"]
+        assert list(chosen) == ["self.head", "self.norm"] and len(chosen["self.norm"]["values"]) == len(body["rows"])
+        for place in (f"layer={count}", "position=999", "names=logits,self.scores&part=encoder", "head=99", "names=x"):
+            refused = live.get(f"{asked}&{place}")
+            assert refused.status == 400 and refused.json()["error"].endswith("."), place
+    assert live.get("/attention/tensors?id=unknown").status in (404, 410)
 
 
 def test_the_kernel_ends_the_worker_first_where_memory_is_used_up(live):

@@ -8,7 +8,7 @@ from ctypes import c_int32, c_uint64, c_void_p
 
 import numpy as np
 
-from model.analysis.tensors import TENSORS, names, width
+from model.analysis.tensors import CAPTURED, captured, shape
 from model.analysis.types import EVERYTHING, Head, HeadVectors, Layers, MapChoice, check_head, unchosen
 from model.backends.cpu.bindings import Float32, address
 from model.config import ModelConfig
@@ -25,7 +25,7 @@ class _Struct(ctypes.Structure):
         *((name, c_uint64) for name in ("encoder_layers", "decoder_layers", "cross_layers", "value_layers")),
         *((name, c_void_p) for name in ("encoder", "decoder", "cross", "query", "key", "value", "values", "gates")),
         ("normalizers", c_void_p),
-        ("tensors", c_void_p * len(TENSORS)),
+        ("tensors", c_void_p * len(CAPTURED)),
     )
 
 
@@ -35,7 +35,7 @@ class AttentionCapture:
     `encoder` (L, H, S, S), `decoder` (L, H, T, T), `cross` (L, H, T, S); the values `cross_values` (L, H, S, D) of
     cross-attention, which only a forced decode writes; `vectors` of the head `vectors_of`, else None;
     `forget_gates` (L, T) of a decoder with a recurrence, else None; `normalizers` (T,), the logarithm of the sum of the
-    exponentials of the logits; `tensors` of the position that the choice follows (`model.analysis.tensors`).
+    exponentials of the logits; `tensors` of the layer that the choice follows (`model.analysis.tensors`).
     Layers that are not chosen stay zeros; maps of a kind without any take no memory. Raises ValueError for an unknown head.
     """
 
@@ -55,8 +55,10 @@ class AttentionCapture:
         self.forget_gates = None if config.recurrence == "none" else _zeros(config.decoder_layers, queries)
         self.normalizers = _zeros(queries)
         followed = choice.followed
-        wanted = [] if followed is None else names(config, followed)
-        self.tensors = {name: _zeros(width(config, name)) for name in wanted}
+        self.tensors: dict[str, Float32] = {}
+        if followed is not None:
+            shapes = [(name, shape(config, followed, name, source, queries)) for name in captured(config, followed)]
+            self.tensors = {name: _zeros(*each) for name, each in shapes}
         self.vectors: HeadVectors | None = None
         kind, layer, head = _NO_HEAD, 0, 0
         if vectors_of is not None:
@@ -70,8 +72,10 @@ class AttentionCapture:
         depth = choice.depth(config.decoder_layers, vectors_of)
         masks = map(_mask, (choice.encoder, choice.decoder, cross_layers, choice.value_layers))
         written = map(address, (*arrays, *vectors, self.cross_values, self.forget_gates, self.normalizers))
-        place = (_KINDS[followed.side], followed.layer, followed.position) if followed else (_NO_HEAD, 0, 0)
-        tensors = (c_void_p * len(TENSORS))(*(address(self.tensors.get(name)) for name in TENSORS))
+        place = (_NO_HEAD, 0, 0)
+        if followed is not None:
+            place = _KINDS[followed.side], followed.layer, -1 if followed.position is None else followed.position
+        tensors = (c_void_p * len(CAPTURED))(*(address(self.tensors.get(name)) for name in CAPTURED))
         self._struct = _Struct(
             source,
             queries,

@@ -13,7 +13,7 @@ import numpy as np
 
 from model.analysis.contributions import value_products
 from model.analysis.pair_alignment import WordedSentence, WordReading, check_words
-from model.analysis.tensors import check_followed
+from model.analysis.tensors import check_followed, norm_parameters
 from model.analysis.types import (
     CANDIDATES,
     EVERYTHING,
@@ -123,6 +123,8 @@ class CpuBackend(ForcedPasses):
         """The output projection of each layer's cross-attention, (H, D, d_model)."""
         self._key_shifts: list[Float32] = []
         """What the int8 keys of each layer's cross-attention lack, (H, D): the same for every key, so no weight changes."""
+        self._norms: dict[str, Float32] = {}
+        """Gains and biases of the norms by name, as the C++ code has them."""
         self._library = library.load(path)
         scale = math.sqrt(config.d_model) if config.scale_embeddings else 1.0
         integers = [
@@ -332,6 +334,8 @@ class CpuBackend(ForcedPasses):
             forced_scores, ids, scores = forced_scores[:0], ids[:0], scores[:0]
         if capture.vectors is not None and vectors_of is not None and vectors_of[0] == "cross" and self._key_shifts:
             capture.vectors.key[:] += self._key_shifts[vectors_of[1]][vectors_of[2]]
+        followed = choice.followed
+        gains = {} if followed is None else norm_parameters(config, followed, self._norms.__getitem__)
         return AttentionMaps(
             capture.cross,
             capture.encoder,
@@ -344,7 +348,7 @@ class CpuBackend(ForcedPasses):
             capture.forget_gates,
             outside,
             normalizers=capture.normalizers if choice.scores else None,
-            tensors=capture.tensors if choice.followed else None,
+            tensors=None if followed is None else capture.tensors | gains,
             choice=choice,
         )
 
@@ -497,6 +501,8 @@ class CpuBackend(ForcedPasses):
         for name, vector in vectors(self.config, tensors, positions):
             values = np.ascontiguousarray(vector, dtype=np.float32)
             self._call("vector", name.encode(), address(values), values.size)
+            if "norm" in name:
+                self._norms[name] = values.copy()
         self._call("resolve")
 
     def _candidates(self, rows: int, columns: int) -> tuple[Int32, Float32, Float32]:

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from model.analysis.contributions import value_products
 from model.analysis.module_outputs import Passed, recorded
-from model.analysis.tensors import Followed, check_followed, names
-from model.analysis.types import CANDIDATES, AttentionMaps, Head, HeadVectors, check_head, check_pair
+from model.analysis.tensors import captured, check_followed, norm_parameters
+from model.analysis.types import CANDIDATES, AttentionMaps, Followed, Head, HeadVectors, check_head, check_pair
 from model.attention import MultiHeadAttention, attention_weights
 from model.backends.torch.inputs import head_gates, pad_ids, to_array
 from model.layers import DecoderLayer, EncoderLayer, Sublayer
@@ -31,7 +31,7 @@ def attention_maps(
     followed: Followed | None = None,
 ) -> AttentionMaps:
     """Returns the attention of a pair: `source` ids as the encoder reads them, `target` ids without start and end of
-    sentence. `vectors_of` adds the queries, keys and values of one head, `followed` the tensors of a position.
+    sentence. `vectors_of` adds the queries, keys and values of one head, `followed` the tensors of a layer.
 
     A causal decoder computes in parallel exactly the weights that it had when it decoded token by token (section
     3.2.3), so these are the weights that produced the target. Raises ValueError for lengths the model cannot read, ids
@@ -85,10 +85,9 @@ def attention_maps(
 def _tensors(
     transformer: Transformer, followed: Followed, read: tuple[Tensor, Tensor], passed: Passed
 ) -> dict[str, NDArray[np.float32]]:
-    """Returns the tensors of a position (`model.analysis.tensors`). `read` are the tokens of encoder and decoder, (1, S) and
-    (1, T)."""
-    side, index, position = followed
-    config, encodes = transformer.config, side == "encoder"
+    """Returns the tensors of a layer (`model.analysis.tensors`) that a backend writes. `read` are the tokens of encoder and
+    decoder, (1, S) and (1, T)."""
+    config, encodes, index = transformer.config, followed.side == "encoder", followed.layer
     layers = list(transformer.encoder if encodes else transformer.decoder)
     sublayers = [_sublayers(cast("EncoderLayer | DecoderLayer", layer)) for layer in layers]
     norms = [part.residual.norm for part in sublayers[index]]
@@ -101,15 +100,27 @@ def _tensors(
         if inner is not None:
             found[name + (".inner" if name == "feed_forward" else ".context")] = inner(passed)
         found |= {f"{name}.output": passed[output][1], f"{name}.norm": passed[norm][1]}
-    tensors = {name: x[0, position] for name, x in found.items()}
     if index == 0:
-        token = read[0 if encodes else 1][0, position]
-        tied = config.tied_embeddings or not encodes
-        table = transformer.embedding if tied else transformer.source_embedding
-        x = table(token) * (math.sqrt(config.d_model) if config.scale_embeddings else 1)
-        starts = config.zero_start_embedding and not encodes and position == 0
-        tensors["embedding"] = torch.zeros_like(x) if starts else x
-    return {name: to_array(tensors[name]) for name in names(config, followed)}
+        found["embedding"] = _embedding(transformer, read[0 if encodes else 1], encodes)
+    position = followed.position
+    one = slice(None) if position is None else slice(position, position + 1)
+
+    def parameter(name: str) -> NDArray[np.float32]:
+        last = name.startswith(("encoder_norm", "decoder_norm"))
+        return to_array(transformer.get_parameter(name if last else name.replace("_norm", "_residual.norm")))
+
+    tensors = {name: to_array(found[name][0, one]) for name in captured(config, followed)}
+    return tensors | norm_parameters(config, followed, parameter)
+
+
+def _embedding(transformer: Transformer, tokens: Tensor, encodes: bool) -> Tensor:
+    """Returns the scaled embeddings of the tokens (1, S)."""
+    config = transformer.config
+    table = transformer.source_embedding if encodes and not config.tied_embeddings else transformer.embedding
+    x: Tensor = table(tokens) * (math.sqrt(config.d_model) if config.scale_embeddings else 1)
+    if config.zero_start_embedding and not encodes:
+        x[:, 0] = 0
+    return x
 
 
 class _Part(NamedTuple):

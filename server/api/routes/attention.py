@@ -9,7 +9,6 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from model.analysis.tensors import Followed
 from model.analysis.types import EVERYTHING
 from model.search.options import DecodingOptions
 from server.access.authentication import Caller
@@ -19,7 +18,7 @@ from server.api.dependencies import check_texts, deadline, enter, services_of, s
 from server.api.openapi import content, errors
 from server.api.parameters import ParameterRoute, prefers_html
 from server.api.routes.pages import html_page
-from server.api.schemas.attention import AttentionAnswer, AttentionParameters
+from server.api.schemas.attention import AttentionAnswer, AttentionParameters, SubjectParameters
 from server.errors import InvalidRequest
 from server.inspection.attention_view import map_choice
 from server.inspection.effects import with_effects
@@ -70,10 +69,6 @@ async def inspected(
         source, target = both_sides(subject)
         sizes = len(source.words), len(target.words)
     choice = EVERYTHING if everything else map_choice(parameters, subject.leg.model.shape, sizes)
-    if parameters.tensors is not None:
-        side, layer, position = parameters.tensors.split(".")
-        followed = Followed("encoder" if side == "encoder" else "decoder", int(layer), int(position))
-        choice = dataclasses.replace(choice, followed=followed)
     result = await services.inspector.attend(
         subject,
         deadline,
@@ -90,7 +85,7 @@ async def inspected(
 
 
 async def inspected_sentence(
-    parameters: AttentionParameters, services: Services, caller: Caller, storage: Storage, deadline: float
+    parameters: SubjectParameters, services: Services, caller: Caller, storage: Storage, deadline: float
 ) -> InspectedSentence:
     """Returns the sentence pair of the parameters. Raises InvalidRequest if it does not exist."""
     inspector = services.inspector
@@ -127,7 +122,7 @@ async def inspected_sentence(
     )
 
 
-def given_pair(parameters: AttentionParameters, services: Services) -> InspectedSentence:
+def given_pair(parameters: SubjectParameters, services: Services) -> InspectedSentence:
     """Returns the pair of `q` and `translation`. Raises InvalidRequest."""
     q, source, target = named_text(parameters)
     translation = parameters.translation
@@ -138,7 +133,7 @@ def given_pair(parameters: AttentionParameters, services: Services) -> Inspected
     return services.inspector.given(q, translation, source, target)
 
 
-def named_text(parameters: AttentionParameters) -> tuple[str, str, str]:
+def named_text(parameters: SubjectParameters) -> tuple[str, str, str]:
     """Returns text, source and target language. Raises InvalidRequest if one is missing."""
     if parameters.q is None or parameters.source is None or parameters.target is None:
         raise InvalidRequest("Give either id, or q with source and target.")

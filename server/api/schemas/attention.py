@@ -29,7 +29,9 @@ LanguageCode = Annotated[StrictStr | None, Field(max_length=32)]
 """An empty code is an unsupported language, where `OptionalCode` takes it for a parameter that is not given."""
 
 
-class SentenceParameters(Parameters):
+class SubjectParameters(Parameters):
+    """The translated sentence that a request is about."""
+
     id: StrictStr | None = Field(default=None, max_length=64, description="Id of an earlier translation.")
     q: StrictStr | None = Field(
         default=None, description="Text to translate and inspect, instead of an id.", examples=["The cat sleeps."]
@@ -41,36 +43,7 @@ class SentenceParameters(Parameters):
     )
     sentence: int = Field(default=0, ge=0, description="Sentence of the text, counted from 0.")
     leg: int = Field(default=0, ge=0, description="Step of a route through a pivot language, counted from 0.")
-
-
-class AttentionParameters(ViewOptions, SentenceParameters):
-    figures: bool = Field(default=False, description="Add entropy, diagonality and role of every head.")
-    numbers: Numbers = Field(
-        default="lists",
-        description="Weights in JSON: `lists` with five decimals, or base64 of little-endian `float32` or of `uint16` "
-        "(65535 times the weight).",
-    )
     masked_heads: HeadMask = None
-    vectors: Annotated[
-        Heads | None,
-        BeforeValidator(partial(read_heads, name="vectors")),
-        WithJsonSchema({"anyOf": [{"type": "string", "maxLength": 32}, {"type": "null"}]}),
-    ] = Field(
-        default=None,
-        description="A head, such as `cross.0.1`, whose queries, keys and values are added to the JSON.",
-    )
-    tensors: str | None = Field(
-        default=None,
-        pattern=r"^(encoder|decoder)\.[0-9]{1,3}\.[0-9]{1,4}$",
-        description="Side, layer and position, such as `encoder.0.3`, of the piece whose tensors are added to the JSON. The "
-        "positions of the decoder are those of `decoder_input`.",
-    )
-    alignment: Literal["combined", "attention"] | None = Field(
-        default=None,
-        description="Method of word alignment. `attention` uses what source words contribute to cross-attention. `combined` also "
-        "uses the model's probabilities in both directions, which is more exact and takes some milliseconds. The default "
-        "is `combined` for a report without masked heads, otherwise `attention`.",
-    )
     beam_size: BeamSize = None
     hypothesis: Annotated[int, Field(ge=0)] | None = Field(
         default=None,
@@ -83,12 +56,35 @@ class AttentionParameters(ViewOptions, SentenceParameters):
         description="Pieces that the translation begins with; the sentence is decoded again from there. Repeat the "
         "parameter for several pieces.",
     )
+    api_key: Key = None
+
+
+class AttentionParameters(ViewOptions, SubjectParameters):
+    figures: bool = Field(default=False, description="Add entropy, diagonality and role of every head.")
+    numbers: Numbers = Field(
+        default="lists",
+        description="Weights in JSON: `lists` with five decimals, or base64 of little-endian `float32` or of `uint16` "
+        "(65535 times the weight).",
+    )
+    vectors: Annotated[
+        Heads | None,
+        BeforeValidator(partial(read_heads, name="vectors")),
+        WithJsonSchema({"anyOf": [{"type": "string", "maxLength": 32}, {"type": "null"}]}),
+    ] = Field(
+        default=None,
+        description="A head, such as `cross.0.1`, whose queries, keys and values are added to the JSON.",
+    )
+    alignment: Literal["combined", "attention"] | None = Field(
+        default=None,
+        description="Method of word alignment. `attention` uses what source words contribute to cross-attention. `combined` also "
+        "uses the model's probabilities in both directions, which is more exact and takes some milliseconds. The default "
+        "is `combined` for a report without masked heads, otherwise `attention`.",
+    )
     format: Format | None = Field(
         default=None,
         description="`json`, `npz`, a picture (`svg`, `png`, `pdf`), or `html`, a report in one file. Without it, the "
         "`Accept` header decides; a browser gets the explorer.",
     )
-    api_key: Key = None
 
 
 class TextPieces(Answer):
@@ -174,12 +170,4 @@ class AttentionAnswer(Answer):
     vectors: dict[str, list[list[float]]] | None = Field(
         default=None,
         description="Only with `vectors`: `query`, `key` and `value` of the head, a row for each position.",
-    )
-    tensors: dict[str, list[float]] | None = Field(
-        default=None,
-        description="Only with `tensors`: what the layer reads and each of its sublayers returns, in the order of computation.",
-    )
-    normalizers: list[float] | None = Field(
-        default=None,
-        description="Only with `tensors`, for each row: a logit is the sum of the natural log-probability of its piece and this.",
     )

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Generator, Iterator
 from collections.abc import Sequence as Items
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 from model.analysis.attention_alignment import chosen_alignment
@@ -18,7 +19,7 @@ from model.analysis.pair_alignment import (
     word_evidence,
     word_links,
 )
-from model.analysis.tensors import check_followed
+from model.analysis.tensors import check_followed, layer_tensors
 from model.analysis.types import AttentionMaps, check_choice, check_head, check_pair
 from model.search.driver import SearchDriver, search_kind
 from model.search.search import Search
@@ -224,6 +225,9 @@ class ModelRunner:
             maps.append((yield from chosen_alignment(each, choice)))
         if hidden:
             maps = [each.without_first_token(looks[0].vectors_of) for each in maps]
+        if (followed := choice.followed) is not None:
+            config = self._models[jobs[0].model].folder.model
+            maps = [replace(each, tensors=layer_tensors(config, followed, each)) for each in maps]
         sentences, wanted = both_sides(read if not readings else ())
         for part in _parts(sentences):
             yield None

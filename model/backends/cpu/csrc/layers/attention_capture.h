@@ -11,7 +11,7 @@ namespace attentive {
 // t of `decoder` is written up to column t. Layers that are not wanted are left as they are.
 struct AttentionCapture {
     enum Kind : int32_t { NoHead = -1, Encoder = 0, Decoder = 1, Cross = 2 };
-    // The tensors of one position in one layer, in the order of model/analysis/tensors.py.
+    // The tensors of one layer, in the order of CAPTURED in model/analysis/tensors.py.
     enum Tensor : int32_t {
         Embedding,
         Stream,
@@ -31,8 +31,8 @@ struct AttentionCapture {
     int32_t source, queries;    // S, T
     int32_t kind, layer, head;  // the head whose query, key and value are written, or NoHead
     int32_t depth, scored;      // decoder layers that run, all of them where tokens are scored
-    int32_t followed, followed_layer, followed_row;  // the position whose tensors are written:
-                                                     // Encoder, Decoder or NoHead
+    int32_t followed, followed_layer, followed_row;  // whose tensors are written: Encoder, Decoder
+                                                     // or NoHead; -1 for all rows
     int32_t held;  // number of the forced pass that these belong to, and the part of it
     int32_t first_layer, layers, first_row, rows;  // that runs: encoder layers, then queries
     uint64_t encoder_layers, decoder_layers, cross_layers;  // layers whose weights are written, a
@@ -47,12 +47,14 @@ struct AttentionCapture {
     float* forget_gates;      // (layers, T), the mean of each position's gates; written by decoders
                               // with a recurrence
     float* normalizers;       // (T), log(sum(exp(logits)))
-    float* tensors[Tensors];  // (width of each)
+    float* tensors[Tensors];  // (1 or all rows, width of each), null where it is not wanted
 
     void keep(Kind side, int number, int row, Tensor tensor, const float* values, int count) const {
+        if (side != followed || number != followed_layer || !tensors[tensor]) return;
         const int position = side == Decoder ? first_row + row : row;
-        if (side == followed && number == followed_layer && position == followed_row)
-            std::copy_n(values, count, tensors[tensor]);
+        if (followed_row < 0 || position == followed_row)
+            std::copy_n(values, count,
+                        tensors[tensor] + (followed_row < 0 ? size_t(position) * count : 0));
     }
     bool captures(Kind which, int number) const { return kind == which && layer == number; }
     static bool has(uint64_t layers, int layer) { return layer >= 64 || layers >> layer & 1; }

@@ -10,8 +10,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from model.analysis.tensors import Followed
-from model.analysis.types import EVERYTHING, Head, HeadMask
+from model.analysis.types import EVERYTHING, Followed, Head, HeadMask
 from model.backends.cpu.attention_capture import AttentionCapture
 from model.backends.cpu.backend import MOST_HELD, CpuBackend, Precision
 from model.backends.cpu.bindings import CpuBackendError
@@ -156,7 +155,7 @@ def test_a_pass_in_parts_has_the_bits_of_one_and_lets_steps_and_other_passes_run
     [target], [other] = sentences(written, (41,)), sentences(written, (17,))
     backend = cpu_backend(transformer, precision)
     masked = (("cross", 0, 0), ("encoder", 0, 0))
-    choice = dataclasses.replace(EVERYTHING, followed=Followed("decoder", 0, 20))
+    choice = dataclasses.replace(EVERYTHING, followed=Followed("decoder", 0, position=20))
     whole, alone = backend.attention_maps(long, target, masked, choice=choice), backend.attention_maps(short, other)
     expected = decoded(backend, short, other, slot=1)[1]
     for name, value in (("PART_TOKENS", 1), ("LEAST_ROWS", 7), ("PART_WORK", 1)):

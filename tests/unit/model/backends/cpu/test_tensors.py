@@ -1,25 +1,26 @@
-"""The tensors of a followed position: each follows from the one before it, in float32 as in PyTorch, in int8 by the integers."""
+"""The tensors of a layer: each follows from those before it, in float32 as in PyTorch, in int8 by the integers."""
 
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
-import torch
 
-from model.analysis.tensors import TENSORS, Followed, names, residuals
-from model.analysis.types import EVERYTHING, SCORES, MapChoice
+from model.analysis.tensors import CAPTURED, TENSORS, Float32, layer_tensors, names, shape
+from model.analysis.types import SCORES, AttentionMaps, Followed, MapChoice
 from model.backends.cpu.backend import CpuBackend, Precision
 from model.backends.torch.attention_maps import attention_maps
 from model.config import ModelConfig
+from model.int8_calibration import for_int8, row_ranges
+from model.weight_arrays import position_table
 from tests.support.models.cpu_models import (
     PRECISIONS,
     VARIANTS,
     cpu_backend,
     needs_cpu_backend,
-    rounded,
     sentences,
     tiny,
 )
@@ -27,11 +28,14 @@ from tests.support.models.cpu_models import (
 pytestmark = [needs_cpu_backend, pytest.mark.numeric]
 
 
-def places(config: ModelConfig, source: int, target: int) -> Iterator[Followed]:
+def places(config: ModelConfig) -> Iterator[Followed]:
+    """Yields every attention of a model, each with another head."""
     for layer in range(config.encoder_layers):
-        yield Followed("encoder", layer, layer * (source - 1) // config.encoder_layers)
+        yield Followed("encoder", layer, layer % config.heads)
     for layer in range(config.decoder_layers):
-        yield Followed("decoder", layer, target - layer * target // config.decoder_layers)
+        yield Followed("cross", layer, (layer + 1) % config.heads)
+        if config.recurrence == "none":
+            yield Followed("decoder", layer, layer % config.heads)
 
 
 def pair(config: ModelConfig) -> tuple[list[int], list[int]]:
@@ -40,87 +44,155 @@ def pair(config: ModelConfig) -> tuple[list[int], list[int]]:
     return source, target
 
 
-def follow(backend: CpuBackend, source: list[int], target: list[int], followed: Followed):
-    return backend.attention_maps(source, target, choice=dataclasses.replace(EVERYTHING, followed=followed))
+def follow(
+    backend: CpuBackend, source: list[int], target: list[int], followed: Followed
+) -> tuple[AttentionMaps, dict[str, Float32]]:
+    maps = backend.attention_maps(source, target, (), followed.vectors_of, choice=followed.choice)
+    return maps, layer_tensors(backend.config, followed, maps)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_tensors_are_those_of_pytorch(variant: str) -> None:
     transformer = tiny(**VARIANTS[variant])
+    config = transformer.config
     backend = cpu_backend(transformer, "float32")
-    source, target = pair(transformer.config)
-    for followed in places(transformer.config, len(source), len(target)):
-        maps = follow(backend, source, target, followed)
-        expected = attention_maps(transformer, source, target, followed=followed)
-        assert maps.tensors is not None and expected.tensors is not None
-        assert list(maps.tensors) == list(expected.tensors) == names(transformer.config, followed)
-        for name, values in maps.tensors.items():
-            np.testing.assert_allclose(values, expected.tensors[name], atol=2e-5, rtol=1e-4, err_msg=name)
-        np.testing.assert_allclose(maps.normalizers, expected.normalizers, atol=1e-5, rtol=1e-5)
+    source, target = pair(config)
+    for followed in places(config):
+        _, tensors = follow(backend, source, target, followed)
+        maps = attention_maps(transformer, source, target, vectors_of=followed.vectors_of, followed=followed)
+        expected = layer_tensors(config, followed, maps)
+        assert list(tensors) == list(expected) == names(config, followed)
+        for name, values in tensors.items():
+            assert values.shape == shape(config, followed, name, len(source), len(target) + 1)
+            np.testing.assert_allclose(values, expected[name], atol=2e-5, rtol=1e-4, err_msg=name)
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
-def test_following_a_position_changes_no_bit(precision: Precision) -> None:
+def test_following_a_layer_changes_no_bit(precision: Precision) -> None:
     for variant in ("default", "deep recurrence with heads of 48"):
         transformer = tiny(**VARIANTS.get(variant, {}))
         backend = cpu_backend(transformer, precision, threads=2)
         source, target = pair(transformer.config)
         plain = backend.attention_maps(source, target)
-        for followed in places(transformer.config, len(source), len(target)):
-            maps = follow(backend, source, target, followed)
-            for name in ("cross", "encoder", "decoder", "token_scores", "candidate_scores", "normalizers"):
+        for followed in places(transformer.config):
+            maps, tensors = follow(backend, source, target, followed)
+            for name in ("token_scores", "candidate_ids", "candidate_scores", "normalizers"):
                 assert np.array_equal(getattr(maps, name), getattr(plain, name))
+            weights, expected = (getattr(each, followed.part)[followed.layer, followed.head] for each in (maps, plain))
+            assert np.array_equal(weights, expected) and np.array_equal(
+                weights, tensors[f"{followed.attention}.weights"]
+            )
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
-@pytest.mark.parametrize("precision", PRECISIONS)
-def test_each_number_follows_from_those_before_it(precision: Precision, norm: str) -> None:
-    """The products have the exact sums of the engine's integers; sums of float32 differ by their order."""
+def test_a_position_and_names_choose_of_the_same_numbers(norm: str) -> None:
     transformer = tiny(norm=norm)
-    backend = cpu_backend(transformer, precision)
-    reference = rounded(transformer) if precision == "int8" else transformer
+    backend = cpu_backend(transformer, "int8")
     source, target = pair(transformer.config)
-    for followed in places(transformer.config, len(source), len(target)):
-        maps = follow(backend, source, target, followed)
-        assert maps.tensors is not None
-        tensors = {name: torch.from_numpy(values) for name, values in maps.tensors.items()}
-        layer = getattr(reference, followed.side)[followed.layer]
-        products = {"self": layer.self_attention.output, "feed_forward": layer.feed_forward.outer}
-        read = {"self": tensors["self.context"], "feed_forward": torch.relu(tensors["feed_forward.inner"])}
-        before = "self.norm"
-        if followed.side == "decoder":
-            products["cross"], before = layer.cross_attention.output, "cross.norm"
-            read["cross"] = tensors["cross.context"]
-        computed = {f"{name}.output": module(read[name]) for name, module in products.items()}
-        computed["feed_forward.inner"] = layer.feed_forward.inner(tensors[before])
-        residual = {name: torch.from_numpy(values) for name, values in residuals(maps.tensors).items()}
-        for name in products if norm == "post" else ():
-            first = "attention" if followed.side == "encoder" else name
-            own = f"{first if name == 'self' else name}_residual"
-            computed[f"{name}.norm"] = getattr(layer, own).norm(residual[f"{name}.residual"])
-        for name, values in computed.items():
-            np.testing.assert_allclose(tensors[name], values.detach().reshape(-1), atol=1e-5, rtol=1e-5, err_msg=name)
+    for followed in places(transformer.config):
+        _, whole = follow(backend, source, target, followed)
+        for name, rows in whole.items():
+            _, found = follow(backend, source, target, followed._replace(position=7, names=(name,)))
+            assert list(found) == [name]
+            assert np.array_equal(found[name], rows[7:8] if TENSORS[name].axes[0] == "r" else rows), name
 
 
-def test_logits_are_the_scores_and_their_normalizer() -> None:
-    transformer = tiny()
-    backend = cpu_backend(transformer, "float32")
-    source, target = pair(transformer.config)
-    last = Followed("decoder", transformer.config.decoder_layers - 1, 5)
-    maps = follow(backend, source, target, last)
-    assert maps.tensors is not None and maps.normalizers is not None
-    logits = transformer.logits(torch.from_numpy(maps.tensors["feed_forward.norm"])).detach().numpy()
-    shown = maps.candidate_scores[5] + maps.normalizers[5]
-    np.testing.assert_allclose(shown, logits[maps.candidate_ids[5]], atol=1e-5)
+class Integers:
+    """The linear layers of an int8 engine in NumPy: products of integers, each row of which has its own scale."""
+
+    def __init__(self, parameters: dict[str, Float32]) -> None:
+        self.parameters = parameters
+
+    def matches(self, name: str, x: Float32, y: Float32, heads: slice = slice(None)) -> bool:
+        """Returns whether y (N, outputs) is what the layer returns for x (N, inputs): its integers are the same, its numbers to
+        1e-5."""
+        weight = self.parameters[f"{name}.weight"]
+        tops = row_ranges(weight)
+        steps = tops / np.float32(127)
+        weights = np.rint(weight * (np.float32(127) / tops)[:, None]).astype(np.int64)[heads]
+        top = np.abs(x).max(axis=-1, keepdims=True)
+        integers = np.rint(x * (np.float32(127) / top)).astype(np.int64)
+        sums, scale = integers @ weights.T, (top / np.float32(127)) * steps[heads]
+        bias = self.parameters[f"{name}.bias"][heads]
+        same = np.array_equal(np.rint((y.astype(np.float64) - bias) / scale), sums)
+        return same and bool(np.allclose(y, sums * scale + bias, atol=1e-5, rtol=1e-5))
 
 
-def test_positions_that_do_not_exist_are_refused() -> None:
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_each_number_of_int8_follows_from_those_before_it(norm: str) -> None:
+    transformer = tiny(norm=norm)
+    config = transformer.config
+    backend = cpu_backend(transformer, "int8")
+    source, target = pair(config)
+    weights = {name: tensor.numpy() for name, tensor in transformer.state_dict().items()}
+    table = position_table(config, weights)
+    corrected, _ = for_int8(config, weights, table)
+    engine = Integers({name: corrected[name] for name in weights})
+    embeddings = row_ranges(weights["embedding.weight"])[:, None] / np.float32(127)
+    embeddings = np.rint(weights["embedding.weight"] / embeddings) * embeddings * np.float32(math.sqrt(config.d_model))
+    for followed in places(config):
+        maps, t = follow(backend, source, target, followed)
+        side, own = followed.side, followed.attention
+        module = f"{side}.{followed.layer}.{own}_attention"
+        head = slice(followed.head * config.head_dim, (followed.head + 1) * config.head_dim)
+        if "embedding" in t:
+            tokens = source if side == "encoder" else [config.decoder_start_id, *target]
+            close(t["embedding"], embeddings[tokens])
+            close(t["stream"], t["embedding"] + table[: len(tokens)])
+        read = t["input"] if own == "self" else t["self.norm"]
+        assert engine.matches(f"{module}.query", read, t[f"{own}.query"], head)
+        if side == "encoder":
+            assert engine.matches(f"{module}.key", read, t["self.key"], head)
+            assert engine.matches(f"{module}.value", read, t["self.value"], head)
+        scores = t[f"{own}.query"] @ t[f"{own}.key"].T / math.sqrt(config.head_dim)
+        close(t[f"{own}.scores"], scores)
+        if followed.part == "decoder":
+            scores = np.where(np.tri(len(scores), dtype=bool), scores, -np.inf)
+        exponentials = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        close(t[f"{own}.weights"], exponentials / exponentials.sum(axis=-1, keepdims=True))
+        close(t[f"{own}.head"], t[f"{own}.weights"] @ t[f"{own}.value"])
+        assert np.array_equal(t[f"{own}.context"][:, head], t[f"{own}.head"])
+        assert engine.matches(f"{module}.output", t[f"{own}.context"], t[f"{own}.output"])
+        stream = t["stream"]
+        for sublayer in ("self", "cross", "feed_forward") if side == "decoder" else ("self", "feed_forward"):
+            residual = stream + t[f"{sublayer}.output"]
+            assert np.array_equal(t[f"{sublayer}.residual"], residual)
+            mean, variance = t[f"{sublayer}.mean"], t[f"{sublayer}.variance"]
+            close(mean, residual.mean(axis=-1))
+            close(variance, residual.var(axis=-1))
+            normed = (residual - mean[:, None]) / np.sqrt(variance + config.norm_epsilon)[:, None]
+            close(t[f"{sublayer}.norm"], normed * t[f"{sublayer}.gamma"] + t[f"{sublayer}.beta"])
+            stream = residual if norm == "pre" else t[f"{sublayer}.norm"]
+        network, before = f"{side}.{followed.layer}.feed_forward", "cross.norm" if side == "decoder" else "self.norm"
+        assert engine.matches(f"{network}.inner", t[before], t["feed_forward.inner"])
+        assert np.array_equal(t["feed_forward.active"], np.maximum(t["feed_forward.inner"], 0))
+        assert engine.matches(f"{network}.outer", t["feed_forward.active"], t["feed_forward.output"])
+        if side == "decoder":
+            close(t["logits"] - t["normalizer"][:, None], maps.candidate_scores)
+        if side == "decoder" and followed.layer == config.decoder_layers - 1:
+            best = maps.candidate_ids[11]
+            engine.parameters["projection.bias"] = np.zeros(config.vocab_size, np.float32)
+            engine.parameters["projection.weight"] = weights["embedding.weight"]
+            assert engine.matches("projection", t["feed_forward.norm"][11:12], t["logits"][11:12], best)
+
+
+def close(found: Float32, expected: Float32) -> None:
+    np.testing.assert_allclose(found, expected, atol=1e-5, rtol=1e-5)
+
+
+def test_what_does_not_exist_and_what_is_too_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     backend = cpu_backend(tiny(), "float32")
-    choice = dataclasses.replace(SCORES, followed=Followed("decoder", 1, 2))
+    choice = dataclasses.replace(SCORES, followed=Followed("decoder", 1, 0, 2))
     assert backend.attention_maps([5, 6], [7, 8], choice=choice).tensors
-    for wrong in (("encoder", 0, 2), ("encoder", 2, 0), ("decoder", 0, 3), ("decoder", -1, 0), ("cross", 0, 0)):
+    for wrong in (("encoder", 0, 0, 2), ("encoder", 2), ("decoder", 0, 0, 3), ("cross", -1)):
         with pytest.raises(ValueError, match="no position"):
             backend.attention_maps([5, 6], [7, 8], choice=dataclasses.replace(SCORES, followed=Followed(*wrong)))
+    for part, layer, name in (("encoder", 1, "embedding"), ("encoder", 0, "logits"), ("cross", 0, "self.scores")):
+        with pytest.raises(ValueError, match=f"no tensor {name}"):
+            backend.attention_maps([5], [7], choice=Followed(part, layer, names=(name,)).choice)
     with pytest.raises(ValueError, match="with scores"):
-        backend.attention_maps([5], [7], choice=MapChoice(scores=False, followed=Followed("encoder", 0, 0)))
-    assert len(TENSORS) == 12
+        backend.attention_maps([5], [7], choice=MapChoice(scores=False, followed=Followed("encoder", 0)))
+    monkeypatch.setattr("model.analysis.tensors.NUMBERS_LIMIT", 4000)
+    with pytest.raises(ValueError, match="choose a position"):
+        backend.attention_maps([5] * 9, [7], choice=Followed("encoder", 0).choice)
+    assert len(CAPTURED) == 12 and set(CAPTURED) < set(TENSORS)
