@@ -172,7 +172,7 @@ def test_a_view_shows_its_json_and_curl_command(explorer: Any) -> None:
     assert "beam_size" not in explorer.inner_text("#dialog-body")
     explorer.click("#dialog-close")
     explorer.select_option("#beam", "2")
-    explorer.wait_for_selector("#film .beams")
+    explorer.wait_for_selector("#film .beams [role=radio]")
     explorer.click("#curl")
     assert '"beam_size":2' in explorer.inner_text("#dialog-body")
 

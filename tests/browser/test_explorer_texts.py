@@ -104,7 +104,7 @@ def test_back_and_forward_restore_the_view(page: Any) -> None:
     page.wait_for_selector("#tab-decoding[aria-selected=true]")
     for _ in range(2):
         page.go_back()
-    page.wait_for_selector("#opening:not([hidden])")
+    page.wait_for_selector("#film .source >> text=My brother")
     assert page.input_value("#text") == page.text_content("#examples button >> nth=0") != SENTENCE
     for _ in range(4):
         page.go_forward()

@@ -37,6 +37,7 @@ def text_of(page: Any) -> str:
 
 def test_the_film_plays_to_its_end(open_page: OpenPage, live: LiveServer) -> None:
     page = explored(open_page(reduced_motion="no-preference"), live)
+    page.evaluate("scrollTo(0, 0)")  # the film plays where it is seen
     page.wait_for_selector(ENDED)
     words = page.locator("#film .target .fw").count()
     assert visible_words(page) == words >= 1
@@ -112,7 +113,7 @@ def test_a_runner_up_is_decoded_from_there_with_its_cost(page: Any) -> None:
 
 def test_hypotheses_of_the_beam_can_be_chosen(page: Any, page_log: PageLog) -> None:
     page.select_option("#beam", "4")
-    page.wait_for_selector("#film .beams")
+    page.wait_for_selector("#film .beams [role=radio]")
     best = text_of(page)
     page.click("#film .beams [role=radio] >> nth=2")
     page.wait_for_selector("#film .cost >> text=Hypothesis 3")

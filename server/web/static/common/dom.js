@@ -24,8 +24,20 @@ export function svg(tag, attributes = {}, ...children) {
   return node;
 }
 
+const formats = {};
+/** Returns a number with its digits after the separator, as the language of the page writes it. */
+export function decimal(x, digits) {
+  const { lang } = document.documentElement,
+    ends = { minimumFractionDigits: digits, maximumFractionDigits: digits },
+    format = (formats[lang + digits] ??= new Intl.NumberFormat(lang, {
+      ...ends,
+      useGrouping: false,
+      signDisplay: "negative",
+    }));
+  return format.format(x).replace("-", "−");
+}
 export const percent = (share) =>
-  (share >= 0.0995 ? Math.round(100 * share) : share >= 0.001 ? (100 * share).toFixed(1) : "<0.1") + "\u00a0%";
+  (share >= 0.001 ? decimal(100 * share, share >= 0.0995 ? 0 : 1) : `<${decimal(0.1, 1)}`) + "\u00a0%";
 /** Returns the probability of a log-probability as text. */
 export const chance = (score) => percent(Math.exp(score));
 /** Returns the value of a CSS variable. */

@@ -1,5 +1,5 @@
 // The explorer: translates a text and shows its attention. Uses the public API of this server only.
-import { chance, el, percent, segmented, shareOf } from "../common/dom.js";
+import { chance, decimal, el, percent, segmented, shareOf } from "../common/dom.js";
 import { say } from "../common/sentences.js";
 import { ask, download, query, repeating } from "../common/server.js";
 import { interfaceLanguage } from "../translator/messages.js";
@@ -8,8 +8,9 @@ import { chapters } from "./film/chapters.js";
 import { stop } from "./film/film.js";
 import { change, showFilm } from "./film/versions.js";
 import { beginLanguage } from "./language.js";
+import { opening, slides, toLesson } from "./opening.js";
 import { attentionOf, forget, served } from "./results.js";
-import { total, written } from "./search/whynot.js";
+import { total, written } from "./search/scores.js";
 import { $, direction, guard, name, permalink, recalled, remember, showError, state, TABS, unchosen } from "./state.js";
 import { emptyPanels, tab } from "./tabs.js";
 import { clear, firstExample, highlight, outdated, pointAtSource, show, step, words } from "./text.js";
@@ -166,31 +167,32 @@ async function open(index) {
     without: guard((off) => change(off ? { off } : null)),
     open: lab,
   });
-  await Promise.all([showFilm(item, found, compare), tab(state.tab), introduce(item, found)]);
+  await still(() => showFilm(item, found, compare));
+  await Promise.all([tab(state.tab), opening(item, found)]);
   if (state.present || document.documentElement.dataset.present) await slides(state.present);
 }
-/** Shows the drawing of the model above the film of the first example. */
-async function introduce(item, found) {
-  $("opening").hidden = state.done.text !== firstExample();
-  if (!$("opening").hidden) await (await import("./lesson.js")).opening(item, found);
-}
-const slides = async (number) => (await import("./present.js")).present(number);
-const toLesson = async () => (await import("./lesson.js")).lesson();
-/** Shows film and laboratory, dimmed and without effect until they are those of the current sentence. */
+/** Shows film, chapters and laboratory, dimmed and without effect until they are those of the current sentence. */
 function usable(is) {
-  for (const id of ["inside", "show"]) {
+  for (const id of ["inside", "show", "chapters", "opening"]) {
     $(id).hidden = false;
     $(id).inert = !is;
     $(id).classList.toggle("busy", !is);
   }
 }
-/** Removes film and laboratory. */
+/** Removes film, chapters and laboratory. */
 function unseen() {
   stop();
   emptyPanels();
-  for (const id of ["inside", "show"]) $(id).hidden = true;
+  for (const id of ["inside", "opening"]) $(id).hidden = true;
   for (const id of ["film", "chapters"]) $(id).replaceChildren();
   $("facts").textContent = "";
+}
+/** Runs `work`, which may change the height of the film; the field below it keeps its place on the screen. */
+async function still(work) {
+  const top = () => $("translate").getBoundingClientRect().top,
+    before = top();
+  await work();
+  if (document.activeElement === $("text")) scrollBy(0, top() - before);
 }
 function markCurrent(item) {
   document.querySelectorAll(".s.current").forEach((node) => node.classList.remove("current"));
@@ -226,7 +228,7 @@ function facts(found) {
     { seconds } = state.done;
   const { confidence } = state.items[state.current].sentence;
   $("facts").textContent = [
-    seconds < 0.95 ? `${Math.round(1000 * seconds)} ms` : `${seconds.toFixed(1)} s`,
+    seconds < 0.95 ? `${Math.round(1000 * seconds)} ms` : `${decimal(seconds, 1)} s`,
     found.model,
     say("log-probability {0} ({1} per piece)", written(found), chance(mean)),
     ...(confidence === null ? [] : [say("probability that this is not wrong {0}", percent(confidence))]),

@@ -1,5 +1,5 @@
 // A report: the attention panel of one result that is embedded in the file.
-import { chance, el } from "../common/dom.js";
+import { chance, decimal, el } from "../common/dom.js";
 import { say } from "../common/sentences.js";
 import { unpack } from "./maps/maps.js";
 import { panel, start } from "./maps/panel.js";
@@ -29,7 +29,7 @@ document
     el(
       "p",
       { class: "note" },
-      say("log-probability {0}, {1} per piece", total.toFixed(2), (total / result.target.scores.length).toFixed(2)),
+      say("log-probability {0}, {1} per piece", decimal(total, 2), decimal(total / result.target.scores.length, 2)),
     ),
     chips(result.source),
     chips(result.target, result.target.scores),

@@ -8,8 +8,6 @@ import { best, unpack } from "./maps/maps.js";
 import { panel, start } from "./maps/panel.js";
 import { pictureButton } from "./picture.js";
 import { attentionOf } from "./results.js";
-import { decoding } from "./search/decoding.js";
-import { compare } from "./search/whynot.js";
 import { $, address, direction, guard, pair, remember, showError, state, TABS } from "./state.js";
 import { highlight } from "./text.js";
 
@@ -105,6 +103,7 @@ async function search(host, item) {
     view,
   );
   if (item.trace?.beam !== beam) item.trace = { beam, found: await ask("/trace", { body }) };
+  const { decoding } = await import("./search/decoding.js");
   decoding(
     view,
     item.trace.found,
@@ -146,6 +145,7 @@ function whynot(host, item, found) {
     if (!item.asked) return;
     showError(null);
     remember();
+    const { compare } = await import("./search/whynot.js");
     compare(
       view,
       found,

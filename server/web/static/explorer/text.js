@@ -55,13 +55,13 @@ export function show(paragraphs, open) {
   $("output").replaceChildren(...output);
   $("mirror").replaceChildren(...mirror);
   $("between").replaceChildren(...middle);
-  $("examples").hidden = state.done.text !== firstExample();
   $("alternatives").hidden = true;
   const detected = paragraphs.find((paragraph) => paragraph.detected?.confidence)?.detected;
   $("detected").textContent = detected ? say("detected: {0}", name(detected.language)) : "";
   for (const id of ["link", "curl", "report", "others"]) $(id).hidden = !state.items.length;
   $("copy").hidden = false;
-  for (const id of ["inside", "show"]) $(id).hidden = !state.items.length;
+  for (const id of ["inside", "chapters", "opening"]) $(id).hidden = !state.items.length;
+  if (!state.items.length) $("film").replaceChildren();
   const unserved = detected && !paragraphs.some(({ route }) => route.length);
   if (!state.items.length)
     $("facts").textContent = unserved
@@ -73,18 +73,29 @@ export function clear() {
   state.paragraphs = state.items = [];
   state.done = null;
   for (const id of ["output", "mirror", "between"]) $(id).replaceChildren();
-  for (const id of ["inside", "show", "copy", "link", "curl", "report", "others", "alternatives", "legs", "opening"])
+  for (const id of [
+    "inside",
+    "chapters",
+    "copy",
+    "link",
+    "curl",
+    "report",
+    "others",
+    "alternatives",
+    "legs",
+    "opening",
+  ])
     $(id).hidden = true;
   for (const id of ["facts", "detected", "legend"]) $(id).textContent = "";
+  $("film").replaceChildren(el("p", { class: "note" }, say("Type or paste text …")));
   outdated(false);
-  $("examples").hidden = false;
 }
 /** Marks translation and panels as those of another text than the one in the field: they cannot be used. */
 export function outdated(is = true) {
   $("output").classList.toggle("busy", is);
   $("output").setAttribute("aria-busy", is);
-  for (const id of ["inside", "show", "tools", "legs", "output", "opening"]) $(id).inert = is;
-  for (const id of ["inside", "show", "tools", "legs", "opening"]) $(id).classList.toggle("busy", is);
+  for (const id of ["inside", "show", "chapters", "tools", "legs", "output", "opening"]) $(id).inert = is;
+  for (const id of ["inside", "show", "chapters", "tools", "legs", "opening"]) $(id).classList.toggle("busy", is);
   $("mirror").hidden = is;
   if (is) $("alternatives").hidden = true;
 }

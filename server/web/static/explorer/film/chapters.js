@@ -77,6 +77,7 @@ function who(item, found, open) {
 function looked(_found, { sources, targets }, option) {
   const [target, [source, weight]] = targets
     .flatMap((word) => word.looks.map((look) => [word, look]))
+    .filter(([word, [place]]) => [word, sources[place]].every(({ text }) => /[\p{L}\p{N}]/u.test(text)))
     .sort((a, b) => b[1][1] - a[1][1])[0] || [null, []];
   const strongest = target
     ? say("“{0}” looked hardest, at “{1}” ({2}).", target.text, sources[source].text, percent(weight))
@@ -104,7 +105,7 @@ function head(found, option, choose) {
 function almost(item, found, choose, open) {
   const words = steps(found).targets.map((word) => ({ ...word, chance: chanceOf(found, word) }));
   const doubts = words
-    .filter(({ runnersUp }) => runnersUp[0]?.prefix)
+    .filter(({ text, runnersUp }) => runnersUp[0]?.prefix && /[\p{L}\p{N}]/u.test(text))
     .sort((a, b) => b.runnersUp[0].chance - a.runnersUp[0].chance)
     .slice(0, DOUBTS);
   const [first] = doubts;

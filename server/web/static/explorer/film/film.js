@@ -7,6 +7,7 @@ import { HOLD, stage } from "./stage.js";
 import { chanceOf, steps } from "./steps.js";
 
 const SHOWN = 0.02;
+const UPPER = "0px 0px -25% 0px"; // the part of the window in which the first text must be
 let current = null;
 
 /** Shows the film of `found`. `from` is the word that it begins with. `choose(prefix)` is called with a runner-up, `point`
@@ -34,12 +35,25 @@ export function film(host, item, found, { from = 0, choose, point = () => {} }) 
     view.draw(shown(), at);
     point(...(at ? [at[0], script[at[0] + "s"][at[1]].index] : []));
   };
-  const view = stage(picture, script, { ...item.route, onFocus: focus, onPick: (word) => hold(word) });
+  const view = stage(picture, script, { ...item.route, onFocus: focus, onPick: (word) => dragged || hold(word) });
   const reel = player(script.targets, view.end, { show, changed });
-  let at = -1;
+  let at = -1,
+    dragged = false;
   slider.max = view.end;
 
+  // It waits with its first frame until it is seen.
+  const eye = new IntersectionObserver(([{ isIntersecting }]) => isIntersecting && current.play(), {
+    rootMargin: UPPER,
+  });
   const shown = () => reel.position;
+  picture.addEventListener("pointerdown", () => (dragged = false));
+  picture.addEventListener("pointermove", (event) => {
+    if (event.buttons !== 1 || (Math.abs(event.movementX) < 1 && !dragged)) return;
+    dragged = true;
+    const box = picture.getBoundingClientRect();
+    reel.seek(((event.clientX - box.left) / box.width) * view.end);
+    readout.textContent = "";
+  });
   function show(position) {
     view.draw(position, null);
     slider.value = position;
@@ -122,7 +136,8 @@ export function film(host, item, found, { from = 0, choose, point = () => {} }) 
     state.film = word;
     remember(true);
   };
-  play.onclick = () => (reel.playing ? (reel.pause(), hold(Math.max(0, at))) : (keep(null), reel.play()));
+  play.onclick = () =>
+    eye.disconnect() ?? (reel.playing ? (reel.pause(), hold(Math.max(0, at))) : (keep(null), reel.play()));
   slider.addEventListener("input", () => {
     reel.seek(Number(slider.value));
     readout.textContent = "";
@@ -140,12 +155,16 @@ export function film(host, item, found, { from = 0, choose, point = () => {} }) 
     changed(false);
   }
   current = {
-    stop: () => reel.pause(),
+    stop: () => {
+      eye.disconnect();
+      reel.pause();
+    },
     /** Marks a word of `found` in the picture. */
     point: (side, index) =>
       reel.playing ||
       view.draw(reel.position, side ? [side, script[side + "s"].findIndex((word) => word.index === index)] : null),
     play: () => {
+      eye.disconnect();
       reel.seek(from);
       reel.play();
     },
@@ -154,8 +173,10 @@ export function film(host, item, found, { from = 0, choose, point = () => {} }) 
   };
   changed(false);
   if (state.film !== null && state.film < script.targets.length) hold(state.film);
-  else if (state.fresh && !still()) current.play();
-  else finish();
+  else if (state.fresh && !still()) {
+    reel.seek(from);
+    eye.observe(picture.querySelector(".source"));
+  } else finish();
   state.fresh = false;
   return current;
 }

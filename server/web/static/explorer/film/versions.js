@@ -1,10 +1,10 @@
 // The versions of a sentence in the film: as it was served, another end after a runner-up, another hypothesis of the beam,
 // or without some heads. Each says what it cost.
-import { el, segmented } from "../../common/dom.js";
+import { decimal, el, segmented } from "../../common/dom.js";
 import { say } from "../../common/sentences.js";
 import { attentionOfVersion } from "../results.js";
 import { diff } from "../search/diff.js";
-import { ALIKE, instead, times, total, written } from "../search/whynot.js";
+import { ALIKE, instead, times, total, written } from "../search/scores.js";
 import { $, guard, remember, showError, state } from "../state.js";
 import { highlight } from "../text.js";
 import { film, stop } from "./film.js";
@@ -21,7 +21,7 @@ export async function showFilm(item, served, lab) {
   if (item !== state.items[state.current] || version !== state.version) return;
   const screen = el("div"),
     note = el("div", { class: "cost", role: "status" });
-  $("film").replaceChildren(beams(item), screen, note);
+  $("film").replaceChildren(screen, beams(item), note);
   film(screen, item, found, {
     from: version ? firstDifference(served, found) : 0,
     choose: guard((fork) => change({ fork })),
@@ -57,7 +57,7 @@ export async function change(version) {
 function beams(item) {
   const width = item.route.beam_size,
     beam = state.version?.beam || width;
-  if (beam < 2) return "";
+  if (beam < 2) return el("div", { class: "beams" });
   const choices = Array.from({ length: beam }, (_, i) => [i, i ? `${i + 1}.` : say("Best")]);
   const value = state.version ? (state.version.hypothesis ?? -1) : 0;
   return el(
@@ -125,7 +125,7 @@ function price({ off }, served, found, same) {
   if (difference < 0)
     return say(
       "This costs {0}: the model finds it {1} less likely than its translation {2}.",
-      (-difference).toFixed(2),
+      decimal(-difference, 2),
       times(difference),
       numbers,
     );

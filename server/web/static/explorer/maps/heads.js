@@ -1,5 +1,5 @@
 // All heads of a model: thumbnails of their maps, and their statistics.
-import { el, observe, percent } from "../../common/dom.js";
+import { decimal, el, observe, percent } from "../../common/dom.js";
 import { say } from "../../common/sentences.js";
 import { paint } from "./colour.js";
 import { heat } from "./heat.js";
@@ -53,7 +53,7 @@ export function thumbnails(host, result, kind, { choose, state = () => ({}), lev
           onclick: () => choose(layer, head, button),
           title: [
             figures &&
-              say("entropy {0} bits, diagonality {1}", figures.entropy.toFixed(2), figures.diagonality.toFixed(2)),
+              say("entropy {0} bits, diagonality {1}", decimal(figures.entropy, 2), decimal(figures.diagonality, 2)),
             worth(result, kind, layer, head),
           ]
             .filter(Boolean)
@@ -121,8 +121,8 @@ function table(host, result, kind, choose) {
           ),
           el("td", {}, role(f) + (f.role_share ? ` (${say("{0} of queries", percent(f.role_share))})` : "")),
           ...(result.roles ? [el("td", {}, usualRole(result, kind, layer, head) || "")] : []),
-          ...(costs ? [el("td", { class: "n" }, rise(result, kind, layer, head)?.toFixed(3))] : []),
-          ...[f.entropy.toFixed(2), percent(f.spread), f.diagonality.toFixed(2)].map((n) =>
+          ...(costs ? [el("td", { class: "n" }, decimal(rise(result, kind, layer, head) ?? 0, 3))] : []),
+          ...[decimal(f.entropy, 2), percent(f.spread), decimal(f.diagonality, 2)].map((n) =>
             el("td", { class: "n" }, n),
           ),
         ),
@@ -161,7 +161,7 @@ function table(host, result, kind, choose) {
 /** Draws one number per head as a heat map of layers x heads. */
 function byHead(host, result, kind, name) {
   const values = result.figures[kind].map((row) => row.map((f) => f[name])),
-    number = (x) => x.toFixed(2);
+    number = (x) => decimal(x, 2);
   heat(
     host,
     {

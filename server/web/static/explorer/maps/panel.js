@@ -1,5 +1,5 @@
 // The attention panel: all views of one result. Used by the explorer and by reports.
-import { el, segmented, select } from "../../common/dom.js";
+import { decimal, el, segmented, select } from "../../common/dom.js";
 import { say } from "../../common/sentences.js";
 import { scaleBar } from "./colour.js";
 import { figures, role, thumbnails } from "./heads.js";
@@ -192,7 +192,7 @@ function mapAndLines(body, result, state, onPoint, tools, link) {
   draw(body, map, maps, {
     note: `${say(DESCRIPTIONS[state.kind])}${hidden} ${worth(result, state.kind, state.layer, state.head)}`,
     title: say("Heat map") + " ",
-    name: name + (one ? ` · ${role(one)}, ${say("{0} bits", one.entropy.toFixed(2))}` : ""),
+    name: name + (one ? ` · ${role(one)}, ${say("{0} bits", decimal(one.entropy, 2))}` : ""),
     tools,
     link,
     options: { label: name },

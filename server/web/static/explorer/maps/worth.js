@@ -1,9 +1,10 @@
 // What heads and layers are worth: by how much the loss rises when they are switched off, as the import measured it.
+import { decimal } from "../../common/dom.js";
 import { say } from "../../common/sentences.js";
 
 const LITTLE = 0.02,
   MUCH = 0.1;
-const nats = (rise) => rise.toFixed(2).replace("-0.00", "0.00").replace("-", "−");
+const nats = (rise) => decimal(rise, 2);
 /** Returns by how many nats a piece the loss rises without a head; undefined if that was not measured. */
 export const rise = (result, kind, layer, head) => result.roles?.losses?.heads[kind]?.[layer]?.[head];
 /** Returns whether a head is known to matter. */

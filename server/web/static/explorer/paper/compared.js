@@ -1,5 +1,5 @@
 // Recurrence, convolution and self-attention compared: table 1 of the paper for a length, and measured times.
-import { el } from "../../common/dom.js";
+import { decimal, el } from "../../common/dom.js";
 import { say } from "../../common/sentences.js";
 import { chart, slider, table } from "./drawings.js";
 
@@ -93,7 +93,7 @@ export function compared(host, d, n) {
         table(
           say("Measured times"),
           ["n", ...NAMES.map((name) => say(name))],
-          TIMES.map((row) => el("tr", {}, ...row.map((x, i) => cell(i ? x.toFixed(1) : String(x))))),
+          TIMES.map((row) => el("tr", {}, ...row.map((x, i) => cell(i ? decimal(x, 1) : String(x))))),
         ),
         el("p", { class: "note" }, say(SOURCE)),
       ),

@@ -1,6 +1,6 @@
 // The measured cost of self-attention by the length of a sentence. The numbers are those of the result that is named below
 // the table.
-import { el } from "../../common/dom.js";
+import { decimal, el } from "../../common/dom.js";
 import { say } from "../../common/sentences.js";
 import { table } from "./drawings.js";
 
@@ -36,7 +36,7 @@ export function cost(host, n) {
     table(
       say("What attention costs"),
       heads,
-      ROWS.map((row) => el("tr", {}, ...row.map((x, i) => el("td", { class: "n" }, i ? x.toFixed(1) : String(x))))),
+      ROWS.map((row) => el("tr", {}, ...row.map((x, i) => el("td", { class: "n" }, i ? decimal(x, 1) : String(x))))),
     ),
     el(
       "p",

@@ -1,5 +1,5 @@
 // What several chapters draw: curves, strips of numbers, tables, sliders.
-import { el, observe, svg } from "../../common/dom.js";
+import { decimal, el, observe, svg } from "../../common/dom.js";
 import { say } from "../../common/sentences.js";
 import { paint } from "../maps/colour.js";
 
@@ -49,7 +49,7 @@ export function chart(host, curves, title, { names = [], formatX = String, log =
 export function strip(rows, { top = Math.max(...rows.flat().map(Math.abs)), read } = {}) {
   const all = rows.flat(),
     map = { rows: rows.length, columns: rows[0].length, data: Float32Array.from(all), signed: true };
-  const [low, high] = [Math.min(...all), Math.max(...all)].map((x) => x.toFixed(2));
+  const [low, high] = [Math.min(...all), Math.max(...all)].map((x) => decimal(x, 2));
   const label =
     rows.length > 1
       ? say("{0} vectors of {1} numbers between {2} and {3}", rows.length, map.columns, low, high)

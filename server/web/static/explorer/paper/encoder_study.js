@@ -1,5 +1,5 @@
 // Chapters with the numbers of GET /encoder: what each layer of the encoder adds, and what the order of the words changes.
-import { el, percent, segmented } from "../../common/dom.js";
+import { decimal, el, percent, segmented } from "../../common/dom.js";
 import { say } from "../../common/sentences.js";
 import { worthOfLayers } from "../maps/worth.js";
 import { table } from "./drawings.js";
@@ -10,7 +10,7 @@ const HEADS = ["layer", "carried past attention", "attention adds", "carried pas
 
 /** Draws the lengths of what the residual connections add and the share of active feed-forward units, a row a layer. */
 export function sublayers(host, { layers }, model) {
-  const numbers = (layer) => [...FIELDS.map((name) => mean(layer[name]).toFixed(1)), percent(mean(layer.active))];
+  const numbers = (layer) => [...FIELDS.map((name) => decimal(mean(layer[name]), 1)), percent(mean(layer.active))];
   const cells = (layer) => numbers(layer).map((text) => el("td", { class: "n" }, text));
   const rows = layers.map((layer, i) => el("tr", {}, el("td", {}, String(i)), ...cells(layer)));
   host.replaceChildren(
@@ -27,7 +27,7 @@ export function order(host, { source, order, position_fit: fit }, on, choose) {
   const reversed = words.join("").replaceAll("▁", " ").trim();
   function draw(on) {
     const most = percent(Math.max(...(on ? order.moved : order.moved_without_positions)));
-    const fits = fit?.[on ? "with_positions" : "without_positions"].map((x) => x.toFixed(2)).join(", ");
+    const fits = fit?.[on ? "with_positions" : "without_positions"].map((x) => decimal(x, 2)).join(", ");
     const change = on
       ? say("with positions the encoder's outputs change by up to {0} of their length.", most)
       : say("without positions they change by {0}, by rounding. The encoder reads a bag of words.", most);

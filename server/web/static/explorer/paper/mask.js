@@ -1,5 +1,5 @@
 // The mask of the decoder: the products of one head before it, the mask that is added, and the softmax after it.
-import { el, percent, select } from "../../common/dom.js";
+import { decimal, el, percent, select } from "../../common/dom.js";
 import { say } from "../../common/sentences.js";
 import { heat } from "../maps/heat.js";
 import { dot, softmax } from "./numbers.js";
@@ -16,7 +16,7 @@ export function mask(host, result, vectors, chosen, choose) {
     return [picture, el("div", { class: "card" }, el("h3", {}, title), picture)];
   });
   const ahead = el("p", { "aria-live": "polite" });
-  const number = (x) => (x === -Infinity ? "−∞" : x.toFixed(2));
+  const number = (x) => (x === -Infinity ? "−∞" : decimal(x, 2));
   async function draw([layer, head]) {
     const { query, key } = (await vectors("decoder", layer, head)).vectors,
       hidden = (i, j) => (j > i ? -Infinity : 0);

@@ -1,5 +1,5 @@
 // One head step by step: query, keys, products, softmax and values of the sentence.
-import { el, percent, segmented, select } from "../../common/dom.js";
+import { decimal, el, percent, segmented, select } from "../../common/dom.js";
 import { parts, say } from "../../common/sentences.js";
 import { best, kinds } from "../maps/maps.js";
 import { worth } from "../maps/worth.js";
@@ -74,7 +74,7 @@ function numbers(host, { query, key, value }, state, queries, keys) {
     scaled = raw.map((x, k) => (allowed(k) ? x / Math.sqrt(D) : -Infinity)),
     weights = softmax(scaled);
   const output = q.map((_, i) => weights.reduce((s, w, k) => s + w * value[k][i], 0));
-  const format = (x) => (x === -Infinity ? "−∞" : x.toFixed(3));
+  const format = (x) => (x === -Infinity ? "−∞" : decimal(x, 3));
   const products = key.map((row) => row.map((x, i) => x * q[i]));
   const largest = Math.max(...[q, ...key].flat().map(Math.abs)),
     most = Math.max(...products.flat().map(Math.abs));
@@ -98,7 +98,7 @@ function numbers(host, { query, key, value }, state, queries, keys) {
           "1. The query of {0} (q, {1} numbers) meets the key of every place (k). 2. Each product is divided by √{1} = {2}. 3. The softmax turns them into weights. 4. The values (v), weighted, are the head's output.",
           el("b", {}, queries[state.query]),
           D,
-          Math.sqrt(D).toFixed(2),
+          decimal(Math.sqrt(D), 2),
         ),
       ),
       el(
@@ -123,7 +123,7 @@ function numbers(host, { query, key, value }, state, queries, keys) {
             el("td", {}, strip([products[k]], { top: most, read: (i) => point(k, i) })),
             el("td", { class: "n" }, format(raw[k])),
             el("td", { class: "n" }, format(scaled[k])),
-            el("td", { class: "n" }, weights[k].toFixed(4)),
+            el("td", { class: "n" }, decimal(weights[k], 4)),
             el("td", { class: "n" }, percent(weights[k])),
           ),
         ),
@@ -138,7 +138,7 @@ function numbers(host, { query, key, value }, state, queries, keys) {
           { class: "note" },
           `${say("output = Σ weight · v")}: ${output
             .slice(0, 6)
-            .map((x) => x.toFixed(3))
+            .map((x) => decimal(x, 3))
             .join("  ")} …`,
         ),
         strip([output]),

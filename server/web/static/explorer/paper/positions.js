@@ -1,5 +1,5 @@
 // Four ways to tell a model the places of words, each computed here, without weights: sinusoids, learned positions, RoPE, ALiBi.
-import { el, segmented } from "../../common/dom.js";
+import { decimal, el, segmented } from "../../common/dom.js";
 import { say } from "../../common/sentences.js";
 import { heat } from "../maps/heat.js";
 import { chart } from "./drawings.js";
@@ -7,7 +7,7 @@ import { angles, dot, softmax } from "./numbers.js";
 
 const PAIRS = 20; // of dimensions that fit beside each other
 const range = (n, value) => Array.from({ length: n }, (_, i) => value(i));
-const written = (x) => x.toFixed(2);
+const written = (x) => decimal(x, 2);
 
 /** Returns the sinusoids of `n` positions of `d` numbers, a list each. */
 function sinusoids(n, d, half) {

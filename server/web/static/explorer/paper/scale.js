@@ -1,5 +1,5 @@
 // Why queries and keys are divided by the root of their width: the products and the softmax of one head, with and without.
-import { el, svg } from "../../common/dom.js";
+import { decimal, el, svg } from "../../common/dom.js";
 import { say } from "../../common/sentences.js";
 import { best } from "../maps/maps.js";
 import { bits, dot, mean, softmax } from "./numbers.js";
@@ -23,7 +23,7 @@ export async function scale(host, result, vectors) {
     entropy: mean(products.map((row) => bits(softmax(row.map((x) => x / by))))),
   }));
   const text = ({ spread, entropy }) =>
-    say("standard deviation {0}, the softmax has {1} bits", spread.toFixed(2), entropy.toFixed(2));
+    say("standard deviation {0}, the softmax has {1} bits", decimal(spread, 2), decimal(entropy, 2));
   host.replaceChildren(
     el(
       "p",
@@ -31,7 +31,7 @@ export async function scale(host, result, vectors) {
       say(
         "Numbers with variance 1 give products of variance dₖ = {0}. The larger the products, the closer the softmax comes to choosing one word only, and its gradient vanishes. So they are divided by √{0} = {1}.",
         D,
-        root.toFixed(2),
+        decimal(root, 2),
       ),
     ),
     el(
@@ -59,7 +59,7 @@ export async function scale(host, result, vectors) {
         layer,
         head,
         key.length,
-        Math.log2(key.length).toFixed(2),
+        decimal(Math.log2(key.length), 2),
       ),
     ),
   );
@@ -74,7 +74,7 @@ function histogram(numbers, largest, title) {
       viewBox: `0 0 ${W} ${H}`,
       width: "100%",
       role: "img",
-      "aria-label": say("Histogram of {0} from {1} to {2}", title, -largest.toFixed(1), largest.toFixed(1)),
+      "aria-label": say("Histogram of {0} from {1} to {2}", title, decimal(-largest, 1), decimal(largest, 1)),
     });
   counts.forEach((count, i) =>
     drawing.append(
@@ -96,7 +96,7 @@ function histogram(numbers, largest, title) {
       svg(
         "text",
         { class: "soft", x: share * W, y: H - 6, "text-anchor": anchor },
-        ((2 * share - 1) * largest).toFixed(1),
+        decimal((2 * share - 1) * largest, 1),
       ),
     );
   return drawing;

@@ -1,5 +1,5 @@
 // Why there are several heads: what each of a layer looks at for one word, and what their mean keeps of it.
-import { el, percent, select } from "../../common/dom.js";
+import { decimal, el, percent, select } from "../../common/dom.js";
 import { say } from "../../common/sentences.js";
 import { best, pick } from "../maps/maps.js";
 import { table } from "./drawings.js";
@@ -32,7 +32,7 @@ export function severalHeads(host, result, chosen, choose) {
             { class: i === heads ? "on" : "" },
             el("td", {}, i === heads ? say("mean of heads") : say("head {0}", i)),
             el("td", {}, strongest(weights)),
-            el("td", { class: "n" }, (i === heads ? blended : each[i]).toFixed(2)),
+            el("td", { class: "n" }, decimal(i === heads ? blended : each[i], 2)),
           ),
         ),
       ),
@@ -41,8 +41,8 @@ export function severalHeads(host, result, chosen, choose) {
       "For “{0}” the heads of layer {1} look with {2} bits on average; their mean, which is all that a single head could pass on, with {3}.",
       queries[q],
       layer,
-      mean(each).toFixed(2),
-      blended.toFixed(2),
+      decimal(mean(each), 2),
+      decimal(blended, 2),
     );
   }
   const strongest = (weights) =>

@@ -1,12 +1,12 @@
 // The matrix that shifts a positional encoding: PE(p + k) = T_k PE(p), the same for all positions p.
-import { el } from "../../common/dom.js";
+import { decimal, el } from "../../common/dom.js";
 import { say } from "../../common/sentences.js";
 import { heat } from "../maps/heat.js";
 import { slider } from "./drawings.js";
 import { angles } from "./numbers.js";
 
 const SHOWN = 8;
-const written = (x) => x.toFixed(2);
+const written = (x) => decimal(x, 2);
 
 /** Draws the matrix for the distance `chosen` (null: 3), and how exact the equation is for `n` positions. `choose(distance)` is called for another. */
 export function shift(host, c, n, chosen, choose) {

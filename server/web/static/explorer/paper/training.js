@@ -1,5 +1,5 @@
 // How such a model is trained: the learning rate, label smoothing, dropout, and the loss of the model that comes with the server.
-import { el } from "../../common/dom.js";
+import { decimal, el } from "../../common/dom.js";
 import { say } from "../../common/sentences.js";
 import { chart, slider, strip } from "./drawings.js";
 import { angles } from "./numbers.js";
@@ -27,7 +27,7 @@ const FALLEN = [
   [62.9, 1.964],
   [390.9, 1.497],
 ];
-const percent = (share) => `${(100 * share).toFixed(0)} %`;
+const percent = (share) => `${decimal(100 * share, 0)} %`;
 const card = (title, ...content) => el("div", { class: "card" }, el("h3", {}, title), ...content);
 
 /** Draws the chapter for the configuration `c` of a model. */
@@ -77,7 +77,9 @@ function smoothing(V) {
       say("loss by the probability of the right piece"),
       { names: [say("without"), say("smoothed")], formatX: percent },
     );
-    found.textContent = say("ε = {0}: the loss is least at {1}, no longer at 100 %.", e.toFixed(2), percent(right));
+    found.textContent = e
+      ? say("ε = {0}: the loss is least at {1}, no longer at 100 %.", decimal(e, 2), percent(right))
+      : say("ε = 0: nothing is smoothed, and the loss is least at 100 %.");
   };
   return card(
     say("Label smoothing"),

@@ -1,5 +1,5 @@
 // The decoding of a sentence: the tree of beams and the candidates of every step.
-import { chance, el, observe, svg } from "../../common/dom.js";
+import { chance, decimal, el, observe, svg } from "../../common/dom.js";
 import { say } from "../../common/sentences.js";
 import { save } from "../../common/server.js";
 
@@ -98,7 +98,7 @@ function tree(all, room, choose) {
     const fate = node.dead ? say("died here or later") : node.win ? say("in the winner") : say("alive"),
       name = `${shown(node)} · ${say("step {0}", node.step + 1)}: ${node.piece}, ${fate}`;
     const group = box(node, band(node), "", { tabindex: "0", role: "button", "aria-label": name });
-    group.append(svg("title", {}, `${node.pieces.join(" ")}  ${node.total.toFixed(2)}`));
+    group.append(svg("title", {}, `${node.pieces.join(" ")}  ${decimal(node.total, 2)}`));
     group.addEventListener("click", () => pick(group, node));
     group.addEventListener(
       "keydown",
@@ -171,7 +171,7 @@ export function decoding(host, trace, watch) {
         { class: "note" },
         [
           say("step {0}", node.step + 1),
-          say("log-probability {0}", node.total.toFixed(2)),
+          say("log-probability {0}", decimal(node.total, 2)),
           ...(node.dead ? [say("this branch died: others were likelier")] : node.win ? [say("in the winner")] : []),
         ].join(" · "),
       ),
@@ -201,7 +201,7 @@ export function decoding(host, trace, watch) {
             "td",
             {},
             h.text,
-            el("div", { class: "note" }, `${h.score.toFixed(3)} · ${say("{0} pieces", h.scores.length)}`),
+            el("div", { class: "note" }, `${decimal(h.score, 3)} · ${say("{0} pieces", h.scores.length)}`),
           ),
           el("td", {}, el("button", { type: "button", class: "quiet", onclick: () => watch(i) }, say("Watch"))),
         ),

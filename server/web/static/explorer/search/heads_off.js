@@ -1,5 +1,5 @@
 // "Switch heads off": translates the sentence again without some heads and shows the difference.
-import { el, segmented } from "../../common/dom.js";
+import { decimal, el, segmented } from "../../common/dom.js";
 import { parts, say } from "../../common/sentences.js";
 import { ask, query } from "../../common/server.js";
 import { commandDialog } from "../dialog.js";
@@ -11,7 +11,7 @@ import { pictureButton } from "../picture.js";
 import { served } from "../results.js";
 import { direction, guard, pair, remember, showError, state } from "../state.js";
 import { diff } from "./diff.js";
-import { total } from "./whynot.js";
+import { total } from "./scores.js";
 
 /** Draws the panel. `found` is the attention of the sentence `item` with all heads. */
 export function headsOff(host, item, found) {
@@ -57,9 +57,9 @@ export function headsOff(host, item, found) {
           {},
           ...parts(
             "The translation from before now has log-probability {0} instead of {1}: {2}.",
-            el("b", {}, score.scores.score.toFixed(2)),
-            before.toFixed(2),
-            el("b", { class: change < 0 ? "down" : "up" }, (change >= 0 ? "+" : "") + change.toFixed(2)),
+            el("b", {}, decimal(score.scores.score, 2)),
+            decimal(before, 2),
+            el("b", { class: change < 0 ? "down" : "up" }, (change >= 0 ? "+" : "") + decimal(change, 2)),
           ),
         ),
         el(

@@ -1,15 +1,12 @@
 // "Why not ...?": two translations of one sentence side by side.
-import { chance, el } from "../../common/dom.js";
+import { chance, decimal, el } from "../../common/dom.js";
 import { parts, say } from "../../common/sentences.js";
 import { heat } from "../maps/heat.js";
 import { best, pick } from "../maps/maps.js";
 import { bars } from "./decoding.js";
 import { common } from "./diff.js";
+import { ALIKE, instead, times, total, written } from "./scores.js";
 
-/** Log-probabilities that differ by less count as equal. */
-export const ALIKE = 0.05;
-/** Returns the log-probability of a translation. */
-export const total = (result) => result.target.scores.reduce((a, b) => a + b, 0);
 /** Returns the pieces of a translation; those that are not at the places `kept` differ. */
 const chips = (result, kept) =>
   el(
@@ -100,7 +97,7 @@ export function compare(host, own, asked) {
               say(
                 "log-probability {0}, {1} per piece",
                 written(result),
-                (total(result) / result.target.scores.length).toFixed(2),
+                decimal(total(result) / result.target.scores.length, 2),
               ),
             ),
           ),
@@ -124,19 +121,4 @@ export function compare(host, own, asked) {
   [own, asked].forEach((result, i) =>
     heat(maps[i], pick(result, "cross", best(result).layer, "mean", "word", false), { label: say("Cross-attention") }),
   );
-}
-/** Returns the log-probability of a translation as text. */
-export const written = (result) => total(result).toFixed(2).replace("-", "−");
-/** Returns the log-probabilities of two translations as a part of a sentence. */
-export const instead = (result, other) =>
-  `(${say("log-probability {0} instead of {1}", written(result), written(other))})`;
-/** Returns a negative difference of log-probabilities as a ratio, such as "36 times". */
-export function times(difference) {
-  const ratio = Math.exp(-difference);
-  return ratio < 1e6
-    ? say("{0} times", ratio < 10 ? ratio.toFixed(1) : Math.round(ratio).toLocaleString("en"))
-    : say(
-        "{0} times",
-        `10${[...String(Math.round(-difference / Math.LN10))].map((digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[digit]).join("")}`,
-      );
 }
