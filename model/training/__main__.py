@@ -46,7 +46,10 @@ def _run(options: argparse.Namespace, recipe: Recipe) -> None:
             commands.prepare(recipe, options.folder)
         case "train":
             keep_freed_memory()
-            commands.train(recipe, options.folder, cooldown=options.cooldown)
+            if not (0 < options.until <= 1 and options.batch_processes >= 0):
+                raise RecipeError("--until is a share between 0 and 1, and --batch-processes at least 0.")
+            places = {"until": options.until, "processes": options.batch_processes}
+            commands.train(recipe, options.folder, cooldown=options.cooldown, **places)
         case "shortlist":
             print(commands.write_shortlist(recipe, options.folder, options.weights))
         case _:
@@ -82,6 +85,16 @@ def _parser() -> argparse.ArgumentParser:
     train.add_argument("--steps", type=int, help="step budget; replaces the recipe's")
     train.add_argument(
         "--cooldown", type=float, metavar="MINUTES", help="minutes in which the rate falls to zero, from now on"
+    )
+    train.add_argument(
+        "--until",
+        type=float,
+        default=1.0,
+        metavar="SHARE",
+        help="end at this share of the budget, where another recipe resumes",
+    )
+    train.add_argument(
+        "--batch-processes", type=int, default=0, metavar="N", help="processes that make batches (default: a thread)"
     )
     package.add_argument("weights", type=Path, metavar="WEIGHTS", help="model folder to write")
     package.add_argument("--last", type=int, default=5, help="number of checkpoints to average (default: 5)")

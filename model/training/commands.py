@@ -41,9 +41,11 @@ def prepare(recipe: Recipe, folder: Path) -> None:
         tokenise(dataclasses.replace(recipe, data=data), tokenizer).save(folder, "development")
 
 
-def train(recipe: Recipe, folder: Path, *, cooldown: float | None = None) -> None:
-    """Prepares the data, then trains or resumes until the recipe's budget is used up. In a `cooldown`
-    the rate falls to zero in so many minutes.
+def train(
+    recipe: Recipe, folder: Path, *, cooldown: float | None = None, until: float = 1.0, processes: int = 0
+) -> None:
+    """Prepares the data, then trains or resumes until the share `until` of the recipe's budget is used up. In a `cooldown`
+    the rate falls to zero in so many minutes. `processes` make the batches of a rank.
 
     Under torchrun rank 0 writes the data for all ranks. SIGTERM ends the training after the current step with a
     checkpoint, where this is the main thread. Raises RecipeError, OSError or ValueError if recipe, data and folder do not
@@ -60,10 +62,10 @@ def train(recipe: Recipe, folder: Path, *, cooldown: float | None = None) -> Non
             cooling(recipe, folder, cooldown)  # writes its beginning for all ranks
     if count > 1:
         distributed.barrier()
-    trainer = build_trainer(recipe if cooldown is None else cooling(recipe, folder, cooldown), folder)
+    trainer = build_trainer(recipe if cooldown is None else cooling(recipe, folder, cooldown), folder, processes)
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, lambda *_: trainer.stop())
-    trainer.run()
+    trainer.run(until)
     if count > 1:
         distributed.barrier()
         distributed.destroy_process_group()

@@ -67,10 +67,10 @@ class TrainRecipe:
     - `start`: a model folder with the initial weights; random weights without it.
     - `optimizer`: "adam" or "muon"; see `build_optimizers`.
     - `schedule`: "noam" is the paper's equation 3. "wsd" warms up for `warmup` steps, stays constant, and decays to zero
-      over the last `decay` share of the budget.
-    - `rate`: Adam's peak rate in "wsd"; `matrix_rate`: Muon's.
+      over the last `decay` share of the budget. "linear" warms up, and falls linearly to zero over the whole budget.
+    - `rate`: Adam's peak rate in "wsd" and "linear"; `matrix_rate`: Muon's.
     - `query_key_rate`: with "muon", the rate at which Adam updates query and key projections; without it Muon does.
-    - `logit_bound`: limit of attention logits (see `qk_clip`); 0 for no limit.
+    - `logit_bound`: limit of attention logits (see `qk_clip`), applied every `logit_steps` steps; 0 for no limit.
     - `hidden_ends`: the share of sentences whose first token (the language tag) the encoder's heads cannot attend to, and
       likewise the last (end of sentence). Heads that learn nothing else attend to these.
     - `steps`, `minutes`: the budget; the training ends when either is used up. Minutes include validation.
@@ -87,6 +87,7 @@ class TrainRecipe:
     matrix_rate: float = 0.02
     query_key_rate: float | None = None
     logit_bound: float = 0.0
+    logit_steps: int = 8
     hidden_ends: float = 0.0
     weight_decay: float = 0.0
     warmup: int = 4000
@@ -165,8 +166,9 @@ def _check_shape(recipe: Recipe) -> None:
         shape = PRESETS[recipe.preset](recipe.vocabulary.size, **recipe.model)
     except ConfigError as error:
         raise RecipeError(f"[model]: {error}") from None
-    if recipe.train.align < 1:
-        raise RecipeError(f"[train] align must be at least 1, not {recipe.train.align}.")
+    for key in ("align", "logit_steps"):
+        if (value := getattr(recipe.train, key)) < 1:
+            raise RecipeError(f"[train] {key} must be at least 1, not {value}.")
     check_segment_length(recipe.segment_length, shape.max_length)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count
 
 import numpy as np
 import torch
@@ -85,12 +86,14 @@ class Batches:
         self._always_formality = np.array([source in recipe.data.formality for source in sources])
         self._back_translated = np.array([source in recipe.data.back_translated for source in sources])
 
-    def stream(self, epoch: int = 0, skip: int = 0) -> Iterator[tuple[int, int, Batch]]:
-        """Yields (epoch, index in the epoch, batch) without end, from batch `skip` of `epoch` on."""
+    def stream(self, epoch: int = 0, skip: int = 0, part: int = 0, parts: int = 1) -> Iterator[tuple[int, int, Batch]]:
+        """Yields (epoch, index in the epoch, batch) without end, from batch `skip` of `epoch` on; of
+        these every `parts`-th, from number `part` on."""
+        number = count()
         while True:
             examples, kinds, buckets = self._plan_epoch(epoch)
             for index in range(skip, len(buckets)):
-                if index % self._ranks == self._rank:
+                if index % self._ranks == self._rank and next(number) % parts == part:
                     random = np.random.default_rng([epoch, index])
                     yield epoch, index, self._build(examples, kinds, buckets[index], random)
             epoch, skip = epoch + 1, 0

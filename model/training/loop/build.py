@@ -12,6 +12,7 @@ from model.config import PRESETS, ModelConfig
 from model.tokenizer import Tokenizer
 from model.training.data.augment import build_augmenter
 from model.training.data.batches import Batches
+from model.training.data.processes import BatchProcesses
 from model.training.data.shards import Shard
 from model.training.data.vocabulary import special_ids
 from model.training.loop.checkpoint import checkpoints, start_from
@@ -22,9 +23,9 @@ from model.training.recipe import Recipe
 from model.transformer import Transformer
 
 
-def build_trainer(recipe: Recipe, folder: Path) -> Trainer:
-    """Returns the trainer of `recipe` on the shard in `folder`. Raises RecipeError, OSError or ValueError if recipe and
-    folder do not fit together."""
+def build_trainer(recipe: Recipe, folder: Path, processes: int = 0) -> Trainer:
+    """Returns the trainer of `recipe` on the shard in `folder`; `processes` make its batches, 0 for a thread of this one.
+    Raises RecipeError, OSError or ValueError if recipe and folder do not fit together."""
     rank, ranks = rank_and_world_size()
     torch.manual_seed(recipe.train.seed)
     processor = sentencepiece.SentencePieceProcessor(model_file=str(folder / "tokenizer.model"))
@@ -39,7 +40,8 @@ def build_trainer(recipe: Recipe, folder: Path) -> Trainer:
     tags = {language: f">>{language}<<" for language in recipe.languages}
     tokenizer = Tokenizer(folder / "tokenizer.model", tags=tags, eos_id=ids.end)
     validator = Validator(recipe, folder, model, tokenizer, ids)
-    return Trainer(recipe.train, folder, model, batches, validator.scores)
+    made = BatchProcesses(batches, processes) if processes else batches
+    return Trainer(recipe.train, folder, model, made, validator.scores)
 
 
 def model_config(recipe: Recipe, processor: Any) -> ModelConfig:

@@ -88,8 +88,10 @@ def set_rates(
         factor = noam(step, d_model, recipe.warmup) / recipe.rate
     elif recipe.schedule == "wsd":
         factor = wsd(step, progress, recipe.warmup, recipe.decay)
+    elif recipe.schedule == "linear":
+        factor = min(1.0, step / max(1, recipe.warmup)) * (1.0 - progress)
     else:
-        raise RecipeError(f"[train] schedule must be noam or wsd, not {recipe.schedule}.")
+        raise RecipeError(f"[train] schedule must be noam, wsd or linear, not {recipe.schedule}.")
     for optimizer, peak in zip(optimizers, _peaks(recipe), strict=True):
         for group in optimizer.param_groups:
             group["lr"] = peak * factor

@@ -34,8 +34,6 @@ from model.training.recipe import TrainRecipe
 from model.transformer import Transformer
 
 _LOG_STEPS = 20
-_LOGIT_STEPS = 8
-"""Steps between two applications of the recipe's `logit_bound`."""
 _CPU_PREFETCH, _GPU_PREFETCH = 4, 48
 """Batches that are built in advance. A GPU needs more, so that it does not wait while an epoch is drawn."""
 Stream = Iterator[tuple[int, int, Batch]]
@@ -92,8 +90,9 @@ class Trainer:
         self._rate, self._stop_requested, self._stopping = 0.0, False, False
         self._window = _Window()
 
-    def run(self) -> bool:
-        """Trains until the recipe's steps or minutes are used up, which a bar shows, or until `stop`. Then returns False."""
+    def run(self, until: float = 1.0) -> bool:
+        """Trains until this share of the recipe's steps or minutes is used up, of which a bar shows the whole, or until `stop`.
+        Then returns False."""
         recipe, progress = self.recipe, self.progress
         saved = validated = before = progress.seconds
         began = time.monotonic()
@@ -102,13 +101,13 @@ class Trainer:
         clock_steps = _LOG_STEPS if self._gpu or self.ranks > 1 else 1
         bar = tqdm(total=1.0, initial=self._budget_used(), disable=self.rank > 0, mininterval=5.0, bar_format=_BAR)
         with bar, closing(_ahead(self._stream(), _GPU_PREFETCH if self._gpu else _CPU_PREFETCH)) as stream:
-            while self._budget_used() < 1.0 and not self._stopping:
+            while self._budget_used() < until and not self._stopping:
                 self._step(stream)
                 if progress.step % clock_steps == 0:
                     progress.seconds = self._synchronised(before, began)
                 if progress.step % _LOG_STEPS == 0:
                     bar.set_postfix_str(self._log_window(), refresh=False)
-                bar.update(min(1.0, self._budget_used()) - bar.n)
+                bar.update(self._budget_used() - bar.n)
                 if progress.seconds - saved >= 60 * recipe.checkpoint_minutes:
                     self.save()
                     saved = progress.seconds
@@ -169,7 +168,7 @@ class Trainer:
             optimizer.zero_grad()
         self._scaler.update()
         progress.step += 1
-        if self._clip is not None and progress.step % _LOGIT_STEPS == 0:
+        if self._clip is not None and progress.step % recipe.logit_steps == 0:
             self._clip_logits(self._clip, batch)
 
     def _clip_logits(self, clip: QKClip, batch: Batch) -> None:
@@ -197,12 +196,13 @@ class Trainer:
         return float(seconds)
 
     def _budget_used(self) -> float:
-        """Returns the used share of the budget: of the steps or of the minutes, whichever is larger."""
+        """Returns the used share of the budget: of the steps or of the minutes, whichever is larger. At most 1, also where
+        a run is resumed with a smaller budget than it has used."""
         recipe = self.recipe
         share = self.progress.step / recipe.steps
         if recipe.minutes is not None:
             share = max(share, self.progress.seconds / (60 * recipe.minutes))
-        return share
+        return min(1.0, share)
 
     def _log_window(self) -> str:
         """Logs this rank's mean loss in nats and the target tokens per second of all ranks since the last line. Returns

@@ -19,6 +19,7 @@ _DATA = 'name="a"\nlanguages=["en", "de"]\n[data]\n'
         ('name="a"\nlanguages=["en"]\nfoo=1', "foo"),
         ('name="a"\nlanguages=["en"]\n[train]\nspeed=1', "speed"),
         ('name="a"\nlanguages=["en"]\n[train]\nalign=0', r"\[train\] align must be at least 1, not 0"),
+        ('name="a"\nlanguages=["en"]\n[train]\nlogit_steps=0', r"\[train\] logit_steps must be at least 1"),
         ('name="a"\nlanguages=["en"]\npreset="tiny"', "preset must be one of base, big, small, not 'tiny'"),
         ('name="a"\nlanguages=["en"]\n[model]\nwidth=8', r"\[model\] has unknown keys: width"),
         ('name="a"\nlanguages=["en"]\n[model]\nheads=7', r"\[model\]: d_model 512 must be divisible"),

@@ -6,10 +6,12 @@ import dataclasses
 import json
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
 import torch
+from tqdm import TqdmWarning
 
 from model.training import commands
 from model.training.loop.build import build_trainer
@@ -65,6 +67,25 @@ def test_a_stopped_run_is_saved_and_resumes(prepared: Path, tmp_path: Path, monk
     assert not (folder / "log.jsonl").exists()  # a stopped training does not validate
     build_trainer(tiny_recipe(prepared, steps=5), folder).run()
     assert checkpoints(folder)[-1].name == "step-0000005.safetensors"
+
+
+def test_a_run_ends_at_a_share_of_its_budget_and_a_smaller_budget_is_used_up(
+    prepared: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The bar ends at the share, and never beyond 100%, which tqdm would warn of."""
+    folder, recipe = run_folder(prepared, tmp_path / "run"), tiny_recipe(prepared, steps=4)
+    recipe = dataclasses.replace(recipe, data=dataclasses.replace(recipe.data, development=()))
+    commands.train(recipe, folder, until=0.5)
+    assert checkpoints(folder)[-1].name == "step-0000002.safetensors"
+    commands.train(recipe, folder)
+    assert checkpoints(folder)[-1].name == "step-0000004.safetensors"
+    smaller = dataclasses.replace(recipe, train=dataclasses.replace(recipe.train, steps=3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", TqdmWarning)
+        commands.train(smaller, folder)
+    assert checkpoints(folder)[-1].name == "step-0000004.safetensors"
+    ends = [line.rsplit("\r", 1)[-1].split("%")[0].strip() for line in capsys.readouterr().err.split("\n")]
+    assert [end for end in ends if end] == ["50.0", "100.0", "100.0"]
 
 
 def test_the_error_names_missing_development_text_before_training(prepared: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import closing
 from itertools import islice, takewhile
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import torch
 
 from model.training.data.augment import Augmenter
 from model.training.data.batches import PADDING, Batch, Batches
+from model.training.data.processes import BatchProcesses
 from model.training.data.sampling import sampling_rates, target_tokens
 from model.training.data.shards import Shard
 from model.training.data.vocabulary import SpecialIds
@@ -111,7 +113,7 @@ class _Sevens:
         return tuple(np.where(kinds > 0, np.maximum(lengths, 20), lengths) for lengths in (sources, targets))
 
     def rewrite(
-        self, number: int, source: np.ndarray, target: np.ndarray, random: object, language: str
+        self, number: int, source: np.ndarray, target: np.ndarray, random: np.random.Generator, language: str
     ) -> tuple[np.ndarray, np.ndarray]:
         return np.full(self._length, 7), np.full(self._length, 7)
 
@@ -129,3 +131,25 @@ def test_copied_pairs_with_a_longer_target_fit_their_row(shard: Shard, tmp_path:
     for batch in _epoch(Batches(shard, made_recipe(), _IDS, augmenter, _TOKENS)):
         assert batch.source.numel() <= _TOKENS
         assert all(source[1:] == target[1:] for source, target in _rows(batch))
+
+
+class _Reordered(_Sevens):
+    """A test double of Augmenter that reorders both sides of every third example at random."""
+
+    def rewrite(
+        self, number: int, source: np.ndarray, target: np.ndarray, random: np.random.Generator, language: str
+    ) -> tuple[np.ndarray, np.ndarray]:
+        return random.permutation(source), random.permutation(target)
+
+
+@pytest.mark.filterwarnings("ignore:This DataLoader will create")  # more processes than cores
+def test_processes_make_the_same_batches_in_the_same_order(shard: Shard) -> None:
+    """From the middle of an epoch over the ends of several, as the second of two ranks, with pairs that
+    are rewritten at random."""
+    batches = Batches(shard, made_recipe(), _IDS, _Reordered(0), _TOKENS, rank=1, ranks=2)  # type: ignore[arg-type]
+    expected = list(islice(batches.stream(1, 4), 40))
+    assert expected[-1][0] > 2
+    with closing(BatchProcesses(batches, 3).stream(1, 4)) as made:
+        for (*place, batch), (*same_place, same) in zip(expected, made, strict=False):
+            assert place == same_place and batch.tokens == same.tokens
+            assert torch.equal(batch.source, same.source) and torch.equal(batch.target, same.target)

@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch import distributed, multiprocessing, nn
 
-from model.training.loop.optimizers import average_gradients, noam, wsd
+from model.training.loop.optimizers import average_gradients, noam, set_rates, wsd
+from model.training.recipe import TrainRecipe
 
 pytestmark = pytest.mark.numeric
 
@@ -42,6 +43,17 @@ def test_ranks_get_the_average(tmp_path: Path) -> None:
         found = torch.load(tmp_path / f"rank-{rank}.pt", weights_only=True)
         for gradient, parameter in zip(found, expected.parameters(), strict=True):
             torch.testing.assert_close(gradient, parameter.grad)
+
+
+def test_the_linear_rate_rises_and_falls_to_zero_over_the_whole_budget() -> None:
+    recipe = TrainRecipe(schedule="linear", optimizer="muon", rate=0.002, matrix_rate=0.01, warmup=10)
+    optimizers = [torch.optim.SGD([nn.Parameter(torch.zeros(1))]) for _ in range(2)]
+    rates = [set_rates(optimizers, recipe, 512, step, (step - 1) / 1000) for step in range(1, 1002)]
+    assert rates[:10] == pytest.approx([0.0002 * step * (1001 - step) / 1000 for step in range(1, 11)])
+    assert np.diff(rates[9:]) == pytest.approx(-0.002 / 1000)
+    assert rates[-1] == 0.0
+    set_rates(optimizers, recipe, 512, 501, 0.5)
+    assert [optimizer.param_groups[0]["lr"] for optimizer in optimizers] == pytest.approx([0.005, 0.001])
 
 
 def test_schedules() -> None:
