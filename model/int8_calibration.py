@@ -13,7 +13,6 @@ Both means are measured on sentences of random tokens.
 
 from __future__ import annotations
 
-import math
 from collections import ChainMap
 from collections.abc import Mapping
 from typing import cast
@@ -22,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.config import ModelConfig
+from model.numpy_encoder import NumpyEncoder, sigmoid
 
 Float32 = NDArray[np.float32]
 Tensors = Mapping[str, Float32]
@@ -42,7 +42,7 @@ def for_int8(config: ModelConfig, tensors: Tensors, positions: Float32) -> tuple
     """
     encoder = _Encoder(config, tensors)
     try:
-        output = encoder.run(positions)
+        output = encoder.output(positions)
     except (ValueError, IndexError):  # inconsistent shapes: loading reports them
         return tensors, []
     center = _rounded(output.mean(axis=(0, 1)))
@@ -97,71 +97,27 @@ def _rounded(mean: Float32) -> Float32:
     return rounded
 
 
-class _Encoder:
-    """The encoder in NumPy on sentences of random tokens. `inputs` has the mean input of each matrix by name."""
+class _Encoder(NumpyEncoder):
+    """The encoder on sentences of random tokens. `inputs` has the mean input of each matrix by name."""
 
     def __init__(self, config: ModelConfig, tensors: Tensors) -> None:
-        self.config, self.tensors = config, tensors
+        super().__init__(config, tensors)
         self.inputs: dict[str, Float32] = {}
 
-    def run(self, positions: Float32) -> Float32:
+    def output(self, positions: Float32) -> Float32:
         """Returns the encoder's output (B, S, d_model)."""
         config = self.config
-        length = min(_TOKENS, config.max_length)
-        shape = (_SENTENCES, length)
+        shape = _SENTENCES, min(_TOKENS, config.max_length)
         ids = np.random.default_rng(0).integers(0, config.source_vocab_size or config.vocab_size, shape)
         ids[:, -1] = config.eos_id
-        table = self.tensors["embedding.weight" if config.tied_embeddings else "source_embedding.weight"]
-        scale = math.sqrt(config.d_model) if config.scale_embeddings else 1.0
-        x = (table[ids] * np.float32(scale) + positions[:length]).astype(np.float32)
-        if config.embedding_norm:
-            x = self._norm("encoder_embedding_norm", x)
-        for layer in range(config.encoder_layers):
-            x = self._sublayer(f"encoder.{layer}.attention_residual", x, f"encoder.{layer}.self_attention")
-            x = self._sublayer(f"encoder.{layer}.feed_forward_residual", x, f"encoder.{layer}.feed_forward")
-        return self._norm("encoder_norm", x) if config.norm == "pre" else x
+        return self.run(ids, positions)[-1]
 
-    def _sublayer(self, residual: str, x: Float32, name: str) -> Float32:
-        pre = self.config.norm == "pre"
-        entered = self._norm(f"{residual}.norm", x) if pre else x
-        output = self._attention(name, entered) if name.endswith("attention") else self._feed_forward(name, entered)
-        return x + output if pre else self._norm(f"{residual}.norm", x + output)
+    def activated(self, inner: Float32) -> Float32:
+        """Of GELU an approximation, sufficient for a mean (Hendrycks and Gimpel 2016, section 2)."""
+        if self.config.activation != "gelu":
+            return super().activated(inner)
+        return (inner * sigmoid(1.702 * inner)).astype(np.float32)
 
-    def _attention(self, name: str, x: Float32) -> Float32:
-        query, key, value = (self._heads(self._linear(f"{name}.{part}", x)) for part in ("query", "key", "value"))
-        scores = query @ key.swapaxes(-1, -2) * np.float32(self.config.head_dim**-0.5)  # (B, H, S, S)
-        weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
-        context = (weights / weights.sum(axis=-1, keepdims=True)) @ value
-        return self._linear(f"{name}.output", context.swapaxes(1, 2).reshape(x.shape))
-
-    def _heads(self, x: Float32) -> Float32:
-        """(B, S, d_model) -> (B, H, S, D)"""
-        return x.reshape(*x.shape[:2], self.config.heads, -1).swapaxes(1, 2)
-
-    def _feed_forward(self, name: str, x: Float32) -> Float32:
-        inner = self._linear(f"{name}.inner", x)
-        match self.config.activation:
-            case "relu":
-                active = np.maximum(inner, 0)
-            case "swish":
-                active = inner * _sigmoid(inner)
-            case "gelu":  # an approximation, sufficient for a mean (Hendrycks and Gimpel 2016, section 2)
-                active = inner * _sigmoid(1.702 * inner)
-        return self._linear(f"{name}.outer", active.astype(np.float32))
-
-    def _linear(self, name: str, x: Float32) -> Float32:
+    def linear(self, name: str, x: Float32) -> Float32:
         self.inputs[name] = _rounded(x.mean(axis=(0, 1)))
-        rows = x.reshape(-1, x.shape[-1])  # one product: NumPy computes that of three dimensions sentence by sentence
-        y: Float32 = rows @ self.tensors[f"{name}.weight"].T + self.tensors[f"{name}.bias"]
-        return y.reshape(*x.shape[:-1], -1)
-
-    def _norm(self, name: str, x: Float32) -> Float32:
-        centred = x - x.mean(axis=-1, keepdims=True)
-        deviation = np.sqrt((centred * centred).mean(axis=-1, keepdims=True) + np.float32(self.config.norm_epsilon))
-        y: Float32 = centred / deviation * self.tensors[f"{name}.weight"] + self.tensors[f"{name}.bias"]
-        return y
-
-
-def _sigmoid(x: Float32) -> Float32:
-    y: Float32 = (1 / (1 + np.exp(-np.clip(x, -60, 60)))).astype(np.float32)
-    return y
+        return super().linear(name, x)

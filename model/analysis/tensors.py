@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 
 from model.analysis.types import CANDIDATES, KINDS, AttentionMaps, Followed
 from model.config import ModelConfig
+from model.numpy_encoder import activated
 
 Float32 = NDArray[np.float32]
 NUMBERS_LIMIT = 150_000
@@ -63,9 +64,12 @@ _ATTENTION = {
 _FEED_FORWARD = {
     "inner": Tensor("rf", "x W_1 + b_1", "units before the activation"),
     "active": Tensor("rf", "max(0, inner)", "units after the activation of the model, which is ReLU in the paper"),
+    "share": Tensor("r", "mean of (active > 0)", "share of the units that are active"),
     "output": Tensor("rd", "active W_2 + b_2", "what the sublayer adds"),
 }
 _NORM = {
+    "carried": Tensor("r", "length of x", "how long the vector is that the residual connection carries"),
+    "added": Tensor("r", "length of output", "how long the vector is that the sublayer adds"),
     "residual": Tensor("rd", "x + output", "the residual connection"),
     "mean": Tensor("r", "mean of residual", "LayerNorm's mean over the features"),
     "variance": Tensor("r", "mean of (residual - mean)^2", "LayerNorm's variance over the features"),
@@ -117,9 +121,9 @@ def captured(config: ModelConfig, followed: Followed) -> list[str]:
         match tensor:
             case "head":
                 needed.add(f"{sublayer}.context")
-            case "active":
+            case "active" | "share":
                 needed.add(f"{sublayer}.inner")
-            case "residual" | "mean" | "variance":
+            case "residual" | "mean" | "variance" | "carried" | "added":
                 needed |= {f"{each}.{part}" for each in SUBLAYERS for part in ("output", "norm")}
     return [name for name in names(config, followed) if name in CAPTURED and (not followed.names or name in needed)]
 
@@ -163,26 +167,14 @@ def layer_tensors(config: ModelConfig, followed: Followed, maps: AttentionMaps) 
     if f"{part}.context" in found:
         found[f"{part}.head"] = found[f"{part}.context"][:, head * config.head_dim : (head + 1) * config.head_dim]
     if "feed_forward.inner" in found:
-        found["feed_forward.active"] = activated(config, found["feed_forward.inner"])
+        active = found["feed_forward.active"] = activated(config, found["feed_forward.inner"])
+        found["feed_forward.share"] = (active > 0).mean(axis=-1, dtype=np.float32)
     found |= _residuals(config, found)
     if maps.normalizers is not None:
         found["normalizer"] = maps.normalizers[one]
         found["logits"] = maps.candidate_scores[one] + maps.normalizers[one, None]
     wanted = [name for name in names(config, followed) if name in found and followed.takes(name)]
     return {name: np.ascontiguousarray(found[name]) for name in wanted}
-
-
-def activated(config: ModelConfig, inner: Float32) -> Float32:
-    """Returns the units of a feed-forward network after the activation."""
-    match config.activation:
-        case "relu":
-            return np.maximum(inner, 0)
-        case "swish":
-            active: Float32 = inner / (1 + np.exp(-inner))
-        case "gelu":
-            erf = np.vectorize(math.erf, otypes=[np.float32])
-            active = inner * np.float32(0.5) * (1 + erf(inner * np.float32(math.sqrt(0.5))))
-    return active
 
 
 def _residuals(config: ModelConfig, tensors: Mapping[str, Float32]) -> dict[str, Float32]:
@@ -192,11 +184,18 @@ def _residuals(config: ModelConfig, tensors: Mapping[str, Float32]) -> dict[str,
     for sublayer in SUBLAYERS:
         if stream is None or f"{sublayer}.output" not in tensors:
             continue
-        total = found[f"{sublayer}.residual"] = stream + tensors[f"{sublayer}.output"]
+        output = tensors[f"{sublayer}.output"]
+        found |= {f"{sublayer}.carried": _lengths(stream), f"{sublayer}.added": _lengths(output)}
+        total = found[f"{sublayer}.residual"] = stream + output
         found[f"{sublayer}.mean"] = total.mean(-1, dtype=np.float64).astype(np.float32)
         found[f"{sublayer}.variance"] = total.var(-1, dtype=np.float64).astype(np.float32)
         stream = total if config.norm == "pre" else tensors[f"{sublayer}.norm"]
     return found
+
+
+def _lengths(x: Float32) -> Float32:
+    lengths: Float32 = np.sqrt(np.square(x).sum(axis=-1))
+    return lengths
 
 
 def check_followed(

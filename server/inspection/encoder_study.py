@@ -1,25 +1,32 @@
-"""Studies of an encoder on one sentence: what its layers add and what the order of its words changes.
-
-The PyTorch model computes them in a process of its own, `model.analysis.encoder_study`, so translations do not wait.
-"""
+"""Studies of an encoder on one sentence: what its layers add, by the engine, and what the order of its words changes, in a
+process of its own (`model.analysis.encoder_study`)."""
 
 from __future__ import annotations
 
 import asyncio
-from importlib.util import find_spec
 from typing import Any
 
 from model.analysis.attention_alignment import words
 from model.analysis.sample_sentences import SENTENCES
+from model.analysis.types import Followed
 from server.access.authentication import Caller
-from server.errors import ADD_TORCH, InvalidRequest, TextTooLong, Unavailable
+from server.errors import InvalidRequest, TextTooLong, Unavailable
 from server.inspection.inspector import ANYBODY, Inspector
+from server.inspection.types import InspectedSentence
 
 BYTES_LIMIT = 1_000_000_000
 """Size of the weight files of the largest model that is studied: each study reads all of them."""
 
 _SAMPLES = 24
 """Number of sentences on which the places of pieces are read."""
+_LAYERS = {
+    "carried_past_attention": "self.carried",
+    "attention": "self.added",
+    "carried_past_feed_forward": "feed_forward.carried",
+    "feed_forward": "feed_forward.added",
+    "active": "feed_forward.share",
+}
+"""Numbers of a layer as in EncoderAnswer, and the tensors that they are."""
 
 
 async def study_encoder(
@@ -27,8 +34,6 @@ async def study_encoder(
 ) -> dict[str, Any]:
     """Returns the study of one sentence as in EncoderAnswer. Counts as an attention request. Raises InvalidRequest for a
     model that is too large and for directions that need two, TextTooLong, Overloaded, TimeoutError, Unavailable."""
-    if find_spec("torch") is None:
-        raise Unavailable(f"Studies of an encoder need PyTorch. {ADD_TORCH}")
     subject = inspector.given(text, "", source, target)
     leg, text = subject.leg, subject.pair.source_text
     encoding = leg.encode(text)
@@ -52,9 +57,21 @@ async def study_encoder(
                 study = await inspector.encoders.run(task)
             except (MemoryError, TimeoutError):
                 raise Unavailable("The model's weights cannot be read.") from None
+    layers = [await _layer(inspector, subject, layer, deadline, caller) for layer in range(study.pop("layers"))]
     return {
         "model": leg.model.name,
         "language": {"source": leg.source, "target": leg.target},
         "source": {"text": text, "pieces": encoding.pieces, "offsets": encoding.offsets},
+        "layers": layers,
         **study,
     }
+
+
+async def _layer(
+    inspector: Inspector, subject: InspectedSentence, layer: int, deadline: float | None, caller: Caller
+) -> dict[str, list[float]]:
+    """Returns the numbers of one layer."""
+    choice = Followed("encoder", layer, names=(*_LAYERS.values(),)).choice
+    result = await inspector.attend(subject, deadline, caller=caller, choice=choice, alignment=False)
+    tensors = result.attention.maps.tensors or {}
+    return {name: tensors[tensor].tolist() for name, tensor in _LAYERS.items()}

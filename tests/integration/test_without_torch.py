@@ -43,6 +43,16 @@ def test_translations_and_attention_need_no_torch(tiny_weights: Path, tmp_path: 
         answer = server.post("/translate", {"q": "the house", "source": "en", "target": "de"})
         assert answer.status == 200
         assert server.get(f"/attention?id={answer.json()['id']}").status == 200
+        study = server.get("/encoder?q=the+cat+sleeps+in+a+house&source=en&target=de").json()
+        assert server.get("/encoder?q=+&source=en&target=de").status == 200
+    pieces, order, fit = study["source"]["pieces"], study["order"], study["position_fit"]
+    assert "".join(pieces[i] for i in order["pieces"][1:-1]) == "▁house▁a▁in▁sleeps▁cat▁the"
+    assert max(order["moved_without_positions"]) < 1e-5 < 1e-2 < max(order["moved"])
+    names = {"carried_past_attention", "attention", "carried_past_feed_forward", "feed_forward", "active"}
+    assert [layer.keys() for layer in study["layers"]] == [names] * 2 and 0 < max(study["layers"][0]["active"]) <= 1
+    assert {len(x) for numbers in (*study["layers"], order) for x in numbers.values()} == {len(pieces)}
+    assert fit["sentences"] == 24 and len(fit["with_positions"]) == len(fit["without_positions"]) == 1 + 2
+    assert fit["with_positions"][0] > 0.5 > fit["without_positions"][0]
 
 
 IMPORT = """

@@ -157,6 +157,8 @@ def test_each_number_of_int8_follows_from_those_before_it(norm: str) -> None:
         for sublayer in ("self", "cross", "feed_forward") if side == "decoder" else ("self", "feed_forward"):
             residual = stream + t[f"{sublayer}.output"]
             assert np.array_equal(t[f"{sublayer}.residual"], residual)
+            for name, vectors in (("carried", stream), ("added", t[f"{sublayer}.output"])):
+                close(t[f"{sublayer}.{name}"], np.linalg.norm(vectors, axis=-1))
             mean, variance = t[f"{sublayer}.mean"], t[f"{sublayer}.variance"]
             close(mean, residual.mean(axis=-1))
             close(variance, residual.var(axis=-1))
@@ -166,6 +168,7 @@ def test_each_number_of_int8_follows_from_those_before_it(norm: str) -> None:
         network, before = f"{side}.{followed.layer}.feed_forward", "cross.norm" if side == "decoder" else "self.norm"
         assert engine.matches(f"{network}.inner", t[before], t["feed_forward.inner"])
         assert np.array_equal(t["feed_forward.active"], np.maximum(t["feed_forward.inner"], 0))
+        close(t["feed_forward.share"], np.count_nonzero(t["feed_forward.active"] > 0, axis=-1) / config.d_ff)
         assert engine.matches(f"{network}.outer", t["feed_forward.active"], t["feed_forward.output"])
         if side == "decoder":
             close(t["logits"] - t["normalizer"][:, None], maps.candidate_scores)
