@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 import sentencepiece
 
@@ -17,6 +18,7 @@ _KEPT_TEXTS = 64
 _KEPT_WORDS, _KEPT_LENGTH = 20_000, 32
 """Words whose first tokens are kept, and the characters of the longest one."""
 _CONTROL = frozenset(("<pad>", "<s>", "</s>"))
+_in_use: WeakSet[Tokenizer] = WeakSet()
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,7 @@ class Tokenizer:
         self._prepend = tuple(prepend)
         self._append = (self._eos_id,) if append_end else ()
         self._spelling = self._source_ids.spelling()
+        _in_use.add(self)
         self._beginnings: dict[str, int] = {}
         """The first target id of words, written alone."""
         for language, tag in (*self._tags.items(), *self._source_tags.items()):
@@ -239,8 +242,6 @@ class _Vocabulary:
         if mapping is None:
             pieces = processor.id_to_piece(list(range(processor.get_piece_size())))
             mapping = {piece: i for i, piece in enumerate(pieces)}
-        self.placed = lru_cache(_KEPT_TEXTS)(self._placed)
-        """Returns the pieces of a text and the characters [start, end) of each. An alignment reads the same text twice."""
         self._unk_id = mapping.get("<unk>", unk_id)
         self._ids = dict(mapping)
         self._pieces = {i: piece for piece, i in self._ids.items()}
@@ -259,11 +260,15 @@ class _Vocabulary:
     def encoded(self, text: str) -> list[int]:
         """Returns the ids of the pieces of a text."""
         if self._added:
-            return self.ids(self.placed(text)[0])
+            return self.ids(self._placed(text)[0])
         ids: list[int] = (
             self._processor.encode(text) if self._own else self.ids(self._processor.encode(text, out_type=str))
         )
         return ids
+
+    def placed(self, text: str) -> tuple[tuple[str, ...], tuple[tuple[int, int], ...]]:
+        """Returns the pieces of a text and the characters [start, end) of each."""
+        return _placed(self, text)
 
     def _placed(self, text: str) -> tuple[tuple[str, ...], tuple[tuple[int, int], ...]]:
         if not self._added:
@@ -367,6 +372,18 @@ def _without_extra_spaces(text: str) -> str:
     while "  " in text:
         text = text.replace("  ", " ")
     return text
+
+
+@lru_cache(_KEPT_TEXTS)  # an alignment reads the same text twice
+def _placed(vocabulary: _Vocabulary, text: str) -> tuple[tuple[str, ...], tuple[tuple[int, int], ...]]:
+    return vocabulary._placed(text)
+
+
+def forget_texts() -> None:
+    """Forgets the texts and words that were read lately, and with them the vocabularies that nothing else has."""
+    _placed.cache_clear()
+    for tokenizer in _in_use:
+        tokenizer._beginnings.clear()
 
 
 def _pieces(

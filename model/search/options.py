@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, wraps
 from operator import attrgetter
-from typing import Literal
+from typing import Any, Literal
 
 from model.model_folder import MAX_BEAM, MAX_LENGTH_PENALTY, Generation, LengthNormalization
 from model.search.backend_interface import Restriction
@@ -17,6 +18,17 @@ LENGTH_PENALTY = 0.6
 """Alpha where neither the caller nor the model states one (the paper, section 6.1)."""
 RERANK_THRESHOLD = 2.0
 """Nats. A beam pruned for the best hypothesis only has few others that are worth comparing."""
+
+
+def _kept(method: Callable[..., DecodingOptions]) -> Callable[..., DecodingOptions]:
+    """Keeps the results of a method for options that many texts have."""
+    results = lru_cache(256)(method)
+
+    @wraps(method)
+    def call(options: DecodingOptions, *arguments: Any, **named: Any) -> DecodingOptions:
+        return (results if options.is_common else method)(options, *arguments, **named)
+
+    return call
 
 
 class _HashedOnce:
@@ -87,16 +99,21 @@ class DecodingOptions(_HashedOnce):
             return self._hash
 
     @property
+    def is_common(self) -> bool:
+        """Whether the options are of many texts: they force no tokens."""
+        return not (self.prefix or self.target)
+
+    @property
     def restriction(self) -> Restriction:
         """The tokens that the target may have."""
         return Restriction(self.shortlist, self.prefix if self.target is None else self.target)
 
-    @lru_cache(maxsize=256)  # noqa: B019 - options are small, and most requests have the same
+    @_kept
     def limited_to(self, shortlist: str) -> DecodingOptions:
         """Returns the options with this shortlist, if they do not say which."""
         return self if self.shortlist is not None else dataclasses.replace(self, shortlist=shortlist)
 
-    @lru_cache(maxsize=256)  # noqa: B019 - as above
+    @_kept
     def with_defaults(self, beam_size: int, stated: Generation = DEFAULT_GENERATION) -> DecodingOptions:
         """Returns the options with what a model states, where they set nothing, and a beam of `beam_size`. A wider n-best
         list widens the beam."""

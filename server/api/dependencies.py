@@ -14,6 +14,7 @@ from starlette.responses import Response
 from server.access.authentication import Caller
 from server.api.early_refusal import REPEATED
 from server.api.errors import LOG_FIELDS
+from server.api.middleware.entrance import EXCHANGE
 from server.api.schemas.glossaries import GlossaryPair
 from server.config import Settings
 from server.errors import InvalidRequest, PayloadTooLarge, TextTooLong
@@ -43,6 +44,8 @@ async def enter(request: Request, characters: int = 0, api_key: str | None = Non
     caller = await services.authenticator.identify(key, client[0] if client else "")
     if caller.key is not None:
         request.scope.get(LOG_FIELDS, {})["key"] = caller.key.id
+    if storage_of(request, caller) == "none" and (exchange := request.scope.get(EXCHANGE)) is not None:
+        exchange.is_forgotten = True
     await services.rate_limiter.count(caller, requests, characters)
     return caller
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Sequence
-from functools import lru_cache
 from http import HTTPStatus
 from typing import Any
 
@@ -16,6 +15,7 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from server import errors
+from server.kept import kept
 
 log = logging.getLogger(__name__)
 
@@ -149,7 +149,7 @@ def error_response(scope: Scope, error: Exception) -> Response:
     return _response(path, error)
 
 
-@lru_cache(1024)
+@kept(1024)
 def _overloaded(path: str, message: str, retry_after: int) -> Response:
     """Returns a response that may be sent again: under load they are many, and few different ones."""
     return _response(path, errors.Overloaded(message, retry_after))

@@ -7,12 +7,12 @@ import secrets
 import time
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, field, fields
-from functools import lru_cache
 from operator import attrgetter
 
 import orjson
 
 from model.search.options import DecodingOptions
+from server.kept import kept
 
 ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford's base 32, as in ULID
 _PAIRS = [first + second for first in ALPHABET for second in ALPHABET]
@@ -101,7 +101,7 @@ def _fields(record: TranslationRecord | LegRecord | SentenceRecord | DecodingOpt
     }
 
 
-@lru_cache(maxsize=256)
+@kept(256)
 def _options(options: DecodingOptions) -> dict[str, object]:
     """Returns what is not the default; translations share few options."""
     names, defaults, values = _FIELDS[DecodingOptions]

@@ -10,10 +10,10 @@ import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from functools import lru_cache
 from itertools import takewhile
 from unicodedata import normalize
 
+from server.kept import kept
 from server.text.characters import WORD
 from server.text.numbers import (
     ORDINAL_ENDINGS,
@@ -105,7 +105,7 @@ _OPERATORS = "=<>+*^|~±×÷≠≤≥≈∈∉⊂∪∩→"
 _SPELLINGS = str.maketrans("–—−‐‑’‘′”“″,\u00a0\u202f", "-----'''\"\"\".  ")
 
 
-@lru_cache(maxsize=1024)
+@kept(1024)
 def may_hold(text: str) -> bool:
     """Returns False where a text has no exact tokens and no numbers, which is much faster than the search."""
     return _MAY_HOLD.search(text) is not None or not _PROGRAMS.isdisjoint(text.split())
@@ -116,7 +116,7 @@ def is_plain(text: str, target: str) -> bool:
     return not may_hold(text) and _SIGN_OR_DIGIT.search(text) is None is _SIGN_OR_DIGIT.search(target)
 
 
-@lru_cache(maxsize=1024)
+@kept(1024)
 def exact_tokens(text: str) -> Sequence[Match]:
     """Returns the exact tokens of a text in order, but for numbers and signs: kinds "mark", "measure" and "code"."""
     if not may_hold(text):
@@ -213,7 +213,7 @@ def _letter(core: str, is_code: bool) -> str:
     return "L" if len(core) == 1 else "C" if core.isupper() and len(core) < 6 else "w"
 
 
-@lru_cache(maxsize=1024)
+@kept(1024)
 def lost_tokens(text: str, target: str, language: str = "") -> Sequence[Match] | None:
     """Returns the tokens that a translation lacks or doubles, or None; all, where it adds one."""
     if is_plain(text, target):

@@ -7,6 +7,8 @@ from collections.abc import Collection
 from functools import lru_cache
 from pathlib import Path
 
+from server.kept import kept
+
 LATIN = frozenset({"LATIN"})
 
 
@@ -24,7 +26,7 @@ SCRIPTS: dict[str, frozenset[str]] = {code: frozenset(scripts.split()) for code,
 """First words of Unicode character names, by language. Other languages are written in Latin letters."""
 
 
-@lru_cache(maxsize=1024)
+@kept(1024)
 def primary_subtag(language: str) -> str:
     """Returns a language code without region and script, in small letters: "pt" for "pt-BR", "zh" for "zh_Hant"."""
     return language.replace("_", "-").split("-")[0].lower()
@@ -48,14 +50,14 @@ def _spelling(code: str) -> str:
     return code.replace("_", "-").lower()
 
 
-@lru_cache(maxsize=256)
+@kept(256)
 def accepted_languages(header: str | None) -> tuple[str, ...]:
     """Returns the codes of an Accept-Language header, at most five, without their weights."""
     parts = (header or "")[:200].split(",")[:5]
     return tuple([code for part in parts if (code := part.partition(";")[0].strip()) and code != "*"])
 
 
-@lru_cache(maxsize=1024)
+@kept(1024)
 def scripts_of(language: str) -> frozenset[str]:
     """Returns the writing systems of a language code. Region and script subtags are ignored."""
     return SCRIPTS.get(primary_subtag(language), LATIN)

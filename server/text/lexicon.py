@@ -7,6 +7,7 @@ import threading
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
+from server.kept import kept
 from server.text.characters import LETTERS
 from server.text.languages import primary_subtag, table
 from server.text.translation_checks import ordinary_words
@@ -63,7 +64,7 @@ def is_evidently_in(text: str, language: str) -> bool:
     return frequent is not None and sum(map(frequent.__contains__, words)) > len(words) // _WORDS_PER_HIT
 
 
-@lru_cache(maxsize=65_536)
+@kept(65_536)
 def is_word(word: str, language: str, parts: int = 1) -> bool:
     """Returns whether one of LANGUAGES has a word: it is in the dictionary or the table, or is formed of such words. `parts`
     counts the parts of a compound up to this one."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence, Set
-from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
+from server.kept import kept
 from server.text.characters import SPACES, WORD
 from server.text.languages import primary_subtag
 
@@ -110,7 +110,7 @@ class Number(NamedTuple):
             yield round(float(value) * 10 ** (power * (place == len(self.values))), 6) if known else -1.0
 
 
-@lru_cache(maxsize=1024)
+@kept(1024)
 def numbers(text: str) -> Sequence[Number]:
     """Returns the numbers of a text in order, including those within words."""
     found: list[Number] = []

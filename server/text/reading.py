@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from functools import lru_cache
 from html import unescape
 from typing import NamedTuple
 from unicodedata import category
 
 from model.symbols import PLACEHOLDERS, SYMBOLS
 from model.tokenizer import Tokenizer
+from server.kept import kept
 from server.text.languages import has_letters
 from server.text.offsets import Run
 from server.text.protection.glossary import TermMatch
@@ -300,7 +300,7 @@ class StandIns(NamedTuple):
         return words
 
 
-@lru_cache(maxsize=64)
+@kept(64)
 def stand_ins_of(vocabulary: Tokenizer) -> StandIns:
     """Returns the stand-ins that a vocabulary has."""
     symbols = tuple([symbol for symbol in PLACEHOLDERS if vocabulary.is_piece(symbol)])
@@ -310,7 +310,7 @@ def stand_ins_of(vocabulary: Tokenizer) -> StandIns:
     return StandIns((), tuple([name for name in NAMES if vocabulary.is_piece(name)]), numbers)
 
 
-@lru_cache(maxsize=256)
+@kept(256)
 def stand_in_pattern(words: frozenset[str]) -> re.Pattern[str]:
     """Returns a pattern that finds the stand-ins in a translation, without the s of a genitive."""
     parts = []

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Sequence
-from functools import lru_cache
 from itertools import pairwise
 
 from model.search.repetition import repeated_blocks
+from server.kept import kept
 from server.text.characters import WORD
 from server.text.exact_tokens import kept_spans
 from server.text.languages import primary_subtag
@@ -50,7 +50,7 @@ def _repetition(words: Sequence[str]) -> int:
     return most
 
 
-@lru_cache(maxsize=64)
+@kept(64)
 def ordinary_words(text: str, capitals: bool = False) -> Sequence[str]:
     """Returns the words of a text that are written in small letters, or in a script without capitals. Names, quotations
     and the parts that every translation repeats are left out. With `capitals`, names are not left out."""

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from itertools import pairwise
 from unicodedata import normalize
 
 import regex
 
 from model.tokenizer import Tokenizer
+from server.kept import kept
 from server.text.segmentation import blanked
 from server.text.tagged import Code, Tagged
 
@@ -143,7 +143,7 @@ def _with_runs(tagged: Tagged, plain: str, runs: Sequence[tuple[int, int]]) -> T
     return Tagged(text, tuple(codes), tagged.escape)
 
 
-@lru_cache(maxsize=CLUSTERS)
+@kept(CLUSTERS)
 def _writes(tokenizer: Tokenizer, cluster: str) -> bool:
     """Returns whether a vocabulary spells a cluster, its compatibility form, or its small letter without marks: Öl and Noël are
     words, although a vocabulary lacks Ö and ë."""

@@ -14,6 +14,7 @@ from server.config import Settings
 from server.engine.client.engine_client import EngineClient
 from server.engine.client.model_handle import EngineModel
 from server.errors import SettingsError
+from server.kept import forget
 from server.text.language_id import LanguageDetector
 from server.translation.catalog import FailedModel, ModelCatalog, ServedModel
 from server.translation.model_discovery import find_served
@@ -130,6 +131,7 @@ class ServedModels:
             for model in old.models:
                 if catalog.model(model.key) is None:
                     await self._engine.unload(model.key)
+            forget()
             catalog.check_order(set(after) - set(before))
             return {
                 "added": sorted(set(after) - set(before)),

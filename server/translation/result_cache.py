@@ -13,7 +13,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import fields
-from functools import lru_cache, partial
+from functools import partial
 from operator import attrgetter
 from sys import getsizeof
 from typing import TYPE_CHECKING
@@ -22,6 +22,7 @@ from pydantic import TypeAdapter
 
 from server.config import Settings
 from server.errors import StateUnreachable
+from server.kept import kept
 from server.store.interface import Bounds
 from server.translation.catalog import AUTO, ModelCatalog
 from server.translation.types import Translation, TranslationRequest
@@ -91,11 +92,10 @@ class ResultCache:
         """Returns one key per text of a request. `computation` says how the workers compute."""
         glossary = request.glossary.fingerprint if request.glossary is not None else None
         values = [self._server, catalog.fingerprint, computation, glossary, _plain_values(request)]
-        if request.source.strip().lower() == AUTO:
-            values.append(request.accepted)
-            if len(request.texts) > 1:  # their languages are detected together, each with the others as evidence
-                values.append(request.texts)
-        common = _hash_of(*values)
+        auto = request.source.strip().lower() == AUTO
+        common = _hash_of(*values, auto and request.accepted).copy()
+        if auto and len(request.texts) > 1:  # they are evidence for each other
+            common.update(repr(request.texts).encode())
         keys = []
         for text in request.texts:
             key = common.copy()
@@ -172,9 +172,9 @@ class ResultCache:
         self.bytes -= self._entries.pop(key)[1]
 
 
-@lru_cache(maxsize=256)
+@kept(256)
 def _hash_of(*values: object) -> hashlib._Hash:
-    """Returns the SHA-256 of values, of which few are different: those of all texts with the same options."""
+    """Returns the SHA-256 of values that many texts have in common."""
     return hashlib.sha256(f"{values!r}\n".encode())  # repr has escaped line ends and surrogates
 
 

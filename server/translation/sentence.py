@@ -6,10 +6,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 
 from model.search.options import DecodingOptions
 from server.errors import InvalidRequest
+from server.kept import kept
 from server.text.finishing import unchanged
 from server.text.tagged import MASKED
 from server.translation import candidates, checks, finish, terms
@@ -36,7 +36,7 @@ def declared(request: TranslationRequest, options: DecodingOptions, best: Decodi
     return _declared(options, best, request.options.hypotheses, has_terms, has_form, request.thorough, request.on_flag)
 
 
-@lru_cache(maxsize=256)
+@kept(256)
 def _declared(
     options: DecodingOptions,
     best: DecodingOptions,

@@ -16,6 +16,7 @@ from server.access.admission import Admission
 from server.access.turns import Turns
 from server.engine.client.engine_client import EngineClient
 from server.errors import ModelFailed
+from server.kept import forget_soon
 from server.observability.metrics import Metrics
 from server.store.history import History
 from server.store.history_records import LegRecord, SentenceRecord, TranslationRecord, encoded, new_id
@@ -164,7 +165,7 @@ class Translator:
                 kind="document" if document else "short",
                 key=key,
             ),
-            self._using(catalog),
+            self._using(catalog, request),
         ):
             async with asyncio.timeout_at(request.deadline):
                 await self._turns.next(request.client)
@@ -189,11 +190,13 @@ class Translator:
             await self._released[catalog].wait()
 
     @contextmanager
-    def _using(self, catalog: ModelCatalog) -> Iterator[None]:
+    def _using(self, catalog: ModelCatalog, request: TranslationRequest) -> Iterator[None]:
         self._users[catalog] += 1
         try:
             yield
         finally:
+            if request.storage == "none":
+                forget_soon()
             self._users[catalog] -= 1
             if not self._users[catalog]:
                 del self._users[catalog]
@@ -215,7 +218,7 @@ class Translator:
             current = self.catalog
             if current is catalog:
                 raise
-        with self._using(current):
+        with self._using(current, request):
             one = dataclasses.replace(request, texts=(prepared.text,))
             chosen = current if request.model is None else current.only(request.model)
             size = len(prepared.text)

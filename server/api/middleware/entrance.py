@@ -24,6 +24,7 @@ from server.api.middleware.body import (
     read_body,
 )
 from server.errors import Overloaded, Unavailable
+from server.kept import forget_soon
 from server.observability.logging import request_id, trace_id
 
 ID = re.compile(r"[A-Za-z0-9._:\-]{1,64}")
@@ -48,7 +49,19 @@ Respond = Callable[[Scope, Exception], Response]
 class Exchange:
     """A request and its response: adds headers to the response, and tells the log when it has ended."""
 
-    __slots__ = ("_began", "_closed", "_identity", "_log", "_method", "_scope", "_send", "fields", "headers", "status")
+    __slots__ = (
+        "_began",
+        "_closed",
+        "_identity",
+        "_log",
+        "_method",
+        "_scope",
+        "_send",
+        "fields",
+        "headers",
+        "is_forgotten",
+        "status",
+    )
 
     def __init__(self, scope: Scope, method: str, send: Send, access_log: AccessLog) -> None:
         self._began, self._closed = time.perf_counter(), False
@@ -57,6 +70,8 @@ class Exchange:
         self.fields = dict[str, object]()
         """Further fields of the log line."""
         self.status = CLIENT_CLOSED
+        self.is_forgotten = False
+        """Whether the caller asked for no storage."""
         self._identity = request_identity(self.headers)
         request_id.set(self._identity)
         if trace := TRACE.match(self.headers.get(b"traceparent", b"").decode("latin-1")):
@@ -98,6 +113,8 @@ class Exchange:
             route = getattr(self._scope.get("route"), "path", "unmatched")
             seconds = time.perf_counter() - self._began
             self._log.add(route, self._method, self.status, seconds, self.fields)
+            if self.is_forgotten:
+                forget_soon()
 
 
 class Entrance:

@@ -25,10 +25,15 @@ _HEADER = 8
 _READ = 1 << 20
 
 
-@lru_cache(maxsize=256)
 def _options(*changed: Any) -> DecodingOptions:
     """Returns options with these (number of the field, value) after each other, the others as by default."""
     return DecodingOptions(**{DecodingOptions.__slots__[number]: value for number, value in _pairs(changed)})
+
+
+@lru_cache(maxsize=256)
+def _common_options(*changed: Any) -> DecodingOptions:
+    """Returns options that many texts have."""
+    return _options(*changed)
 
 
 def _pairs(values: tuple[Any, ...]) -> Iterable[tuple[Any, Any]]:
@@ -38,7 +43,15 @@ def _pairs(values: tuple[Any, ...]) -> Iterable[tuple[Any, Any]]:
 _DEFAULTS = [(number, field.name, field.default) for number, field in enumerate(dataclasses.fields(DecodingOptions))]
 
 
+def _reduced(options: DecodingOptions) -> tuple[Any, ...]:
+    return _common(options) if options.is_common else (_options, _changed(options))
+
+
 @lru_cache(maxsize=256)
+def _common(options: DecodingOptions) -> tuple[Any, ...]:
+    return _common_options, _changed(options)
+
+
 def _changed(options: DecodingOptions) -> tuple[Any, ...]:
     changed: list[Any] = []
     for number, name, default in _DEFAULTS:
@@ -48,7 +61,7 @@ def _changed(options: DecodingOptions) -> tuple[Any, ...]:
 
 
 # The messages of every sentence are pickled as calls with their fields, in a third of the time of dataclasses with slots.
-copyreg.pickle(DecodingOptions, lambda options: (_options, _changed(options)))
+copyreg.pickle(DecodingOptions, _reduced)
 for _kind in (Job, JobResult, Timings, Hypothesis, StepStats, Look, MapChoice, PairWords, WordedSentence):
     _values = attrgetter(*(field.name for field in dataclasses.fields(_kind)))
     copyreg.pickle(_kind, partial(lambda make, values, message: (make, values(message)), _kind, _values))

@@ -6,11 +6,11 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator
-from functools import lru_cache
 from operator import attrgetter, itemgetter
 
 import regex
 
+from server.kept import kept
 from server.text.syntax import (
     addresses,
     escapes,
@@ -163,12 +163,12 @@ def _kept(text: str, kept: tuple[str, ...]) -> Iterator[Match]:
             yield Match(found.start(), found.end(), "number" if is_number else "word", "kept")
 
 
-@lru_cache(maxsize=64)
+@kept(64)
 def kept_pattern(kept: tuple[str, ...]) -> regex.Pattern[str]:
-    """Returns a pattern that finds the terms as whole words, longer ones first. Their number takes no time."""
+    """Returns a pattern that finds the terms as whole words, longer ones first."""
     terms = {term.strip() for term in kept} - {""}
     pattern = r"(?:(?<!\w)|(?!\w))\L<terms>(?:(?!\w)|(?<!\w))" if terms else "(?!)"
-    return regex.compile(pattern, ignore_unused=True, terms=terms)
+    return regex.compile(pattern, ignore_unused=True, cache_pattern=False, terms=terms)
 
 
 def _parts(tagged: Tagged) -> list[tuple[int, int | None]]:
