@@ -1,10 +1,11 @@
-"""POST /score, POST /trace, GET /model and GET /encoder: forced scores, the steps of a search, and what a model is and does."""
+"""POST /score and /trace, GET /model, /positions and /encoder: forced scores, the steps of a search, what a model is and does."""
 
 from __future__ import annotations
 
 import asyncio
 import dataclasses
 import math
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
@@ -12,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from model.analysis.head_roles import HeadRoles
+from model.analysis.position_schemes import schemes
 from model.analysis.types import SCORES
 from model.model_folder import FolderError, ModelFolder, read_folder
 from model.search.options import DecodingOptions, Hypothesis, TraceStep
@@ -26,6 +28,8 @@ from server.api.schemas.analysis import (
     EncoderParameters,
     ModelAnswer,
     ModelParameters,
+    PositionsAnswer,
+    PositionsParameters,
     ScoreAnswer,
     ScoreParameters,
     TraceAnswer,
@@ -92,16 +96,34 @@ async def traced(request: Request, parameters: TraceParameters) -> Response:
 async def model(request: Request, parameters: Annotated[ModelParameters, Query()]) -> Response:
     await enter(request, 0, parameters.api_key)
     route = services_of(request).translator.catalog.route(parameters.source, parameters.target)
+    read = await folders(route)
+    heads = services_of(request).inspector.heads
+    roles = [heads.with_losses(leg.model, await asyncio.to_thread(HeadRoles.read, leg.model.folder)) for leg in route]
+    models = [described(*parts) for parts in zip(read, route, roles, strict=True)]
+    return json_response({"legs": models})
+
+
+@router.get(
+    "/positions", summary="How models tell positions apart", response_model=PositionsAnswer, responses=errors(404)
+)
+async def positions(request: Request, parameters: Annotated[PositionsParameters, Query()]) -> Response:
+    """Sinusoids, learned vectors before the training, rotary positions, ALiBi and a restricted neighbourhood, in the shape of
+    the model between two languages."""
+    await enter(request, 0, parameters.api_key)
+    [folder, *_] = await folders(services_of(request).translator.catalog.route(parameters.source, parameters.target))
+    shown = schemes(folder.model, parameters.n, parameters.r)
+    body = {"n": parameters.n, "r": parameters.r, "own": folder.model.positions}
+    return json_response(body | {"schemes": {name: scheme._asdict() for name, scheme in shown.items()}})
+
+
+async def folders(route: Sequence[Leg]) -> list[ModelFolder]:
+    """Returns the model folders of a route. Raises NotFound if it has none, Unavailable."""
     if not route:
         raise NotFound("Source and target language are the same; no model is needed.")
     try:
-        folders = [await asyncio.to_thread(read_folder, leg.model.folder) for leg in route]
+        return [await asyncio.to_thread(read_folder, leg.model.folder) for leg in route]
     except FolderError:
         raise Unavailable("The model's folder cannot be read.") from None
-    heads = services_of(request).inspector.heads
-    roles = [heads.with_losses(leg.model, await asyncio.to_thread(HeadRoles.read, leg.model.folder)) for leg in route]
-    models = [described(*parts) for parts in zip(folders, route, roles, strict=True)]
-    return json_response({"legs": models})
 
 
 @router.get("/encoder", summary="What the layers of an encoder do with a sentence", response_model=EncoderAnswer)

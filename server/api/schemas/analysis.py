@@ -1,4 +1,4 @@
-"""Parameters and answers of POST /score, POST /trace, GET /model and GET /encoder."""
+"""Parameters and answers of POST /score, POST /trace, GET /model, GET /positions and GET /encoder."""
 
 from __future__ import annotations
 
@@ -102,6 +102,34 @@ class ModelLeg(Answer):
 
 class ModelAnswer(Answer):
     legs: list[ModelLeg] = Field(description="One model, or two for a route through a pivot language.")
+
+
+class PositionsParameters(ModelParameters):
+    n: int = Field(default=24, ge=2, le=64, description="Number of positions.")
+    r: int = Field(default=5, ge=1, le=64, description="Size of the restricted neighbourhood.")
+
+
+class PositionNumbers(Answer):
+    columns: list[int] = Field(
+        description="The features of a table, or the positions that each position is compared with."
+    )
+    cells: list[list[float]] = Field(
+        description="A row for each position. Of the tables the vectors, of `rope` the product of a query and the same key, of "
+        "`alibi` the bias of the first head, of `restricted` the weights of equal products."
+    )
+    curves: list[list[float]] = Field(
+        description="Over the positions: of tables the products with the middle one, of `rope` those with the first, of `alibi` "
+        "for each head the weights of equal products in the first row, of `restricted` those in the middle row."
+    )
+
+
+class PositionsAnswer(Answer):
+    n: int
+    r: int
+    own: str = Field(description="How the model tells positions apart.", examples=["sinusoidal"])
+    schemes: dict[str, PositionNumbers] = Field(
+        description="`sinusoidal`, `learned` (random, as before the training), `rope`, `alibi` and `restricted`."
+    )
 
 
 class EncoderParameters(ModelParameters):

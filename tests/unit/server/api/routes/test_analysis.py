@@ -75,7 +75,11 @@ def test_the_shape_of_the_model(serve, tmp_path: Path):
     assert (leg["roles"]["sentences"], leg["roles"]["directions"]) == (2, ["en-de"])
     assert leg["roles"]["heads"]["cross"] == [[{"role": "rare", "share": 0.5}]]
     assert leg["roles"]["losses"] == dataclasses.asdict(losses)
-    assert client.get("/model", params={"source": "en", "target": "en"}).status_code == 404
+    found = client.get("/positions", params={"source": "en", "target": "de", "n": 9, "r": 3}).json()
+    assert (found["own"], len(found["schemes"])) == ("sinusoidal", 5)
+    assert all(len(scheme["cells"]) == len(scheme["curves"][0]) == 9 for scheme in found["schemes"].values())
+    for path in ("/model", "/positions"):
+        assert client.get(path, params={"source": "en", "target": "en"}).status_code == 404
 
 
 @pytest.mark.slow
