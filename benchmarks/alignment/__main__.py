@@ -24,11 +24,11 @@ from benchmarks.alignment.markup import right, tags
 from benchmarks.common import report
 from server.cli.local_services import local_services, running
 from server.config import Settings
+from server.engine.client.batch import gather_or_cancel
 from server.errors import AttentiveError
 from server.inspection.text_alignment import TextAligner
 from server.services import Services
 from server.translation.catalog import ModelCatalog
-from server.translation.context import gather_or_cancel
 from server.translation.model_discovery import find_served
 
 

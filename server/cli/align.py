@@ -19,10 +19,10 @@ from server.cli.terminal import add_direction
 from server.cli.text_streams import open_text, utf8_lines
 from server.cli.translate import is_same_file
 from server.config import add_flags
+from server.engine.client.batch import gather_or_cancel
 from server.errors import InvalidRequest, TextTooLong
 from server.inspection.text_alignment import TextAligner, between_spaces
 from server.inspection.word_alignment import AlignmentMethod
-from server.translation.context import gather_or_cancel
 from server.translation_memory.formats import KINDS, reader_of
 
 NAME = "align"

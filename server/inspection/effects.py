@@ -9,10 +9,10 @@ import numpy as np
 
 from model.search.options import DecodingOptions
 from server.access.authentication import Caller
+from server.engine.client.batch import gather_or_cancel
 from server.errors import InvalidRequest
 from server.inspection.inspector import ANYBODY, Inspector, charged_to
 from server.inspection.types import InspectionResult
-from server.translation.context import gather_or_cancel
 
 HIDDEN_LIMIT = 64
 """Largest number of source words whose effects are measured."""

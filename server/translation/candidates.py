@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from model.search.options import DecodingOptions
 from model.symbols import form_of_address
+from server.engine.client.batch import gather_or_cancel
 from server.errors import InvalidRequest
 from server.text.characters import NO_SPACES, WORD
 from server.text.exact_tokens import all_tokens, is_plain, lost_tokens, words
@@ -19,7 +20,7 @@ from server.text.numbers import numbers
 from server.text.segmentation import blanked
 from server.text.syntax.match import Match
 from server.translation.catalog import Leg
-from server.translation.context import Draft, Form, SentenceContext, gather_or_cancel
+from server.translation.context import Draft, Form, SentenceContext
 from server.translation.preparation import Segment, with_codes
 
 WEIGHT = 0.3

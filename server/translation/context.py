@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import math
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from model.search.options import DecodingOptions
 from model.search.search import normalize
-from server.engine.client.engine_client import EngineClient
-from server.engine.ipc.messages import Charged, JobResult, Look
+from server.engine.client.engine_client import Deliver, EngineClient, InFlight
+from server.engine.ipc.messages import Charged, JobResult, Look, ModelLoaded
 from server.errors import AttentiveError
 from server.observability.metrics import Metrics
 from server.text.finishing import Finished
@@ -26,9 +24,6 @@ from server.translation.preparation import Segment
 from server.translation.types import Flag, Sentence, TranslationRequest
 
 log = logging.getLogger(__name__)
-Result = TypeVar("Result")
-BURST = 32
-"""Tasks that are started at once; after them the event loop serves other requests."""
 COPIED = JobResult(0)
 """The answer for a segment that no model reads."""
 
@@ -106,6 +101,16 @@ class SentenceContext:
     declared: Mapping[Form, int]
     on_progress: Callable[[tuple[int, ...]], None] | None = None
     spent: dict[Form, int] = field(default_factory=dict)
+    first: JobResult | None = None
+    """The answer to the first decode, if `send` sent it."""
+
+    def send(self, loaded: ModelLoaded, deliver: Deliver) -> InFlight:
+        """Sends the first decode, whose answer is to become `first`."""
+        self.spend("beam", self.best.beam_size)
+        return self.engine.send(
+            self.leg.model, loaded, self.segment.ids, self.best, deliver,
+            charged=self.charged, counted=True, on_progress=self.on_progress,
+        )  # fmt: skip
 
     async def decode(
         self,
@@ -126,7 +131,9 @@ class SentenceContext:
                 self.leg.decoding_options(replace(given, prefix=prefix, target=target))
                 for given in (self.request.options, self.request.best)
             ]
-        answer = await self.answer(form, self.leg, segment.ids, best, on_progress)
+        answer, self.first = self.first, None
+        if answer is None:
+            answer = await self.answer(form, self.leg, segment.ids, best, on_progress)
         if best.hypotheses < options.hypotheses and target is None:
             # A longer list is searched further, and may have another best translation.
             wider = await self.answer("list" if form == "beam" else form, self.leg, segment.ids, options)
@@ -176,24 +183,3 @@ class SentenceContext:
         self.spent[form] = spent = self.spent.get(form, 0) + rows
         if spent > self.declared.get(form, 0):
             raise RuntimeError(f"more rows of the form {form} than were declared")
-
-
-async def gather_or_cancel(coroutines: Sequence[Coroutine[Any, Any, Result]]) -> list[Result]:
-    """Returns all results in order. The first exception, or a cancellation, cancels the others and waits until they
-    have ended."""
-    if len(coroutines) == 1:
-        return [await coroutines[0]]
-    tasks: list[asyncio.Task[Result]] = []
-    waiting = iter(coroutines)
-    try:
-        while burst := list(islice(waiting, BURST)):
-            tasks += map(asyncio.create_task, burst)
-            if len(burst) == BURST:
-                await asyncio.sleep(0)
-        return await asyncio.gather(*tasks)
-    finally:
-        for coroutine in waiting:
-            coroutine.close()
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)

@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+from server.engine.client.batch import gather_or_cancel
 from server.text.characters import WORD
 from server.text.exact_tokens import may_hold, respelled
 from server.text.finishing import Finished, finish, unchanged
@@ -21,7 +22,7 @@ from server.text.translation_checks import ordinary_words
 from server.translation import terms
 from server.translation.alignment import links_by_position
 from server.translation.candidates import decoded
-from server.translation.context import COPIED, Draft, SentenceContext, gather_or_cancel
+from server.translation.context import COPIED, Draft, SentenceContext
 from server.translation.preparation import Segment, SegmentedText
 
 _BEFORE = ", "

@@ -3,8 +3,7 @@ candidate is chosen and finished, and nothing decodes that was not declared."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 from model.search.options import DecodingOptions
@@ -14,13 +13,10 @@ from server.text.finishing import unchanged
 from server.text.tagged import MASKED
 from server.translation import candidates, checks, finish, terms
 from server.translation.catalog import wider_beam
-from server.translation.context import BURST, Draft, Form, SentenceContext
-from server.translation.preparation import Segment
+from server.translation.context import Draft, Form, SentenceContext
 from server.translation.terms import FORCED
-from server.translation.types import FAULTS, Sentence, TranslationRequest
+from server.translation.types import FAULTS, TranslationRequest
 
-IN_FLIGHT = 512
-"""Segments of a text that are at the workers at the same time: enough for every slot of a GPU."""
 START: Mapping[Form, float] = {"beam": 1.0, "list": 1.0, "reverse": 1.0, "attention": 1.0, "wider": 0.5}
 """The shares before any sentence was translated; 0 for other forms."""
 RECENT = 1 / 256
@@ -159,43 +155,3 @@ def retry_options(options: DecodingOptions) -> DecodingOptions:
     """Returns the options of a retry: a wider beam, and no sequence of three tokens twice."""
     ngram = options.no_repeat_ngram_size or _NGRAM
     return replace(options, beam_size=wider_beam(options.beam_size), no_repeat_ngram_size=ngram)
-
-
-async def translate(
-    segments: Sequence[Segment],
-    context: Callable[[int], SentenceContext],
-    order: Sequence[int] = (),
-    on_sentence: Callable[[int, Sentence], None] | None = None,
-) -> list[Draft]:
-    """Returns the sentences of segments, each translated in the `context` of its number. At most IN_FLIGHT of them are at the
-    workers at the same time. Equal segments are translated once. The text has the segments in this `order`, where
-    `on_sentence` gets the place and the sentence of each; the numbers ascend at their first places."""
-    if len(segments) == 1 and on_sentence is None:  # needs no task
-        only = context(0)
-        return [await only.translate(only)]
-    tasks: list[asyncio.Task[Draft]] = []
-    begun: dict[Hashable, asyncio.Task[Draft]] = {}
-    sentences: list[Draft] = []
-    reported = 0
-    try:
-        for number in range(len(segments)):
-            for ahead in range(len(tasks), min(number + IN_FLIGHT, len(segments))):
-                content = segments[ahead].content
-                if content not in begun:
-                    started = context(ahead)
-                    begun[content] = asyncio.create_task(started.translate(started))
-                tasks.append(begun[content])
-                if len(tasks) % BURST == 0:
-                    await asyncio.sleep(0)
-            sentences.append(await tasks[number])
-            while on_sentence is not None and reported < len(order) and order[reported] <= number:
-                on_sentence(reported, sentences[order[reported]].sentence())
-                reported += 1
-                if reported % BURST == 0:
-                    await asyncio.sleep(0)
-        return sentences
-    finally:
-        if len(sentences) < len(segments):
-            for task in begun.values():
-                task.cancel()
-            await asyncio.gather(*begun.values(), return_exceptions=True)

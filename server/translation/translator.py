@@ -7,14 +7,17 @@ import dataclasses
 import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
+from itertools import accumulate, chain, islice
 from typing import Any
 
 from model.search.options import DecodingOptions
 from server.access.admission import Admission
 from server.access.turns import Turns
-from server.engine.client.engine_client import EngineClient
+from server.engine.client.batch import BURST, Batch, gather_or_cancel
+from server.engine.client.engine_client import Deliver, EngineClient, InFlight
+from server.engine.ipc.messages import JobResult
 from server.errors import ModelFailed
 from server.kept import forget_soon
 from server.observability.metrics import Metrics
@@ -25,7 +28,7 @@ from server.text.tagged import Tagged
 from server.translation import sentence
 from server.translation.candidates import distinct_alternatives
 from server.translation.catalog import AUTO, Leg, ModelCatalog
-from server.translation.context import BURST, Draft, SentenceContext, gather_or_cancel
+from server.translation.context import Draft, SentenceContext
 from server.translation.preparation import PreparedText, Segment, SegmentedText, prepare, segment
 from server.translation.result_cache import ResultCache
 from server.translation.types import (
@@ -172,9 +175,7 @@ class Translator:
                 texts = await self.work(request.client, characters, prepare, request, chosen, self.detector)
                 rows = beam * sum([len(text.segmented.order) for text in texts if text.segmented])
                 document = document or rows > DOCUMENT_ROWS
-                return await gather_or_cancel(
-                    [self._translate_text(text, request, int(document), listener, catalog) for text in texts]
-                )
+                return await self._translate_texts(texts, request, int(document), listener, catalog)
 
     async def work(self, caller: str, characters: int, function: Callable[..., Result], *arguments: object) -> Result:
         """Returns the result of a function that works on so many characters for a caller. Long work is done beside the event
@@ -203,15 +204,23 @@ class Translator:
                 if event := self._released.pop(catalog, None):
                     event.set()
 
-    async def _translate_text(
+    async def _translate_texts(
         self,
-        prepared: PreparedText,
+        prepared: Sequence[PreparedText],
         request: TranslationRequest,
         priority: int,
         listener: ProgressListener | None,
         catalog: ModelCatalog,
-    ) -> Translation:
-        """Translates one text by a catalog; by the present one where a model of its route cannot be loaded."""
+    ) -> list[Translation]:
+        """Translates texts by a catalog; by the present one where a model of their route cannot be loaded."""
+        routes: dict[int, list[PreparedText]] = {}
+        for text in prepared:
+            routes.setdefault(id(text.route), []).append(text)
+        if len(routes) > 1:
+            each = [self._translate_texts(texts, request, priority, listener, catalog) for texts in routes.values()]
+            numbers = [text.number for texts in routes.values() for text in texts]
+            done = dict(zip(numbers, chain(*await gather_or_cancel(each)), strict=True))
+            return [done[text.number] for text in prepared]
         try:
             return await self._translate_legs(prepared, request, priority, listener)
         except ModelFailed:
@@ -219,103 +228,121 @@ class Translator:
             if current is catalog:
                 raise
         with self._using(current, request):
-            one = dataclasses.replace(request, texts=(prepared.text,))
+            some = dataclasses.replace(request, texts=tuple([text.text for text in prepared]))
             chosen = current if request.model is None else current.only(request.model)
-            size = len(prepared.text)
-            [again] = await self.work(request.client, size, prepare, one, chosen, self.detector)
-            again = dataclasses.replace(again, number=prepared.number)
-            return await self._translate_text(again, request, priority, listener, current)
+            size = sum(map(len, some.texts))
+            again = await self.work(request.client, size, prepare, some, chosen, self.detector)
+            again = [dataclasses.replace(each, number=text.number) for each, text in zip(again, prepared, strict=True)]
+            return await self._translate_texts(again, request, priority, listener, current)
 
     async def _translate_legs(
-        self, prepared: PreparedText, request: TranslationRequest, priority: int, listener: ProgressListener | None
-    ) -> Translation:
-        """Translates one text over the legs of its route and records the translation."""
-        texts: Sequence[str] = (prepared.text,)
-        size = len(prepared.text)
-        segmented = prepared.segmented
-        legs: list[TranslatedLeg] = []
-        ranked: list[Tagged] = []
-        for number, leg in enumerate(prepared.route):
-            if segmented is None:
-                segmented = await self.work(request.client, size, segment, ranked[0], leg, request, False)
+        self,
+        prepared: Sequence[PreparedText],
+        request: TranslationRequest,
+        priority: int,
+        listener: ProgressListener | None,
+    ) -> list[Translation]:
+        """Translates texts over the legs of their route and records the translations."""
+        route = prepared[0].route
+        legs: list[list[TranslatedLeg]] = [[] for _ in prepared]
+        ranked: list[list[Tagged]] = []
+        parts = [text.segmented for text in prepared if text.segmented]
+        for number, leg in enumerate(route):
+            if number:
+                parts = [
+                    await self.work(request.client, len(text.text), segment, tagged[0], leg, request, False)
+                    for text, tagged in zip(prepared, ranked, strict=True)
+                ]
             # Alternatives are those of the last leg: every alternative of an earlier leg would need its own second leg.
-            last = number == len(prepared.route) - 1
+            last = number == len(route) - 1
             leg_request = request
-            if len(prepared.route) > 1:  # a sentence in the pivot language is of no use as the source of a flagged one
+            if len(route) > 1:  # a sentence in the pivot language is of no use as the source of a flagged one
                 options = request.options if last else request.best
                 on_flag = "mark" if request.on_flag == "source" else request.on_flag
                 leg_request = dataclasses.replace(request, options=options, on_flag=on_flag)
-            options = searched = leg.decoding_options(leg_request.options)
-            if leg_request.best is not leg_request.options:
-                searched = leg.decoding_options(leg_request.best)
-            async with self.engine.holding(leg.model):
-                sentences = await self._sentences(
-                    segmented, leg_request, (options, searched), priority, prepared.number, listener if last else None
-                )
-            ranked = await self.work(
-                request.client, size, _translated, segmented, sentences, leg_request.options.hypotheses
+            decoding, best = leg.decoding_options(leg_request.options), leg.decoding_options(leg_request.best)
+            drafts = await self._drafts(
+                prepared, parts, leg_request, (decoding, best), priority, listener if last else None
             )
-            texts = [each.write() for each in ranked]
-            results = [each.sentence() for each in sentences]
-            legs.append(
-                TranslatedLeg(
-                    leg.model.name,
-                    leg.model.key,
-                    leg.source,
-                    leg.target,
-                    texts[0],
-                    tuple([results[number] for number in segmented.order]),
-                    options.beam_size,
-                    searched.rerank,
-                    " ".join(self.engine.workers.computation),
-                )
-            )
-            segmented = None
-        if (
-            request.on_flag == "source"
-            and len(legs) > 1
-            and any(each.flags & FAULTS for leg in legs for each in leg.sentences)
-        ):
-            texts = [prepared.text]
-        best, *others = texts
-        alternatives = distinct_alternatives(best, others) if others else ()
-        translation = Translation(new_id(), best, alternatives, prepared.detected, tuple(legs))
-        await self._record(translation, request, size)
-        return translation
+            ranked, computation = [], " ".join(self.engine.workers.computation)
+            for known, part, own in zip(legs, parts, drafts, strict=True):
+                size, hypotheses = len(part.tagged.text), leg_request.options.hypotheses
+                ranked.append(await self.work(request.client, size, _translated, part, own, hypotheses))
+                results = [each.sentence() for each in own]
+                known.append(
+                    TranslatedLeg(
+                        leg.model.name, leg.model.key, leg.source, leg.target, ranked[-1][0].write(),
+                        tuple([results[number] for number in part.order]), decoding.beam_size, best.rerank, computation,
+                    )
+                )  # fmt: skip
+                if len(ranked) % BURST == 0:
+                    await asyncio.sleep(0)
+        translations: list[Translation] = []
+        for text, known, texts in zip(prepared, legs, ranked or [[] for _ in prepared], strict=True):
+            written = [each.write() for each in texts] or [text.text]
+            if request.on_flag == "source" and len(known) > 1:
+                flagged = any(each.flags & FAULTS for leg in known for each in leg.sentences)
+                written = [text.text] if flagged else written
+            first, *others = written
+            alternatives = distinct_alternatives(first, others) if others else ()
+            translations.append(Translation(new_id(), first, alternatives, text.detected, tuple(known)))
+            await self._record(translations[-1], request, len(text.text))
+            if len(translations) % BURST == 0:
+                await asyncio.sleep(0)
+        return translations
 
-    def _sentences(
+    async def _drafts(
         self,
-        segmented: SegmentedText,
+        prepared: Sequence[PreparedText],
+        parts: Sequence[SegmentedText],
         request: TranslationRequest,
         options: tuple[DecodingOptions, DecodingOptions],
         priority: int,
-        text: int,
         listener: ProgressListener | None,
-    ) -> Coroutine[Any, Any, list[Draft]]:
-        """Returns the sentences of the segments of a text, whose number in the request is `text`. The `options` are
-        those for all hypotheses, and for the best one."""
-        segments, leg = segmented.segments, segmented.leg
-        order = segmented.order if listener else ()
-        places = {number: place for place, number in reversed(list(enumerate(order)))} if listener else {}
-        declared = sentence.declared(request, *options)
+    ) -> list[list[Draft]]:
+        """Returns the sentences of texts, whose parts are of one leg. The `options` are those for all hypotheses, and for the
+        best one."""
+        leg, declared = parts[0].leg, sentence.declared(request, *options)
+        segments = [each for part in parts for each in part.segments]
+        starts = accumulate([len(part.segments) for part in parts], initial=0)
+        orders = (
+            [[start + number for number in part.order] for start, part in zip(starts, parts, strict=False)]
+            if listener
+            else []
+        )
+        places = {number: (n, place) for n, order in enumerate(orders) for place, number in [*enumerate(order)][::-1]}
+        contexts: list[SentenceContext] = []
 
-        def context(number: int) -> SentenceContext:
+        def context(segment: Segment) -> SentenceContext:
+            on_progress = None
+            if listener is not None and listener.on_tokens is not None:
+                n, place = places[len(contexts)]
+                on_progress = _token_progress(listener.on_tokens, prepared[n].number, place, segment, leg)
             return SentenceContext(
-                segments[number],
-                leg,
-                request,
-                *options,
-                priority,
-                self._translate_sentence,
-                self.engine,
-                self.detector,
-                self._metrics,
-                declared,
-                _token_progress(listener, text, places.get(number, 0), segments[number], leg) if listener else None,
-            )
+                segment, leg, request, *options, priority, self._translate_sentence, self.engine, self.detector,
+                self._metrics, declared, on_progress,
+            )  # fmt: skip
 
-        on_sentence = partial(listener.on_sentence, text) if listener else None
-        return sentence.translate(segments, context, order, on_sentence)
+        def send(number: int, deliver: Deliver) -> InFlight | None:
+            contexts.append(made := context(segments[number]))
+            return made.send(loaded, deliver) if made.segment.ids else None
+
+        def finish(number: int, answer: JobResult | None) -> Coroutine[Any, Any, Draft]:
+            made = contexts[number]
+            made.first = answer
+            return made.translate(made)
+
+        def report(text: int, place: int, draft: Draft) -> None:
+            if listener is not None:
+                listener.on_sentence(prepared[text].number, place, draft.sentence())
+
+        async with self.engine.holding(leg.model) as loaded:
+            if len(segments) == 1 and listener is None:
+                only = context(segments[0])
+                return [[await only.translate(only)]]
+            batch = Batch(self.engine, len(segments), send, finish, report if listener else None, orders)
+            drafts = iter(await batch.run(self.engine.turns if priority else nullcontext()))
+        return [list(islice(drafts, len(part.segments))) for part in parts]
 
 
 def history_record(translation: Translation) -> TranslationRecord:
@@ -385,10 +412,8 @@ def _translated(segmented: SegmentedText, sentences: Sequence[Draft], hypotheses
 
 
 def _token_progress(
-    listener: ProgressListener, number: int, position: int, segment: Segment, leg: Leg
-) -> Callable[[tuple[int, ...]], None] | None:
+    on_tokens: Callable[[int, int, str], None], number: int, position: int, segment: Segment, leg: Leg
+) -> Callable[[tuple[int, ...]], None]:
     """Returns a function that reports the translation of a segment so far, with its spans."""
-    if (on_tokens := listener.on_tokens) is None:
-        return None
     decode, reading = leg.model.tokenizer.decode, segment.reading
     return lambda tokens: on_tokens(number, position, reading.with_originals(decode(tokens)))

@@ -13,9 +13,9 @@ from server.api.dependencies import check_texts, deadline, enter, json_response,
 from server.api.openapi import WORK, errors
 from server.api.parameters import ParameterRoute
 from server.api.schemas.alignment import PAIRS_LIMIT, AlignAnswer, AlignParameters
+from server.engine.client.batch import gather_or_cancel
 from server.errors import TextTooLong
 from server.inspection.text_alignment import PAIRS_AT_ONCE, TextAligner, between_spaces
-from server.translation.context import gather_or_cancel
 from server.translation.translator import token_estimate
 
 router = APIRouter(tags=["attention"], route_class=ParameterRoute, responses=errors(*WORK))

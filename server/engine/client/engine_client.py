@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
@@ -14,7 +14,7 @@ from server.engine.client.model_handle import EngineModel
 from server.engine.client.model_pool import ModelPool
 from server.engine.client.status import WorkerFailure, server_error
 from server.engine.client.worker_pool import WorkerPool
-from server.engine.ipc.messages import Charged, Job, JobResult, Look
+from server.engine.ipc.messages import Charged, Job, JobResult, Look, ModelLoaded
 
 NOBODY = Charged()
 
@@ -28,12 +28,18 @@ class TranslationObserver(Protocol):
     def cancelled(self) -> None: ...
 
 
-@dataclass(slots=True, eq=False)
-class _InFlight:
-    """A job that is computed, and how many callers wait for it."""
+Deliver = Callable[[asyncio.Future[JobResult]], None]
+"""Receives the future of an answer when this is there."""
 
+
+@dataclass(slots=True, eq=False)
+class InFlight:
+    """A job that is computed, and the callers that wait for it."""
+
+    key: Hashable
+    options: DecodingOptions
     future: asyncio.Future[JobResult]
-    callers: int = 0
+    callers: list[Deliver] = field(default_factory=list)
 
 
 class EngineClient(ModelPool):
@@ -48,10 +54,10 @@ class EngineClient(ModelPool):
     ) -> None:
         super().__init__(workers, model_bytes, idle_seconds)
         self._observer = observer
-        self._in_flight: dict[Hashable, _InFlight] = {}
+        self._in_flight: dict[Hashable, InFlight] = {}
         self.shared = 0
         """How many callers joined an equal job in flight."""
-        self._turns = asyncio.Lock()
+        self.turns = asyncio.Lock()
         """Sentences of documents go on one after the other: what is done with an answer must not delay other requests."""
 
     async def answer(
@@ -72,49 +78,73 @@ class EngineClient(ModelPool):
         An equal job that is in flight is shared: charged to the first caller, and cancelled when the last one is. Only those that
         are `counted` are reported to the observer. `on_progress` receives the tokens so far; such a job is not shared. Raises
         InvalidRequest, Overloaded, Unavailable or TranslationFailed where a worker fails, and the errors of `holding`."""
+        waiter: asyncio.Future[JobResult] = asyncio.get_running_loop().create_future()
+        deliver = partial(_resolve, waiter)
         async with self.holding(model) as loaded:
-            if loaded.shortlist:
-                options = options.limited_to(loaded.shortlist)
-            job = Job(0, model.key, tuple(source), options, *charged, stream=on_progress is not None, look=look)
-            key = (job.model, job.source, options, job.priority, look, object() if on_progress else None)
+            item = self.send(
+                model, loaded, source, options, deliver, look, charged=charged, counted=counted, on_progress=on_progress
+            )
             try:
-                answer = await self._share(key, partial(self._start, job, on_progress, counted))
+                answer = await waiter
             except WorkerFailure as failure:
                 raise server_error(failure) from failure
-        answer.options = options
-        if job.priority:
-            async with self._turns:
+            finally:
+                self.leave(item, deliver)
+        if charged.priority:
+            async with self.turns:
                 await asyncio.sleep(0)
         return answer
 
-    async def _share(self, key: Hashable, start: Callable[[], asyncio.Future[JobResult]]) -> JobResult:
-        """Returns the answer to the job with this key; calls `start` where none is in flight, and forgets it when it is done."""
+    def send(
+        self,
+        model: EngineModel,
+        loaded: ModelLoaded,
+        source: Sequence[int],
+        options: DecodingOptions,
+        deliver: Deliver,
+        look: Look | None = None,
+        *,
+        charged: Charged = NOBODY,
+        counted: bool = False,
+        on_progress: Callable[[tuple[int, ...]], None] | None = None,
+    ) -> InFlight:
+        """Sends one job as `answer`, to a model that the caller holds; `deliver` gets the future of its answer, unless the caller
+        leaves the job before."""
+        if loaded.shortlist:
+            options = options.limited_to(loaded.shortlist)
+        source = tuple(source)
+        key = (model.key, source, options, charged.priority, look, object() if on_progress else None)
         item = self._in_flight.get(key)
         if item is None:
-            item = self._in_flight[key] = _InFlight(start())
-            item.future.add_done_callback(lambda _: self._forget(key, item))
+            job = Job(0, model.key, source, options, *charged, stream=on_progress is not None, look=look)
+            item = self._in_flight[key] = InFlight(key, options, self.workers.submit(job, on_progress))
+            reported = job if counted else None
+            item.future.add_done_callback(partial(self._answered, item, reported, time.monotonic()))
         else:
             self.shared += 1
-        item.callers += 1
-        try:
-            return await asyncio.shield(item.future)
-        finally:
-            item.callers -= 1
-            if not item.callers and not item.future.done():
-                self._forget(key, item)
+        item.callers.append(deliver)
+        return item
+
+    def leave(self, item: InFlight, deliver: Deliver) -> None:
+        """Stops to wait for a job, which is cancelled when nobody waits for it. Does nothing after its answer."""
+        if not item.future.done():
+            item.callers.remove(deliver)
+            if not item.callers:
+                self._forget(item)
                 item.future.cancel()
 
-    def _forget(self, key: Hashable, item: _InFlight) -> None:
-        if self._in_flight.get(key) is item:  # a later job may have the same key
-            del self._in_flight[key]
+    def _forget(self, item: InFlight) -> None:
+        if self._in_flight.get(item.key) is item:  # a later job may have the same key
+            del self._in_flight[item.key]
 
-    def _start(
-        self, job: Job, on_progress: Callable[[tuple[int, ...]], None] | None, counted: bool
-    ) -> asyncio.Future[JobResult]:
-        future = self.workers.submit(job, on_progress)
-        if counted:
-            future.add_done_callback(partial(self._report, job, time.monotonic()))
-        return future
+    def _answered(self, item: InFlight, counted: Job | None, started: float, done: asyncio.Future[JobResult]) -> None:
+        self._forget(item)
+        if counted is not None:
+            self._report(counted, started, done)
+        if not done.cancelled() and done.exception() is None:
+            done.result().options = item.options
+        for deliver in item.callers:
+            deliver(done)
 
     def _report(self, job: Job, started: float, done: asyncio.Future[JobResult]) -> None:
         error = None if done.cancelled() else done.exception()  # reading it also marks it as retrieved
@@ -126,3 +156,15 @@ class EngineClient(ModelPool):
             self._observer.cancelled()
         else:
             self._observer.translated(len(job.source), done.result(), time.monotonic() - started)
+
+
+def _resolve(waiter: asyncio.Future[JobResult], done: asyncio.Future[JobResult]) -> None:
+    """Gives a waiter the outcome of a job, unless it has been cancelled."""
+    if waiter.done():
+        return
+    if done.cancelled():
+        waiter.cancel()
+    elif (error := done.exception()) is not None:
+        waiter.set_exception(error)
+    else:
+        waiter.set_result(done.result())

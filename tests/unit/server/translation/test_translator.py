@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from server.config import Settings
+from server.engine.client import batch
 from server.engine.ipc.messages import JobResult
 from server.services import Services
-from server.translation import sentence
 from server.translation.types import Translation, TranslationRequest
 from tests.support.engine.fake_engine import FIRST, FakeEngine, FakeTokenizer, fake_catalog
 from tests.support.engine.translating import translated
@@ -69,7 +69,7 @@ def test_a_sentence_that_is_mostly_masked_is_not_aligned_by_attention(text, alig
 
 
 def test_a_long_text_is_sent_in_pieces(monkeypatch):
-    monkeypatch.setattr(sentence, "IN_FLIGHT", 40)
+    monkeypatch.setattr(batch, "MOST", 40)
     engine = FakeEngine(delay=0.001)
     in_flight: set[asyncio.Future[object]] = set()
     most, submit = 0, engine.submit

@@ -1,0 +1,185 @@
+"""Many jobs of one caller in one task, which wakes once for all answers that have arrived, and several tasks of one caller."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Generator, Sequence
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+from itertools import islice
+from typing import Any, Generic, TypeVar
+
+from server.engine.client.engine_client import Deliver, EngineClient, InFlight
+from server.engine.client.status import WorkerFailure, server_error
+from server.engine.ipc.messages import JobResult
+from server.errors import AttentiveError
+
+Result = TypeVar("Result")
+MOST = 512
+"""Jobs of a batch that are in progress at the same time: enough for every slot of a GPU."""
+BURST = 32
+"""Jobs that are sent at once; after them the event loop serves other requests."""
+SLICE_SECONDS = 0.001
+"""After so much work on answers the event loop serves other requests."""
+
+
+class Batch(Generic[Result]):
+    """`count` results. For the number of each `send` sends a job (None if it needs none), and `finish` makes the result of its
+    answer. `report` gets the results of each group of `orders`, which are numbers, with the group and the place in it."""
+
+    def __init__(
+        self,
+        engine: EngineClient,
+        count: int,
+        send: Callable[[int, Deliver], InFlight | None],
+        finish: Callable[[int, JobResult | None], Coroutine[Any, Any, Result]],
+        report: Callable[[int, int, Result], None] | None = None,
+        orders: Sequence[Sequence[int]] = (),
+    ) -> None:
+        self._results: list[Result | None] = [None] * count
+        self._engine, self._send, self._finish, self._report = engine, send, finish, report
+        self._orders, self._reported = orders, [0] * len(orders)
+        self._begun = self._done = 0
+        self._sent: dict[int, tuple[InFlight, Deliver]] = {}
+        self._tasks: dict[int, asyncio.Task[Result]] = {}
+        self._errors: dict[int, AttentiveError] = {}
+        self._arrived: list[tuple[int, asyncio.Future[Any]]] = []
+        self._waiter: asyncio.Future[None] | None = None
+
+    async def run(self, turns: AbstractAsyncContextManager[object]) -> list[Result]:
+        """Returns all results. Answers are worked on within `turns`. Raises the errors of `EngineClient.answer`; with a report
+        after that of the results before."""
+        try:
+            while True:
+                await self._fill()
+                await self._tell()
+                if self._errors and None not in self._results[: (first := min(self._errors))]:
+                    raise self._errors[first]
+                if self._done == len(self._results):
+                    return [result for result in self._results if result is not None]
+                arrived = (await self._arrivals())[::-1]
+                while arrived:
+                    async with turns:
+                        until = time.perf_counter() + SLICE_SECONDS
+                        while arrived and time.perf_counter() < until:
+                            self._receive(*arrived.pop())
+                        await asyncio.sleep(0)
+        finally:
+            for item, deliver in self._sent.values():
+                self._engine.leave(item, deliver)
+            for task in self._tasks.values():
+                task.cancel()
+            if self._tasks:
+                await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    async def _fill(self) -> None:
+        while self._begun < len(self._results) and len(self._sent) + len(self._tasks) < MOST:
+            number = self._begun
+            self._begun += 1
+            deliver = partial(self._arrive, number)
+            item = self._send(number, deliver)
+            if item is None:
+                self._go_on(number, None)
+            else:
+                self._sent[number] = item, deliver
+            if self._begun % BURST == 0:
+                await asyncio.sleep(0)
+
+    async def _tell(self) -> None:
+        """Reports the results that are there and whose predecessors are."""
+        for group, order in enumerate(self._orders):
+            for place in range(self._reported[group], len(order)):
+                if self._report is None or (result := self._results[order[place]]) is None:
+                    break
+                self._report(group, place, result)
+                self._reported[group] += 1
+                if place % BURST == BURST - 1:
+                    await asyncio.sleep(0)
+
+    def _arrive(self, number: int, done: asyncio.Future[Any]) -> None:
+        self._arrived.append((number, done))
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def _arrivals(self) -> list[tuple[int, asyncio.Future[Any]]]:
+        if not self._arrived:
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+        arrived, self._arrived = self._arrived, []
+        return arrived
+
+    def _receive(self, number: int, done: asyncio.Future[Any]) -> None:
+        """Takes the answer to a job, or the result of a task."""
+        try:
+            if self._tasks.pop(number, None) is not None:
+                self._keep(number, done.result())
+            else:
+                del self._sent[number]
+                self._go_on(number, done.result())
+        except (AttentiveError, WorkerFailure) as error:
+            known = server_error(error) if isinstance(error, WorkerFailure) else error
+            if self._report is None:
+                raise known from error
+            self._errors[number] = known
+
+    def _go_on(self, number: int, answer: JobResult | None) -> None:
+        """Runs what is done with an answer until it waits: most need no task."""
+        coroutine = self._finish(number, answer)
+        try:
+            awaited = coroutine.send(None)
+        except StopIteration as end:
+            self._keep(number, end.value)
+            return
+        task = self._tasks[number] = asyncio.create_task(_rest(_Begun(coroutine, awaited)))
+        task.add_done_callback(partial(self._arrive, number))
+
+    def _keep(self, number: int, result: Result) -> None:
+        self._results[number] = result
+        self._done += 1
+
+
+class _Begun(Generic[Result]):
+    """Awaits a coroutine that has begun and waits for `awaited`."""
+
+    def __init__(self, coroutine: Coroutine[Any, Any, Result], awaited: object) -> None:
+        self._coroutine, self._awaited = coroutine, awaited
+
+    def __await__(self) -> Generator[object, Any, Result]:
+        coroutine, awaited = self._coroutine, self._awaited
+        try:
+            while True:
+                try:
+                    yield awaited
+                except BaseException as error:  # noqa: BLE001  the coroutine gets it, as a cancellation
+                    awaited = coroutine.throw(error)
+                else:
+                    awaited = coroutine.send(None)
+        except StopIteration as end:
+            result: Result = end.value
+            return result
+
+
+async def _rest(begun: _Begun[Result]) -> Result:
+    return await begun
+
+
+async def gather_or_cancel(coroutines: Sequence[Coroutine[Any, Any, Result]]) -> list[Result]:
+    """Returns all results in order. The first exception, or a cancellation, cancels the others and waits until they
+    have ended."""
+    if len(coroutines) == 1:
+        return [await coroutines[0]]
+    tasks: list[asyncio.Task[Result]] = []
+    waiting = iter(coroutines)
+    try:
+        while burst := list(islice(waiting, BURST)):
+            tasks += map(asyncio.create_task, burst)
+            if len(burst) == BURST:
+                await asyncio.sleep(0)
+        return await asyncio.gather(*tasks)
+    finally:
+        for coroutine in waiting:
+            coroutine.close()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
