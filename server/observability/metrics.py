@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import accumulate
 
 from prometheus_client import (
     CollectorRegistry,
     Counter,
     Gauge,
-    Histogram,
     ProcessCollector,
     disable_created_metrics,
     generate_latest,
 )
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
 
 from server.engine.client.status import WorkerStatus
 from server.engine.ipc.messages import JobResult, StepStats
@@ -41,6 +44,51 @@ SENTENCE_TIMES = {
 }
 
 
+class Totals(Collector):
+    """A counter of one thread: `values` by labels are plain numbers. prometheus_client's takes a lock for each addition."""
+
+    def __init__(self, name: str, help: str, labels: Sequence[str] = (), *, registry: CollectorRegistry) -> None:
+        self.values: defaultdict[tuple[str, ...], float] = defaultdict(float, {} if labels else {(): 0.0})
+        self._family = partial(CounterMetricFamily, name, help, labels=labels)
+        registry.register(self)
+
+    def collect(self) -> Iterable[Metric]:
+        family = self._family()
+        for labels, value in [*self.values.items()]:
+            family.add_metric(labels, value)
+        yield family
+
+
+class Distribution(Collector):
+    """A histogram of one thread, as Totals."""
+
+    def __init__(
+        self, name: str, help: str, labels: Sequence[str] = (), *, buckets: Sequence[float], registry: CollectorRegistry
+    ) -> None:
+        self._bounds = buckets
+        self._names = [*map(floatToGoString, buckets), "+Inf"]
+        self._series: dict[tuple[str, ...], list[float]] = {}
+        self._family = partial(HistogramMetricFamily, name, help, labels=labels)
+        if not labels:
+            self._begin()
+        registry.register(self)
+
+    def _begin(self, *labels: str) -> list[float]:
+        return self._series.setdefault(labels, [0.0] * (len(self._names) + 1))
+
+    def observe(self, value: float, *labels: str) -> None:
+        """Adds a value to the series of these labels."""
+        numbers = self._series.get(labels) or self._begin(*labels)
+        numbers[bisect_left(self._bounds, value)] += 1.0
+        numbers[-1] += value
+
+    def collect(self) -> Iterable[Metric]:
+        family = self._family()
+        for labels, (*counts, total) in [*self._series.items()]:
+            family.add_metric(labels, [*zip(self._names, accumulate(counts), strict=True)], total)
+        yield family
+
+
 class Metrics:
     """Counters, gauges and histograms of one server, in a separate registry.
 
@@ -52,15 +100,15 @@ class Metrics:
         self.registry = CollectorRegistry()
         counter = partial(Counter, registry=self.registry)
         gauge = partial(Gauge, registry=self.registry)
-        histogram = partial(Histogram, registry=self.registry)
-        self._http = counter("attentive_http_requests", "HTTP requests answered.", ("route", "method", "status"))
+        histogram = partial(Distribution, registry=self.registry)
+        totals = partial(Totals, registry=self.registry)
+        self._http = totals("attentive_http_requests", "HTTP requests answered.", ("route", "method", "status"))
         self._http_seconds = histogram(
             "attentive_http_request_duration_seconds",
             "Time from the first byte of a request to the last of its answer.",
             ("route",),
             buckets=SECONDS,
         )
-        self._http_series: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
         self.rejected = counter(
             "attentive_requests_rejected",
             "HTTP requests refused because the queue was full, a limit was reached or the time was too short.",
@@ -68,10 +116,10 @@ class Metrics:
         )
         self._cancelled = counter("attentive_requests_cancelled", "Sentences cancelled because their callers had left.")
         self._failed = counter("attentive_request_failures", "Sentences that failed.", ("kind",))
-        success = counter(
+        self._ended = totals(
             "attentive_request_success", "Sentences translated, by how decoding ended.", ("finish_reason",)
         )
-        self._ended = {reason: success.labels(reason) for reason in ("stop", "length")}
+        self._ended.values.update({("stop",): 0.0, ("length",): 0.0})
         self.flagged = counter(
             "attentive_sentences_flagged", "Sentences whose first translation has a flag, by flag.", ("reason",)
         )
@@ -85,8 +133,8 @@ class Metrics:
             "Sentences reranked with the reverse direction, by the hypothesis that came first: that of the search or another.",
             ("first",),
         )
-        self._source_tokens = counter("attentive_source_tokens", "Source tokens of translated sentences.")
-        self._generated_tokens = counter(
+        self._source_tokens = totals("attentive_source_tokens", "Source tokens of translated sentences.")
+        self._generated_tokens = totals(
             "attentive_generated_tokens", "Tokens of the best hypotheses of translated sentences."
         )
         self._seconds = [
@@ -116,11 +164,8 @@ class Metrics:
 
     def http(self, route: str, method: str, status: int, seconds: float) -> None:
         """Counts one answered HTTP request. `route` is the template of the path."""
-        key = (route, method, status)
-        if (series := self._http_series.get(key)) is None:
-            series = self._http_series[key] = self._http.labels(*key), self._http_seconds.labels(route)
-        series[0].inc()
-        series[1].observe(seconds)
+        self._http.values[route, method, str(status)] += 1
+        self._http_seconds.observe(seconds, route)
 
     def cancelled(self) -> None:
         """Counts one cancelled sentence."""
@@ -133,9 +178,9 @@ class Metrics:
     def translated(self, source_tokens: int, answer: JobResult, seconds: float) -> None:
         """Counts one sentence that was translated `seconds` after it was sent to a worker."""
         best, timings = answer.hypotheses[0], answer.timings
-        self._ended[best.finish_reason].inc()
-        self._source_tokens.inc(source_tokens)
-        self._generated_tokens.inc(len(best.token_scores))
+        self._ended.values[best.finish_reason,] += 1
+        self._source_tokens.values[()] += source_tokens
+        self._generated_tokens.values[()] += len(best.token_scores)
         times = (timings.queue, timings.encode, timings.decode, seconds, timings.first_token)
         for histogram, value in zip(self._seconds, times, strict=True):
             histogram.observe(value)

@@ -75,38 +75,30 @@ def encoded(record: TranslationRecord) -> bytes:
     return orjson.dumps(record, default=_fields, option=orjson.OPT_PASSTHROUGH_DATACLASS)
 
 
-_UNSET = object()
-_FIELDS: dict[type, tuple[list[str], list[object], Callable[[object], tuple[object, ...]]]] = {
+_FIELDS: dict[type, tuple[list[str], Callable[[object], tuple[object, ...]], frozenset[str]]] = {
     kind: (
         [each.name for each in fields(kind)],
-        [
-            _UNSET if each.default is MISSING and each.default_factory is MISSING else each.default
-            for each in fields(kind)
-        ],
         attrgetter(*[each.name for each in fields(kind)]),
+        frozenset([each.name for each in fields(kind) if each.default is MISSING and each.default_factory is MISSING]),
     )
-    for kind in (TranslationRecord, LegRecord, SentenceRecord, DecodingOptions)
+    for kind in (TranslationRecord, LegRecord, SentenceRecord)
 }
-"""The fields of each kind, their defaults, and a function that returns the values of a record."""
+"""The fields of each kind, a function that returns their values, and the fields without a default. All defaults are false."""
 
 
 def _fields(record: TranslationRecord | LegRecord | SentenceRecord | DecodingOptions) -> dict[str, object]:
     if isinstance(record, DecodingOptions):
         return _options(record)
-    names, defaults, values = _FIELDS[type(record)]
-    return {
-        name: value
-        for name, default, value in zip(names, defaults, values(record), strict=True)
-        if (value or default is _UNSET) and value != default
-    }
+    names, values, required = _FIELDS[type(record)]
+    pairs = zip(names, values(record), strict=True)
+    return {name: value for name, value in pairs if value or name in required}
 
 
 @kept(256)
 def _options(options: DecodingOptions) -> dict[str, object]:
     """Returns what is not the default; translations share few options."""
-    names, defaults, values = _FIELDS[DecodingOptions]
-    given = zip(names, defaults, values(options), strict=True)
-    return {name: value for name, default, value in given if value != default}
+    values = {each.name: (getattr(options, each.name), each.default) for each in fields(options)}
+    return {name: value for name, (value, default) in values.items() if value != default}
 
 
 def new_id(now: float | None = None) -> str:
