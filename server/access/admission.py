@@ -205,13 +205,13 @@ class Admission:
             raise self._overloaded(kind, excess, reason, cost, caller, key, now)
         if invitations:
             invitations.take_up(key, now)
-        wait = queue.wait(caller, self.lease.speeds[kind])
-        if deadline is not None and now + wait > deadline:
+        wait, deep = queue.wait(caller, self.lease.speeds[kind]), DEEP * self.lease.least
+        # With less work the speed is not measured, so one that is too low, as after a freeze, would stay.
+        if deadline is not None and queue.units >= deep and now + wait > deadline:
             raise Overloaded(
                 "The queue is longer than the time this request allows.", max(1, math.ceil(wait / 2)), "deadline"
             )
         queue.add(caller, weight, cost, now)
-        deep = DEEP * self.lease.least
         return Permit(lambda succeeded: queue.remove(caller, cost, self.clock(), succeeded, deep))
 
     def refusal(self, cost: float, caller: str | None, key: int | None, *kinds: WorkKind) -> Overloaded | None:

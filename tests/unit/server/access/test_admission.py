@@ -76,6 +76,27 @@ def test_a_request_that_cannot_meet_its_deadline_is_rejected_at_once():
             pass
 
 
+@pytest.mark.parametrize("frozen", [15.0, 600.0, 86_400.0])
+def test_a_server_that_was_frozen_rejects_no_lone_request_and_finds_its_speed_again(frozen: float) -> None:
+    """Its speed seemed to be almost 0, and with rejections there was never enough work to measure it again."""
+    clock = Clock()
+    admission = Admission(Backlog(4_000), 5.0, clock=clock)  # a unit takes a millisecond; 1,000 units are measured
+    held = deque(admission.admit(100, clock.now + 120.0) for _ in range(16))
+    clock.now += frozen
+    refused = Counter[bool]()
+    for step in range(3_000):
+        clock.now += 0.1
+        held.popleft().release(succeeded=True)
+        for _ in range(16 - len(held)):
+            try:
+                held.append(admission.admit(100, clock.now + 120.0))
+                refused[step < 1_500] += 0
+            except Overloaded:
+                refused[step < 1_500] += 1
+        assert len(held) > 5
+    assert not refused[False]
+
+
 def test_a_refusal_names_the_share_of_the_caller_or_the_full_queue():
     admission = Admission(Backlog(1_000))
     with admission.admit(500, caller="hog"):
@@ -225,13 +246,13 @@ def test_shares_are_in_the_ratio_of_the_weights_in_the_end(weight, shares):
 
 
 def test_the_work_ahead_of_a_caller_is_less_with_more_weight():
-    """Both hold 100 units of a server that does 10 units per second, so the heavier caller waits 12.5 seconds."""
+    """Both hold 200 units of a server that does 10 units per second, so the heavier caller waits 25 seconds."""
     clock = Clock()
     admission = Admission(Backlog(1_000), clock=clock)
     with admission.admit(1_000):
         clock.now += 100.0
-    with admission.admit(100, caller="light"), admission.admit(100, caller="heavy", weight=4.0):
-        for caller, weight, wait in (("light", 1.0, 20.0), ("heavy", 4.0, 12.5), ("new", 1.0, 0.0)):
+    with admission.admit(200, caller="light"), admission.admit(200, caller="heavy", weight=4.0):
+        for caller, weight, wait in (("light", 1.0, 40.0), ("heavy", 4.0, 25.0), ("new", 1.0, 0.0)):
             error, text = (Overloaded, "longer than the time") if wait else (TimeoutError, None)
             with pytest.raises(error, match=text):
                 admission.admit(1, clock.now + wait - 0.1, caller=caller, weight=weight)
