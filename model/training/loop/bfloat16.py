@@ -48,8 +48,8 @@ class _Linear(torch.autograd.Function):
         rounded = weight.to(torch.bfloat16)
         ctx.save_for_backward(x, rounded)
         ctx.has_bias = bias is not None
-        output = torch.mm(x, rounded.t())
-        return output if bias is None else output.add_(bias.to(torch.bfloat16))
+        # The product adds the bias: a pass of its own took up to half of the product's time.
+        return functional.linear(x, rounded, None if bias is None else bias.to(torch.bfloat16))
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
@@ -63,7 +63,8 @@ def _weight_gradient(gradient: Tensor, x: Tensor) -> Tensor:
     """gradient (M, N) transposed @ x (M, K) -> (N, K). Without a copy the product of a transposed
     matrix takes up to twice the time; a copy of the narrower matrix is worth it."""
     if gradient.shape[1] > x.shape[1]:
-        return (x.t().contiguous() @ gradient).t()
+        product = (x.t().contiguous() @ gradient).t()
+        return product.to(torch.float32, memory_format=torch.contiguous_format)
     return (gradient.t() if gradient.shape[1] == x.shape[1] else gradient.t().contiguous()) @ x
 
 
@@ -96,9 +97,7 @@ class _ProjectedLoss(torch.autograd.Function):
         for begin in range(0, len(x), _LOSS_ROWS):
             place = slice(begin, begin + _LOSS_ROWS)
             rows, label = _padded(x[place]), labels[place]
-            logits = torch.mm(rows, rounded.t())  # (m, V)
-            if bias is not None:
-                logits += bias.to(torch.bfloat16)
+            logits = functional.linear(rows, rounded, None if bias is None else bias.to(torch.bfloat16))  # (m, V)
             gradient = torch.softmax(logits, dim=1)
             at = torch.arange(len(label)), label
             distance = logits[at].float() - x[place].float() @ mean
