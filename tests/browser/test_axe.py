@@ -25,7 +25,7 @@ STATES = {
         (DESKTOP, "source=de&target=fr&q=the+cat+sleeps.", [], MAP),
         (DESKTOP, "source=en&target=de&q=שלום עולם", [], "#output:not(.busy):not(:empty)"),
         (PHONE, TEXT + "&asked=green+bread&tab=whynot", [], "#panel-whynot .split canvas"),
-        (PHONE, TEXT + "&tab=works", [], "#works-order :text('R²')"),
+        (PHONE, TEXT + "&tab=works", [], "#works-logits .doubts"),
         (PHONE, TEXT + "&tab=decoding", [], "#panel-decoding .node"),
         (DESKTOP, "tab=works", [], "#opening svg"),
         (PHONE, TEXT + "&present=13", [], "#works-training:visible"),
@@ -33,7 +33,7 @@ STATES = {
         (PHONE, TEXT + "&view=model&beam=4", ["#panel-attention button >> text=Download"], "#picture[open]"),
         (DESKTOP, TEXT + "&view=figures", [], "#panel-attention tbody"),
         (DESKTOP, f"source=en&target=de&q={'+'.join(WORDS * 2)}&tab=decoding&trace=8", [], "#panel-decoding .node"),
-        (DESKTOP, TEXT + "&tab=works", [], "#works-order :text('R²')"),
+        (DESKTOP, TEXT + "&tab=works", ["#works-norm .figure >> nth=0"], "#dialog[open]"),
     ],
 }
 """By address: the size of the window, the view, what is clicked in it, and what is waited for."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -95,26 +94,6 @@ def test_switching_heads_off_shows_the_difference(explorer: Any) -> None:
     explorer.reload()
     explorer.wait_for_selector("#panel-heads .thumb")
     assert explorer.locator("#panel-heads .thumb[aria-pressed=true]").count() == off > 0
-
-
-def test_how_it_works_shows_the_numbers_of_this_model(explorer: Any) -> None:
-    explorer.click("#tab-works")
-    explorer.wait_for_selector("#works-head table.numbers")
-    text = explorer.text_content("#panel-works .drawing")
-    assert "64 → 64 → 64" in text and "Cross-attention, 4 heads" in text
-    explorer.wait_for_selector("#panel-works [role=img][aria-label^='Histogram']")
-    head = explorer.locator("#works-head .wide")
-    rows = head.locator("tbody tr")
-    shares = head.locator("td:nth-child(6)").all_inner_texts()
-    assert abs(sum(map(float, shares)) - 1) < 0.01
-    assert explorer.locator("#panel-works canvas.signed").count() == 1 + 2 * rows.count() + 2 + 4
-    rows.first.locator("canvas").nth(1).hover()
-    found = re.search(
-        r"q (\S+) × k (\S+) = (\S+) of", explorer.inner_text("#panel-works .card > .readout").replace("−", "-")
-    )
-    assert found
-    query, key, product = map(float, found.groups())
-    assert abs(query * key - product) < 0.01
 
 
 def test_the_report_opens_from_disk_without_a_network(explorer: Any, open_page: OpenPage, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ TABS = {
     "decoding&trace=2": ["#panel-decoding .node"],
     "whynot&asked=green+bread": ["#panel-whynot .split canvas"],
     "heads&off=cross.0.1&broken=1": ["#panel-heads .thumb", "#again"],
-    "works": ["#works-order :text('R²')", "#works-head table"],
+    "works": ["#works-order :text('R²')", "#works-logits .doubts"],
 }
 
 

@@ -72,6 +72,7 @@ def tensor_body(followed: Followed, result: InspectionResult) -> dict[str, Any]:
         "position": followed.position,
         "rows": (queries if followed.side == "encoder" else result.decoder_input).pieces,
         "keys": keys.pieces,
+        "source_ids": subject.pair.source,
     }
     if "logits" in values:
         piece = subject.leg.model.tokenizer.piece

@@ -73,6 +73,7 @@ class TensorAnswer(Answer):
     position: int | None
     rows: list[str] = Field(description="Pieces that the layer reads, also those that `position` leaves out.")
     keys: list[str] = Field(description="Pieces that the head attends to.")
+    source_ids: list[int] = Field(description="Numbers of the source's pieces in the vocabulary.")
     candidates: list[list[str]] | None = Field(
         default=None, description="For each row the pieces of its `logits`, best first."
     )

@@ -14,8 +14,15 @@ export function commandDialog(method, path, body) {
   $("dialog-title").textContent = say("The same from the command line");
   $("dialog-body").textContent = command;
   $("dialog-open").hidden = method !== "GET";
-  $("dialog-open").href = method === "GET" ? url + "&format=json" : "#";
+  $("dialog-open").href = method === "GET" ? url + (path.startsWith("/attention?") ? "&format=json" : "") : "#";
   $("dialog").showModal();
+}
+/** Shows the name of a tensor, its shape and the request that returns it. */
+export function tensorDialog(name, { axes, shape, formula }, path) {
+  commandDialog("GET", path.includes("names=") ? path : `${path}&names=${name}`);
+  $("dialog-title").textContent = `${name} (${shape.join(", ")})`;
+  $("dialog-body").textContent =
+    `${name}  ${axes}  (${shape.join(", ")})\n= ${formula}\n\n${$("dialog-body").textContent}`;
 }
 /** Copies a text and says so on the button. */
 export async function copyFrom(text, button) {

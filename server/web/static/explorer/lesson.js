@@ -6,10 +6,11 @@ import { direction, remember, state } from "./state.js";
 
 /** Draws the chapters for a sentence into the panel "How it works". */
 export async function works(host, item, found) {
-  const vectors = (kind, layer, head) =>
-    served(item, (which) =>
-      ask("/attention?" + query({ ...which, kind, layer, head, vectors: `${kind}.${layer}.${head}`, format: "json" })),
-    );
+  const tensors = (parameters) =>
+    served(item, async (which) => {
+      const path = "/attention/tensors?" + query({ ...which, ...parameters });
+      return { ...(await ask(path)), path };
+    });
   const study = async () => {
     const answer = await ask("/encoder?" + query({ q: item.read, ...direction(item) }));
     return { ...answer, source: { ...answer.source, text: item.sentence.source } };
@@ -17,7 +18,7 @@ export async function works(host, item, found) {
   const model = await modelOf(item);
   if (item === state.items[state.current])
     howItWorks(host, model, found, {
-      vectors,
+      tensors,
       study,
       english: english(model),
       chosen: state.works,

@@ -1,32 +1,27 @@
 // The dialog that downloads a picture of a sentence: one of the views, with its title, colours and resolution.
-import { el } from "../common/dom.js";
-import { say } from "../common/sentences.js";
 import { download, query } from "../common/server.js";
 import { served } from "./results.js";
 import { $, guard, state } from "./state.js";
 
 const HEADS = 8; // the most that a picture of lines shows
 
-/** Returns the button that opens the dialog. `found` is the attention of the sentence `item` and `panel` the state of the panel;
- * `request` calls a function with the parameters that name the sentence. */
-export function pictureButton(item, found, panel, request = (work) => served(item, work)) {
-  const open = () => {
-    const form = $("picture-form"),
-      { view, format, theme, dpi } = form.elements;
-    view.value = panel.kind === "alignment" ? "alignment" : panel.view === "map" ? "map" : "grid";
-    theme.value = document.documentElement.dataset.theme;
-    form.onchange = () => (dpi.disabled = format.value !== "png");
-    form.onchange();
-    form.onsubmit = guard((event) => {
-      event.preventDefault();
-      $("picture").close();
-      const fields = { ...chosen(item, found, panel, view.value), ...Object.fromEntries(new FormData(form)) };
-      return request((which) => download("/attention?" + query({ ...which, ...fields }), `attention.${format.value}`));
-    });
-    $("picture").showModal();
-  };
+/** Opens the dialog. `found` is the attention of the sentence `item` and `panel` the state of the panel; `request` calls a function with
+ * the parameters that name the sentence. */
+export function openPicture(item, found, panel, request = (work) => served(item, work)) {
+  const form = $("picture-form"),
+    { view, format, theme, dpi } = form.elements;
+  view.value = panel.kind === "alignment" ? "alignment" : panel.view === "map" ? "map" : "grid";
+  theme.value = document.documentElement.dataset.theme;
+  form.onchange = () => (dpi.disabled = format.value !== "png");
+  form.onchange();
+  form.onsubmit = guard((event) => {
+    event.preventDefault();
+    $("picture").close();
+    const fields = { ...chosen(item, found, panel, view.value), ...Object.fromEntries(new FormData(form)) };
+    return request((which) => download("/attention?" + query({ ...which, ...fields }), `attention.${format.value}`));
+  });
   $("picture-close").onclick = () => $("picture").close();
-  return el("button", { type: "button", class: "quiet", onclick: open }, say("Download"));
+  $("picture").showModal();
 }
 /** Returns the parameters of a view: what the panel shows, without the heads that are switched off. */
 function chosen(item, found, panel, view) {

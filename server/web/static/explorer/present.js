@@ -5,7 +5,7 @@ import { $, remember, state } from "./state.js";
 
 const DIGITS = 900; // milliseconds in which a second digit belongs to the first
 const BY = { ArrowRight: 1, PageDown: 1, " ": 1, ArrowLeft: -1, PageUp: -1 };
-const slides = () => [$("film"), ...document.querySelectorAll("#panel-works > .slide")];
+const slides = () => [$("film"), ...document.querySelectorAll("#panel-works .slide")];
 const bar = el("div", { id: "slides", class: "row note", hidden: true });
 let typed = "",
   last = 0;

@@ -9,9 +9,8 @@ export const TABS = ["works", "attention", "decoding", "whynot", "heads"];
  * `word` is the target word that the URL marks; `link.point(query, key)` marks words in the panel below the text. `version` is
  * the version of the sentence in the film (see film/versions.js), `film` the word at which the film stands (null: at its end),
  * `fresh` whether it has not been played, `who` the head of the first chapter. `works` is what is chosen in "How it works": `positions` and
- * `example` of the order of the words, `figures` whether the figures of the paper are drawn, the `word`, `distance` and `scheme` of their chapters,
- * `one`, the head that is shown step by step: its kind, layer, number and query, and `mask`, the layer and number of that of the mask. `present`
- * is the slide that is shown, counted from 1 (null: none). `repeat(error)` tries again after an error that may pass. */
+ * `example` of the order of the words, `figures` whether the figures of the paper are drawn, the `distance` and `scheme` of their chapters,
+ * `path`, the pieces, layers and the head that are followed, see paper/path.js. `present` is the slide that is shown, counted from 1 (null: none). `repeat(error)` tries again after an error that may pass. */
 export const state = {
   languages: [],
   paragraphs: [],
@@ -36,7 +35,7 @@ export const state = {
 };
 /** Returns the state of "How it works" before anything is chosen. */
 export function unchosen() {
-  return { positions: true, figures: false, word: null, distance: null, one: null, scheme: null, mask: null };
+  return { positions: true, figures: false, distance: null, path: null, scheme: null };
 }
 /** Returns the name of a language, by the server where the browser does not know it. */
 export function name(code) {
@@ -104,11 +103,9 @@ export function permalink() {
       broken: state.version?.off && 1,
       positions: works.positions ? null : 0,
       figures: works.figures ? 1 : null,
-      several: works.word,
       distance: works.distance,
-      one: works.one?.join("."),
+      path: works.path?.join("."),
       scheme: works.scheme,
-      mask: works.mask?.join("."),
       present: state.present,
     })
   );
@@ -146,15 +143,12 @@ export function recalled() {
   const pairOf = (value) => (/^\d{1,3}\.\d{1,3}$/.test(value) ? value.split(".").map(Number) : null);
   state.who = pairOf(wanted.get("who"));
   state.version = version(wanted);
-  const one = /^(cross|encoder|decoder)\.(\d{1,3})\.(\d{1,3})\.(\d{1,4})$/.exec(wanted.get("one"));
   state.works = {
     positions: wanted.get("positions") !== "0",
     figures: wanted.get("figures") === "1",
-    word: number(wanted.get("several"), null),
     distance: number(wanted.get("distance"), null),
-    one: one && [one[1], ...one.slice(2).map(Number)],
+    path: /^\d{1,4}(\.\d{1,4}){4}$/.test(wanted.get("path")) ? wanted.get("path").split(".").map(Number) : null,
     scheme: among(wanted.get("scheme"), ["sinusoidal", "learned", "rope", "alibi"], null),
-    mask: pairOf(wanted.get("mask")),
   };
   return {
     asked: (wanted.get("asked") || "").slice(0, 2000),

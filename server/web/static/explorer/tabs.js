@@ -6,7 +6,6 @@ import { commandDialog } from "./dialog.js";
 import { change } from "./film/versions.js";
 import { best, unpack } from "./maps/maps.js";
 import { panel, start } from "./maps/panel.js";
-import { pictureButton } from "./picture.js";
 import { attentionOf } from "./results.js";
 import { $, address, direction, guard, pair, remember, showError, state, TABS } from "./state.js";
 import { highlight } from "./text.js";
@@ -71,6 +70,13 @@ function attention(host, item, found) {
   panel(host, found, state.panel, { onPoint, changed: () => remember(), tools, link: state.link });
   if (item.word !== null && found.target.words[item.word]) highlight(item, "target", item.word);
 }
+/** Returns the button of the dialog for pictures, whose module is loaded when it is wanted. */
+const pictureButton = (...what) =>
+  el(
+    "button",
+    { type: "button", class: "quiet", onclick: guard(async () => (await import("./picture.js")).openPicture(...what)) },
+    say("Download"),
+  );
 async function search(host, item) {
   const beam = state.beam || Math.max(2, item.route.beam_size);
   const body = { q: item.sentence.source, ...direction(item), beam_size: beam },

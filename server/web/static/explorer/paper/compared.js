@@ -1,5 +1,5 @@
 // Recurrence, convolution and self-attention compared: table 1 of the paper for a length, and measured times.
-import { decimal, el } from "../../common/dom.js";
+import { el } from "../../common/dom.js";
 import { say } from "../../common/sentences.js";
 import { chart, slider, table } from "./drawings.js";
 
@@ -83,21 +83,8 @@ export function compared(host, d, n) {
     ),
     el("div", { class: "controls" }, length),
     view,
-    el(
-      "div",
-      { class: "split even" },
-      curves,
-      el(
-        "div",
-        {},
-        table(
-          say("Measured times"),
-          ["n", ...NAMES.map((name) => say(name))],
-          TIMES.map((row) => el("tr", {}, ...row.map((x, i) => cell(i ? decimal(x, 1) : String(x))))),
-        ),
-        el("p", { class: "note" }, say(SOURCE)),
-      ),
-    ),
+    curves,
+    el("p", { class: "note" }, say(SOURCE)),
     el(
       "p",
       {},

@@ -1,24 +1,6 @@
-// Chapters with the numbers of GET /encoder: what each layer of the encoder adds, and what the order of the words changes.
+// The chapter with the numbers of GET /encoder: what the order of the words changes.
 import { decimal, el, percent, segmented } from "../../common/dom.js";
 import { say } from "../../common/sentences.js";
-import { worthOfLayers } from "../maps/worth.js";
-import { table } from "./drawings.js";
-import { mean } from "./numbers.js";
-
-const FIELDS = ["carried_past_attention", "attention", "carried_past_feed_forward", "feed_forward"];
-const HEADS = ["layer", "carried past attention", "attention adds", "carried past feed-forward", "feed-forward adds"];
-
-/** Draws the lengths of what the residual connections add and the share of active feed-forward units, a row a layer. */
-export function sublayers(host, { layers }, model) {
-  const numbers = (layer) => [...FIELDS.map((name) => decimal(mean(layer[name]), 1)), percent(mean(layer.active))];
-  const cells = (layer) => numbers(layer).map((text) => el("td", { class: "n" }, text));
-  const rows = layers.map((layer, i) => el("tr", {}, el("td", {}, String(i)), ...cells(layer)));
-  host.replaceChildren(
-    el("p", {}, say("Lengths of the vectors, and units above 0, on average over the pieces of this sentence:")),
-    table(say("Sublayers"), [...HEADS.map((name) => say(name)), say("active units")], rows),
-    el("p", {}, worthOfLayers(model, "encoder")),
-  );
-}
 
 /** Writes what the words in reverse order change, with positions if `on`. `choose(on)` is called for the other. */
 export function order(host, { source, order, position_fit: fit }, on, choose) {

@@ -3,22 +3,17 @@ import { el } from "../../common/dom.js";
 import { say } from "../../common/sentences.js";
 import { present } from "../present.js";
 import { appendix } from "./appendix.js";
-import { architecture } from "./architecture.js";
 import { compared } from "./compared.js";
-import { cost } from "./cost.js";
-import { order, sublayers } from "./encoder_study.js";
-import { mask } from "./mask.js";
-import { oneHead } from "./one_head.js";
+import { order } from "./encoder_study.js";
+import { path } from "./path.js";
 import { positions } from "./positions.js";
-import { scale } from "./scale.js";
-import { severalHeads } from "./several_heads.js";
 import { shift } from "./shift.js";
 import { training } from "./training.js";
 
-/** Shows the panel. `model` is an entry of GET /model, `result` the attention of the current sentence; `vectors(kind, layer, head)` fetches
- * vectors, `study()` the answer of GET /encoder for the sentence; `english` are the models for English. `chosen` is `state.works`, which the controls of the chapters update before they
+/** Shows the panel. `model` is an entry of GET /model, `result` the attention of the current sentence; `tensors(parameters)` fetches
+ * tensors, `study()` the answer of GET /encoder for the sentence; `english` are the models for English. `chosen` is `state.works`, which the controls of the chapters update before they
  * call `changed()`. */
-export function howItWorks(host, model, result, { vectors, study, english, chosen, changed }) {
+export function howItWorks(host, model, result, { tensors, study, english, chosen, changed }) {
   const choose = (name) => (value) => {
     chosen[name] = value;
     changed();
@@ -29,31 +24,10 @@ export function howItWorks(host, model, result, { vectors, study, english, chose
     places = Math.max(S, T, 24);
   const failed = (host) => (error) => host.replaceChildren(el("p", { class: "error" }, error.message));
   const studied = study();
-  const drawing = el("div", { class: "drawing card", tabindex: "0", role: "region", "aria-label": say("The model") });
-  drawing.append(architecture(c, S, T));
-  const shapes = say(
-    "Drawn from its own configuration, with the shapes of this sentence: {0} source pieces, {1} target pieces, end of sentence included.",
-    S,
-    T,
-  );
+  const followed = path(result, model, tensors, chosen.path, choose("path")),
+    stations = followed.stations.map(([name, title, draw]) => chapter(name, title, [], draw));
+  stations.forEach((station) => station.classList.add("station"));
   const chapters = [
-    chapter("model", say("The model"), [el("p", { class: "note" }, shapes)], (body) => body.append(drawing)),
-    chapter(
-      "head",
-      say("One head, step by step"),
-      [el("p", {}, say("Attention(Q, K, V) = softmax(QKᵀ / √dₖ) V, with the numbers of this sentence."))],
-      (body) => oneHead(body, result, vectors, chosen.one, choose("one")),
-    ),
-    chapter("scale", say("Why the products are divided"), [], (body) =>
-      scale(body, result, vectors).catch(failed(body)),
-    ),
-    chapter("several", say("Why several heads"), [], (body) => severalHeads(body, result, chosen.word, choose("word"))),
-    c.recurrence === "ssru"
-      ? chapter("mask", say("The recurrence"), [el("p", {}, say(result.absent.decoder))])
-      : chapter("mask", say("The mask"), [], (body) => mask(body, result, vectors, chosen.mask, choose("mask"))),
-    chapter("added", say("Residual connections and feed-forward networks"), [el("p", {}, aboutLayers(c))], (body) =>
-      studied.then((answer) => sublayers(body, answer, model)).catch(failed(body)),
-    ),
     chapter("order", say("Without positions, order is lost"), [], (body) =>
       studied.then((answer) => order(body, answer, chosen.positions, choose("positions"))).catch(failed(body)),
     ),
@@ -62,21 +36,37 @@ export function howItWorks(host, model, result, { vectors, study, english, chose
       shift(body, c, places, chosen.distance, choose("distance")),
     ),
     chapter("compared", say("Recurrence, convolution and self-attention"), [], (body) => compared(body, c.d_model, S)),
-    chapter("cost", say("What attention costs"), [], (body) => cost(body, S)),
     chapter("training", say("How it was trained"), [], (body) => training(body, c)),
     chapter("figures", say("Figures 3 to 5 of the paper"), [], (body) =>
       appendix(body, english, chosen.figures, choose("figures")),
     ),
   ];
   const contents = chapters.map((section) =>
-    el(
-      "button",
-      { type: "button", class: "quiet", onclick: () => section.scrollIntoView({ block: "start" }) },
-      section.firstChild.textContent,
-    ),
+    el("button", { type: "button", class: "quiet", onclick: () => reach(section) }, section.firstChild.textContent),
   );
-  contents.push(el("button", { type: "button", onclick: () => present(1) }, say("As slides")));
-  host.replaceChildren(el("nav", { class: "row", "aria-label": say("Chapters") }, ...contents), ...chapters);
+  followed.controls.append(el("button", { type: "button", onclick: () => present(1) }, say("As slides")));
+  host.replaceChildren(
+    followed.controls,
+    el("div", { class: "path" }, ...stations.map(withNext)),
+    el("h2", { class: "lab" }, say("Chapters")),
+    el("nav", { class: "row", "aria-label": say("Chapters") }, ...contents),
+    ...chapters,
+  );
+  return followed.draw();
+}
+const reach = (section) => section.scrollIntoView({ block: "start" });
+/** Adds the way to the next station. */
+function withNext(station, i, stations) {
+  const next = stations[i + 1];
+  if (next)
+    station.append(
+      el(
+        "button",
+        { type: "button", class: "next", onclick: () => reach(next) },
+        `${say("Next")}: ${next.firstChild.textContent} ↓`,
+      ),
+    );
+  return station;
 }
 /** Returns a chapter: its title, what is said first, and what `draw` draws. */
 function chapter(name, title, first, draw = () => {}) {
@@ -84,11 +74,3 @@ function chapter(name, title, first, draw = () => {}) {
   draw(body);
   return el("section", { class: "slide" }, el("h2", {}, title), ...first, body);
 }
-const aboutLayers = (c) =>
-  say(
-    "Every sublayer adds to what it was given: {0}. So a word keeps what it was, and gradients reach the first layer. LayerNorm scales each word by itself: no word depends on others in its batch. After attention has mixed the words, a network treats each by itself: {1} → {2} → {1} numbers, with {3} between.",
-    c.norm === "pre" ? "x + Sublayer(LayerNorm(x))" : "LayerNorm(x + Sublayer(x))",
-    c.d_model,
-    c.d_ff,
-    c.activation,
-  );

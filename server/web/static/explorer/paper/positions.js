@@ -95,6 +95,24 @@ const SCHEMES = {
   },
 };
 
+/** Returns what a good code of places needs, and the numbers of the sinusoids of a model for it. */
+function criteria(c, n) {
+  const all = sinusoids(n, c.d_model, c.positions === "sinusoidal_half"),
+    apart = (a, b) => Math.hypot(...a.map((x, i) => x - b[i])),
+    least = Math.min(...all.slice(1).map((vector, i) => apart(vector, all[i])));
+  return [
+    say(
+      "A code of places must be unique for each place, bounded, the same in every sentence and without a longest length, and tell distances.",
+    ),
+    say(
+      "The formula of the paper: PE(p, 2i) = sin(p / 10000^(2i / d)), PE(p, 2i + 1) = cos(p / 10000^(2i / d)). Here all {0} vectors have the length {1}, neighbours differ by {2} or more, and every number lies between −1 and 1.",
+      n,
+      written(Math.sqrt(c.d_model / 2)),
+      written(least),
+    ),
+  ].map((text) => el("p", {}, text));
+}
+
 /** Draws the scheme that is `chosen`, or that of the model with the configuration `c`, for `n` positions. `choose(name)` is called for another. */
 export function positions(host, c, n, chosen, choose) {
   const picture = el("div"),
@@ -118,6 +136,7 @@ export function positions(host, c, n, chosen, choose) {
   };
   const modes = Object.entries(schemes).map(([name, scheme]) => [name, scheme.name]);
   host.replaceChildren(
+    ...criteria(c, n),
     el("div", { class: "controls" }, segmented(say("How places are told"), modes, first, change)),
     text,
     el("div", { class: "split even" }, el("div", { class: "card" }, picture), el("div", { class: "card" }, curve)),

@@ -7,7 +7,8 @@ import { angles } from "./numbers.js";
 const STEPS = 40_000,
   POINTS = 160,
   SHOWN = 64,
-  PLACE = 5;
+  PLACE = 5,
+  [BETA1, BETA2] = [0.9, 0.98];
 /** Loss on development sentences, in nats a token, by millions of target tokens: weights/general-en-de-fr-es/training.json. The rate was
  * constant before a point of the first list and had fallen to zero before one of the second. */
 const CONSTANT = [
@@ -40,7 +41,7 @@ export function training(host, c) {
         "The model reads a sentence and the beginning of its translation, and gives each next piece a probability. The loss is the negative logarithm of that of the right piece. All positions are trained at once, thanks to the mask.",
       ),
     ),
-    el("div", { class: "split even" }, warmUp(c.d_model), smoothing(c.vocab_size), dropout(), losses()),
+    el("div", { class: "split even" }, warmUp(c.d_model), smoothing(c.vocab_size), dropout(), adam(), losses()),
   );
 }
 function warmUp(d) {
@@ -120,6 +121,38 @@ function dropout() {
     ),
     slider(say("p in hundredths"), { min: 0, max: 60, step: 5, value: 10 }, draw),
     view,
+  );
+}
+/** Draws Adam's moments for the gradients of one weight: a slope of 1 with noise, which changes its sign in the middle. */
+function adam() {
+  const curve = el("div", { class: "drawing" });
+  const draw = (tenths) => {
+    const lines = [[], [], []];
+    let [m, v, seed] = [0, 0, 1];
+    for (let t = 1; t <= POINTS; t++) {
+      seed = (seed * 48271) % 2147483647;
+      const g = (t > POINTS / 2 ? -1 : 1) + ((seed / 2147483647 - 0.5) * 2 * tenths) / 10;
+      m = BETA1 * m + (1 - BETA1) * g;
+      v = BETA2 * v + (1 - BETA2) * g * g;
+      const [mean, root] = [m / (1 - BETA1 ** t), Math.sqrt(v / (1 - BETA2 ** t))];
+      [g, mean, mean / (root + 1e-9)].forEach((x, i) => lines[i].push([t, x]));
+    }
+    chart(curve, lines, say("by step: the gradient, its mean m, the step m / √v"), {
+      names: ["g", "m", "m / √v"],
+      base: -1,
+    });
+  };
+  return card(
+    say("Adam's moments"),
+    el(
+      "p",
+      {},
+      say(
+        "Adam keeps two numbers for each weight: m, the mean of its last gradients (β₁ = 0.9), and v, the mean of their squares (β₂ = 0.98). The step is the rate times m / √v: as large for weights with small gradients, smaller where they only tremble. This is a drawing with gradients made up for one weight.",
+      ),
+    ),
+    slider(say("noise in tenths"), { min: 0, max: 40, value: 15 }, draw),
+    curve,
   );
 }
 function losses() {
