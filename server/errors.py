@@ -65,7 +65,11 @@ class TextTooLong(InvalidRequest):
 
 
 class Forbidden(ClientError):
-    """The caller has no permission: an API key is missing, unknown or revoked."""
+    """The caller has no permission: an API key is missing, unknown or revoked. `key` is the id of a revoked one."""
+
+    def __init__(self, message: str, key: str = "") -> None:
+        super().__init__(message)
+        self.key = key
 
 
 class NotFound(ClientError):

@@ -65,7 +65,7 @@ class Authenticator:
             if key is not None:
                 return Caller(f"key {key.id}", key)
             if self.uses_keys:
-                raise Forbidden("Invalid API key.")
+                raise Forbidden("Invalid API key.", self._keys.revoked(secret))
         return Caller(network(address))
 
 

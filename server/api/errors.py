@@ -143,7 +143,8 @@ def error_response(scope: Scope, error: Exception) -> Response:
     path = path_of(scope)
     if isinstance(error, errors.RetryLater | errors.Forbidden):  # messages that contain nothing of the request
         reason = error.reason if isinstance(error, errors.Overloaded) else type(error).__name__
-        scope.get(LOG_FIELDS, {}).update(reason=reason, detail=error.message)
+        known = {"key": error.key} if isinstance(error, errors.Forbidden) and error.key else {}
+        scope.get(LOG_FIELDS, {}).update(known, reason=reason, detail=error.message)
     if type(error) is errors.Overloaded:
         return _overloaded(path, error.message, error.retry_after)
     return _response(path, error)

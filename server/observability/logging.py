@@ -54,7 +54,8 @@ class TextFormatter(logging.Formatter):
     """Formats a record as one readable line: time, level, message and the fields of `extra`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        extra = "".join(f" {key}={value}" for key, value in further_fields(record).items())
+        fields = further_fields(record) | ({"trace_id": trace_id.get()} if trace_id.get() else {})
+        extra = "".join(f" {key}={value}" for key, value in fields.items())
         stamp = time.strftime("%H:%M:%S", time.localtime(record.created))
         trace = "".join("\n  " + line for line in stack_frames(record.exc_info[1])) if record.exc_info else ""
         return f"{stamp} {record.levelname.lower():7} {record.getMessage()}{extra}{trace}"

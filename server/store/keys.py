@@ -61,6 +61,7 @@ class Keys:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._by_digest: dict[str, Key] = {}
+        self._revoked: dict[str, str] = {}
         self._version = ""
         self._loaded = False
         store.at_every_beat(self._refresh)
@@ -75,6 +76,10 @@ class Keys:
         if digest(secret) not in self._by_digest:
             await self._refresh()  # it may have been created a moment ago
         return self._by_digest.get(digest(secret))
+
+    def revoked(self, secret: str) -> str:
+        """Returns the id of the revoked key of a secret; empty for another secret."""
+        return self._revoked.get(digest(secret), "")
 
     async def load(self) -> None:
         """Reads the keys if they were never read."""
@@ -132,6 +137,7 @@ class Keys:
             self._version = version
             return
         self._by_digest = {key.digest: key for key in keys if key.revoked is None}
+        self._revoked = {key.digest: key.id for key in keys if key.revoked is not None}
         self._version, self._loaded = version, True
 
 

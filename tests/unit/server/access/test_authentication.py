@@ -32,6 +32,19 @@ def test_a_key_is_accepted_in_body_query_and_header(serve, keys, parts):
     assert client.post("/translate", **parts).status_code == 403
 
 
+def test_the_log_names_a_revoked_key_and_no_secret(serve, keys, caplog):
+    (old, key), (_, _) = keys.create("old"), keys.create("new")
+    keys.revoke(key.id)
+    client = serve(data=keys.folder)
+    with caplog.at_level("INFO", "server.access"):
+        for secret in (old, "unknown"):
+            headers = {"Authorization": f"Bearer {secret}", "traceparent": f"00-{'4b' * 16}-{'f0' * 8}-01"}
+            assert client.post("/translate", json=HELLO, headers=headers).status_code == 403
+    lines = [vars(line) for line in caplog.records if line.name == "server.access"]
+    assert [(line["reason"], line.get("key")) for line in lines] == [("Forbidden", key.id), ("Forbidden", None)]
+    assert old not in str(lines) and "unknown" not in str(lines)
+
+
 @pytest.mark.parametrize(
     ("method", "path", "parts"),
     [

@@ -54,8 +54,11 @@ def test_an_exception_is_logged_with_its_frames_and_without_its_message(formatte
     assert "user text" not in text
 
 
-def test_the_text_format_ends_with_the_extra_fields():
+def test_the_text_format_ends_with_the_extra_fields_and_the_trace():
     assert TextFormatter().format(record("hello", status=200)).endswith("info    hello status=200")
+    token = trace_id.set("4bf9")
+    assert TextFormatter().format(record("hello", status=200)).endswith("hello status=200 trace_id=4bf9")
+    trace_id.reset(token)
 
 
 @pytest.mark.parametrize(
