@@ -1,4 +1,5 @@
-"""The encoder in NumPy and float32, for studies and for the calibration of int8 weights. Without PyTorch."""
+"""The encoder in NumPy and float32, for studies and for the calibration of int8 weights. Without
+PyTorch."""
 
 from __future__ import annotations
 
@@ -40,14 +41,16 @@ def _erf(x: Float32) -> Float32:
 
 
 class NumpyEncoder:
-    """The encoder of a Transformer with the parameters `tensors` by name. B sentences of S tokens, without padding."""
+    """The encoder of a Transformer with the parameters `tensors` by name. B sentences of S tokens,
+    without padding."""
 
     def __init__(self, config: ModelConfig, tensors: Mapping[str, Float32]) -> None:
         self.config, self.tensors = config, tensors
 
     def run(self, ids: Sequence[Sequence[int]] | NDArray[np.int64], positions: Float32) -> list[Float32]:
-        """Returns what the first layer reads and what each layer returns (B, S, d_model), in a pre-norm model followed by the
-        norm of the last. `positions` (at least S, d_model) are added to the embeddings."""
+        """Returns what the first layer reads and what each layer returns (B, S, d_model), in a
+        pre-norm model followed by the norm of the last. `positions` (at least S, d_model) are added
+        to the embeddings."""
         config = self.config
         table = self.tensors["embedding.weight" if config.tied_embeddings else "source_embedding.weight"]
         scale = math.sqrt(config.d_model) if config.scale_embeddings else 1.0

@@ -1,8 +1,8 @@
-"""What the order of its words changes for an encoder, in float32 by NumPy: an engine cannot leave out the positions.
+"""What the order of its words changes for an encoder, in float32 by NumPy: an engine cannot leave
+out the positions.
 
-This is a process of its own, so that translations do not wait: each line of standard input is the arguments of `study` in
-JSON, each line of standard output its result. N tokens with text.
-"""
+This is a process of its own, so that translations do not wait: each line of standard input is the
+arguments of `study` in JSON, each line of standard output its result. N tokens with text."""
 
 from __future__ import annotations
 
@@ -26,16 +26,27 @@ Samples = list[tuple[list[int], list[int]]]
 
 
 def study(folder: str, ids: list[int], order: list[int], samples: Samples) -> dict[str, Any]:
-    """Returns the number of `layers`, `order` and `position_fit` of GET /encoder for the tokens `ids`, which `order` puts in
-    another order. `samples` are other sentences: the tokens, and the places of those with text."""
+    """Returns the number of `layers`, `order` and `position_fit` of GET /encoder for the tokens
+    `ids`, which `order` puts in another order. `samples` are other sentences: the tokens, and the
+    places of those with text."""
     read = read_folder(Path(folder))
     tensors = SafetensorFiles(weight_files(read.path))
     encoder, places = NumpyEncoder(read.model, _Held(tensors)), position_table(read.model, tensors)
     none = np.zeros_like(places)
-    moved = {"moved": moves(encoder, ids, order, places), "moved_without_positions": moves(encoder, ids, order, none)}
-    fits = {"with_positions": _fits(encoder, samples, places), "without_positions": _fits(encoder, samples, none)}
+    moved = {
+        "moved": moves(encoder, ids, order, places),
+        "moved_without_positions": moves(encoder, ids, order, none),
+    }
+    fits = {
+        "with_positions": _fits(encoder, samples, places),
+        "without_positions": _fits(encoder, samples, none),
+    }
     fit = {"sentences": len(samples), **fits} if samples else None
-    return {"layers": read.model.encoder_layers, "order": {"pieces": order, **moved}, "position_fit": fit}
+    return {
+        "layers": read.model.encoder_layers,
+        "order": {"pieces": order, **moved},
+        "position_fit": fit,
+    }
 
 
 class _Held(dict[str, Float32]):
@@ -50,7 +61,8 @@ class _Held(dict[str, Float32]):
 
 
 def moves(encoder: NumpyEncoder, ids: list[int], order: list[int], positions: Float32) -> list[float]:
-    """Returns by how much the output for each token changes in another `order`, relative to its length."""
+    """Returns by how much the output for each token changes in another `order`, relative to its
+    length."""
     first, second = encoder.run([ids, [ids[i] for i in order]], positions)[-1]
     second = second[np.argsort(order)]  # in the order of `ids` again
     distances: list[float] = (_lengths(first - second) / _lengths(first)).tolist()
@@ -73,8 +85,9 @@ def _fits(encoder: NumpyEncoder, samples: Samples, positions: Float32) -> list[f
 
 
 def position_fit(vectors: Float32, places: NDArray[np.int64], folds: NDArray[np.int64]) -> float:
-    """Returns R2 of the places (N,) that a linear regression reads from the vectors (N, d_model) of one fold after it has seen
-    the others: 1 is perfect, 0 is as good as the mean place, below 0 is worse."""
+    """Returns R2 of the places (N,) that a linear regression reads from the vectors (N, d_model) of
+    one fold after it has seen the others: 1 is perfect, 0 is as good as the mean place, below 0 is
+    worse."""
     x, error = vectors.astype(np.float64), 0.0
     for fold in range(FOLDS):
         seen, unseen = folds != fold, folds == fold

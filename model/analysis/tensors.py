@@ -1,8 +1,10 @@
-"""The named tensors of a layer, which a forced pass returns: every number between two layers of the paper.
+"""The named tensors of a layer, which a forced pass returns: every number between two layers of the
+paper.
 
-This list is a contract between the page, the docs, the backends and the engine (csrc/layers/attention_capture.h), which may
-fuse what lies between two tensors. Those in `CAPTURED` are written by a backend, the others follow from them and from the maps
-by NumPy (`layer_tensors`). `GET /attention/tensors` answers them for one layer and one head of a translation:
+This list is a contract between the page, the docs, the backends and the engine
+(csrc/layers/attention_capture.h), which may fuse what lies between two tensors. Those in `CAPTURED`
+are written by a backend, the others follow from them and from the maps by NumPy (`layer_tensors`).
+`GET /attention/tensors` answers them for one layer and one head of a translation:
 
     GET /attention/tensors?id=ID&part=cross&layer=1&head=3&position=2&names=cross.query,cross.scores,feed_forward.mean,logits
 
@@ -17,13 +19,14 @@ by NumPy (`layer_tensors`). `GET /attention/tensors` answers them for one layer 
        "feed_forward.mean": {"axes": "r", "shape": [1], "formula": "mean of residual", "values": [0.0625]},
        "logits": {"axes": "rc", "shape": [1, 2], "formula": "norm E^T + b", "values": [[9.5, 7.25]]}}}
 
-`part` is the attention whose head is shown: `encoder` (self-attention of the encoder), `decoder` (of the decoder) or `cross`.
-All other tensors are those of its layer. Axes: r rows (the pieces that the layer reads: `rows`), k keys (the pieces that are
-attended to: `keys`), D features of a head, d of the model, f of the feed-forward network, c candidates. `position` keeps one
-row of r, counted from 0 in `rows`, and all of k. Without `names` all tensors are returned that the layer has. At most
-`NUMBERS_LIMIT` numbers are returned. They are float32; scores and logits are in nats. A row of `candidates` names the pieces
-of a row of `logits`; null stands for a candidate that does not exist. NumPy only.
-"""
+`part` is the attention whose head is shown: `encoder` (self-attention of the encoder), `decoder`
+(of the decoder) or `cross`. All other tensors are those of its layer. Axes: r rows (the pieces that
+the layer reads: `rows`), k keys (the pieces that are attended to: `keys`), D features of a head, d
+of the model, f of the feed-forward network, c candidates. `position` keeps one row of r, counted
+from 0 in `rows`, and all of k. Without `names` all tensors are returned that the layer has. At most
+`NUMBERS_LIMIT` numbers are returned. They are float32; scores and logits are in nats. A row of
+`candidates` names the pieces of a row of `logits`; null stands for a candidate that does not exist.
+NumPy only."""
 
 from __future__ import annotations
 
@@ -88,12 +91,25 @@ TENSORS = {
     **{f"self.{name}": tensor for name, tensor in (_ATTENTION | _NORM).items()},
     **{f"cross.{name}": tensor for name, tensor in (_ATTENTION | _NORM).items()},
     **{f"feed_forward.{name}": tensor for name, tensor in (_FEED_FORWARD | _NORM).items()},
-    "logits": Tensor("rc", "norm E^T + b", "of the best tokens of the last layer, among those the target may have"),
+    "logits": Tensor(
+        "rc",
+        "norm E^T + b",
+        "of the best tokens of the last layer, among those the target may have",
+    ),
     "normalizer": Tensor("r", "log(sum(exp(all logits)))", "a log-probability is the logit minus this"),
 }
 """Names in the order of computation."""
 CAPTURED = (
-    *("embedding", "stream", "input", "self.context", "self.output", "self.norm", "cross.context", "cross.output"),
+    *(
+        "embedding",
+        "stream",
+        "input",
+        "self.context",
+        "self.output",
+        "self.norm",
+        "cross.context",
+        "cross.output",
+    ),
     *("cross.norm", "feed_forward.inner", "feed_forward.output", "feed_forward.norm"),
 )
 """What a backend writes, in the order of the engine."""
@@ -138,8 +154,9 @@ def shape(config: ModelConfig, followed: Followed, name: str, source: int, queri
 
 
 def norm_parameters(config: ModelConfig, followed: Followed, parameter: Callable[[str], Float32]) -> dict[str, Float32]:
-    """Returns gamma and beta of the LayerNorm after each sublayer; in a pre-norm model that is the one before the next.
-    `parameter` returns one by the engine's name: `encoder.0.attention_norm.weight` or `decoder_norm.bias`."""
+    """Returns gamma and beta of the LayerNorm after each sublayer; in a pre-norm model that is the
+    one before the next. `parameter` returns one by the engine's name:
+    `encoder.0.attention_norm.weight` or `decoder_norm.bias`."""
     side, layer = followed.side, followed.layer
     own = ("attention", "feed_forward") if side == "encoder" else SUBLAYERS
     layers = config.encoder_layers if side == "encoder" else config.decoder_layers
@@ -152,14 +169,18 @@ def norm_parameters(config: ModelConfig, followed: Followed, parameter: Callable
 
 
 def layer_tensors(config: ModelConfig, followed: Followed, maps: AttentionMaps) -> dict[str, Float32]:
-    """Returns the wanted tensors of a pass, whose `maps` have those that a backend writes, the weights and vectors of the head,
-    and scores."""
+    """Returns the wanted tensors of a pass, whose `maps` have those that a backend writes, the
+    weights and vectors of the head, and scores."""
     found = dict(maps.tensors or {})
     one = slice(None) if followed.position is None else slice(followed.position, followed.position + 1)
     part, head = followed.attention, followed.head
     if (vectors := maps.vectors) is not None:
         query = vectors.query[one]
-        found |= {f"{part}.query": query, f"{part}.key": vectors.key, f"{part}.value": vectors.value}
+        found |= {
+            f"{part}.query": query,
+            f"{part}.key": vectors.key,
+            f"{part}.value": vectors.value,
+        }
         products = query.astype(np.float64) @ vectors.key.T  # the same for one row as for all
         found[f"{part}.scores"] = (products / math.sqrt(config.head_dim)).astype(np.float32)
         weights: Float32 = getattr(maps, followed.part)
@@ -178,7 +199,8 @@ def layer_tensors(config: ModelConfig, followed: Followed, maps: AttentionMaps) 
 
 
 def _residuals(config: ModelConfig, tensors: Mapping[str, Float32]) -> dict[str, Float32]:
-    """Returns what each residual connection adds up, bit for bit, and its mean and variance over the features."""
+    """Returns what each residual connection adds up, bit for bit, and its mean and variance over
+    the features."""
     found: dict[str, Float32] = {}
     stream = tensors.get("stream")
     for sublayer in SUBLAYERS:
@@ -201,8 +223,8 @@ def _lengths(x: Float32) -> Float32:
 def check_followed(
     config: ModelConfig, followed: Followed | None, source: Sequence[int], target: Sequence[int]
 ) -> None:
-    """Raises ValueError for a layer, a position or a tensor that does not exist, and for too many numbers. `target` excludes
-    start and end."""
+    """Raises ValueError for a layer, a position or a tensor that does not exist, and for too many
+    numbers. `target` excludes start and end."""
     if followed is None:
         return
     if followed.part not in KINDS:

@@ -1,5 +1,5 @@
-"""Studies of an encoder on one sentence: what its layers add, by the engine, and what the order of its words changes, in a
-process of its own (`model.analysis.encoder_study`)."""
+"""Studies of an encoder on one sentence: what its layers add, by the engine, and what the order of
+its words changes, in a process of its own (`model.analysis.encoder_study`)."""
 
 from __future__ import annotations
 
@@ -30,10 +30,16 @@ _LAYERS = {
 
 
 async def study_encoder(
-    inspector: Inspector, text: str, source: str, target: str, deadline: float | None, caller: Caller = ANYBODY
+    inspector: Inspector,
+    text: str,
+    source: str,
+    target: str,
+    deadline: float | None,
+    caller: Caller = ANYBODY,
 ) -> dict[str, Any]:
-    """Returns the study of one sentence as in EncoderAnswer. Counts as an attention request. Raises InvalidRequest for a
-    model that is too large and for directions that need two, TextTooLong, Overloaded, TimeoutError, Unavailable."""
+    """Returns the study of one sentence as in EncoderAnswer. Counts as an attention request. Raises
+    InvalidRequest for a model that is too large and for directions that need two, TextTooLong,
+    Overloaded, TimeoutError, Unavailable."""
     subject = inspector.given(text, "", source, target)
     leg, text = subject.leg, subject.pair.source_text
     encoding = leg.encode(text)
@@ -68,7 +74,11 @@ async def study_encoder(
 
 
 async def _layer(
-    inspector: Inspector, subject: InspectedSentence, layer: int, deadline: float | None, caller: Caller
+    inspector: Inspector,
+    subject: InspectedSentence,
+    layer: int,
+    deadline: float | None,
+    caller: Caller,
 ) -> dict[str, list[float]]:
     """Returns the numbers of one layer."""
     choice = Followed("encoder", layer, names=(*_LAYERS.values(),)).choice

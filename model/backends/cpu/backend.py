@@ -475,9 +475,9 @@ class CpuBackend(ForcedPasses):
         self._call("free", len(where), address(where))
 
     @property
-    def bytes(self) -> tuple[int, int]:
-        """Bytes of weights, and of keys and values."""
-        return self._library.attentive_weight_bytes(self._handle), self._library.attentive_cache_bytes(self._handle)
+    def cache_bytes(self) -> int:
+        """Bytes of keys and values."""
+        return int(self._library.attentive_cache_bytes(self._handle))
 
     @property
     def pages_used(self) -> int:

@@ -46,7 +46,6 @@ _SIGNATURES = {
     "attentive_destroy": (None, [c_void_p]),
     "attentive_isa": (c_char_p, []),
     "attentive_error": (c_char_p, []),
-    "attentive_weight_bytes": (c_int64, [c_void_p]),
     "attentive_cache_bytes": (c_int64, [c_void_p]),
     "attentive_pages_used": (c_int, [c_void_p]),
 }

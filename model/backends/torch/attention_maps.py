@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -14,7 +15,16 @@ from torch import Tensor, nn
 from model.analysis.contributions import value_products
 from model.analysis.module_outputs import Passed, recorded
 from model.analysis.tensors import captured, check_followed, norm_parameters
-from model.analysis.types import CANDIDATES, AttentionMaps, Followed, Head, HeadVectors, check_head, check_pair
+from model.analysis.types import (
+    CANDIDATES,
+    EVERYTHING,
+    AttentionMaps,
+    Followed,
+    Head,
+    HeadVectors,
+    check_head,
+    check_pair,
+)
 from model.attention import MultiHeadAttention, attention_weights
 from model.backends.torch.inputs import head_gates, pad_ids, to_array
 from model.layers import DecoderLayer, EncoderLayer, Sublayer
@@ -79,6 +89,7 @@ def attention_maps(
         forget_gates=to_array(torch.stack(forget_gates)) if forget_gates else None,
         normalizers=to_array(logits[0].float().logsumexp(dim=-1)),
         tensors=None if followed is None else _tensors(transformer, followed, (ids, inputs), passed),
+        choice=replace(EVERYTHING, followed=followed),
     )
 
 

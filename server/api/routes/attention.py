@@ -32,19 +32,24 @@ from server.translation.types import Storage, TranslationRequest
 JSON = "application/json"
 
 
-class AttentionRoute(ParameterRoute):
+class CompressedRoute(ParameterRoute):
+    """Answers JSON in gzip."""
+
+    async def respond(self, request: Request) -> Response:
+        response = await super().respond(request)
+        if "gzip" not in request.headers.get("accept-encoding", "") or response.media_type != JSON:
+            return response
+        return await asyncio.to_thread(compressed, response)
+
+
+class AttentionRoute(CompressedRoute):
     """Sends the explorer's page to a browser that names no format. The page shows errors itself."""
 
     def is_page(self, request: Request) -> bool:
         return prefers_html(request) and "format" not in request.query_params
 
     async def respond(self, request: Request) -> Response:
-        if self.is_page(request):
-            return html_page(request, "explorer/index.html")
-        response = await super().respond(request)
-        if "gzip" not in request.headers.get("accept-encoding", "") or response.media_type != JSON:
-            return response
-        return await asyncio.to_thread(compressed, response)
+        return html_page(request, "explorer/index.html") if self.is_page(request) else await super().respond(request)
 
 
 def compressed(response: Response) -> Response:

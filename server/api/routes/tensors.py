@@ -14,12 +14,11 @@ from model.analysis.types import Followed
 from server.api.attention_formats import lists
 from server.api.dependencies import deadline, enter, json_response, services_of, storage_of
 from server.api.openapi import errors
-from server.api.parameters import ParameterRoute
-from server.api.routes.attention import inspected_sentence
+from server.api.routes.attention import CompressedRoute, inspected_sentence
 from server.api.schemas.tensors import TensorAnswer, TensorParameters
 from server.inspection.types import InspectionResult
 
-router = APIRouter(tags=["attention"], route_class=ParameterRoute)
+router = APIRouter(tags=["attention"], route_class=CompressedRoute)
 
 
 @router.get(
@@ -29,8 +28,8 @@ router = APIRouter(tags=["attention"], route_class=ParameterRoute)
     responses=errors(400, 403, 404, 410, 429, 503, 504),
 )
 async def tensors(request: Request, parameters: Annotated[TensorParameters, Query()]) -> Response:
-    """Runs the engine once more over the tokens of an earlier translation (`id`), a new one (`q`, `source`, `target`), or a
-    given one (also `translation`)."""
+    """Runs the engine once more over the tokens of an earlier translation (`id`), a new one (`q`,
+    `source`, `target`), or a given one (also `translation`)."""
     services = services_of(request)
     limit = deadline(request, services.settings.timeout_seconds)
     caller = await enter(request, len(parameters.q or ""), parameters.api_key)
@@ -81,5 +80,10 @@ def tensor_body(followed: Followed, result: InspectionResult) -> dict[str, Any]:
     shown = {}
     for name, numbers in values.items():
         tensor = TENSORS[name]
-        shown[name] = {"axes": tensor.axes, "shape": numbers.shape, "formula": tensor.formula, "values": lists(numbers)}
+        shown[name] = {
+            "axes": tensor.axes,
+            "shape": numbers.shape,
+            "formula": tensor.formula,
+            "values": lists(numbers),
+        }
     return body | {"tensors": shown}

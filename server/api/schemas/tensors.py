@@ -32,7 +32,10 @@ class TensorParameters(SubjectParameters):
     layer: int = Field(default=0, ge=0, le=999, description="Layer, counted from 0.")
     head: int = Field(default=0, ge=0, le=999, description="Head, counted from 0.")
     position: int | None = Field(
-        default=None, ge=0, le=99_999, description="One of the `rows`, counted from 0; all without it."
+        default=None,
+        ge=0,
+        le=99_999,
+        description="One of the `rows`, counted from 0; all without it.",
     )
     names: Annotated[
         tuple[str, ...],

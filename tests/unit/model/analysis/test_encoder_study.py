@@ -1,4 +1,5 @@
-"""The encoder in NumPy is that of PyTorch, and it is blind to the order of words without positions."""
+"""The encoder in NumPy is that of PyTorch, and it is blind to the order of words without
+positions."""
 
 from __future__ import annotations
 

@@ -28,6 +28,7 @@ GUARDED = [
     ("POST", "/live", {"json": ASK}),
     ("POST", "/trace", {"json": ASK}),
     ("GET", "/attention", {"params": ASK}),
+    ("GET", "/attention/tensors", {"params": ASK}),
     ("GET", "/encoder", {"params": ASK}),
 ]
 

@@ -174,10 +174,6 @@ int attentive_free(Engine* engine, int count, const int32_t* slots) {
     return locked(engine, [&] { engine->free(count, slots); });
 }
 
-int64_t attentive_weight_bytes(Engine* engine) {
-    return static_cast<int64_t>(engine->weight_bytes());
-}
-
 int64_t attentive_cache_bytes(Engine* engine) {
     return static_cast<int64_t>(engine->cache_bytes());
 }

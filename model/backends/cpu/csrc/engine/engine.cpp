@@ -102,13 +102,6 @@ void Engine::resolve() {
         vectors_.count("decoder_positions") ? vector("decoder_positions", numbers) : positions_;
 }
 
-size_t Engine::weight_bytes() const {
-    size_t bytes = 0;
-    for (const auto& [name, linear] : linears_) bytes += linear->bytes();
-    for (const auto& [name, values] : vectors_) bytes += values.size() * sizeof(float);
-    return bytes;
-}
-
 void Engine::reserve(int rows) {
     const size_t d = padded_width(config_.d_model),
                  wide = std::max(padded_width(3 * config_.d_model), padded_width(config_.d_ff)),

@@ -91,6 +91,15 @@ struct WordSentence {
     float* scores;
 };
 
+// Runs a function when its scope ends, also by an exception.
+template <typename Body>
+struct OnExit {
+    Body body;
+    ~OnExit() { body(); }
+};
+template <typename Body>
+OnExit(Body) -> OnExit<Body>;
+
 class Engine {
   public:
     explicit Engine(const Config& config);
@@ -158,7 +167,6 @@ class Engine {
     int all_heads() const {
         return (config_.encoder_layers + 2 * config_.decoder_layers) * config_.heads;
     }
-    size_t weight_bytes() const;
     size_t cache_bytes() const { return pages_.bytes(); }
     int pages_used() const { return pages_.used(); }
     std::mutex& mutex() { return mutex_; }
@@ -267,6 +275,9 @@ class Engine {
     void score_tokens(PoolThread& thread, const std::vector<WordSentence>& sentences,
                       const std::vector<WordRow>& rows,
                       const std::vector<std::vector<int>>& places);
+    void check_target(const AttentionCapture& capture, const int32_t* inputs) const;
+    void copy_head(const std::vector<int>& pages, int layer, int head, int count, float* key,
+                   float* value) const;
     void copy_keys(const Slot& slot, const AttentionCapture& capture) const;
     void copy_cross_values(const Slot& slot, const AttentionCapture& capture) const;
     void copy_encoder_vectors(const Span& span, const AttentionCapture& capture) const;

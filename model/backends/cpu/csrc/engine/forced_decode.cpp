@@ -17,23 +17,16 @@ void Engine::forced_decode(const int32_t* source, const int32_t* inputs, const u
     const int layers = config_.decoder_layers;
     if (capture.depth < 0 || capture.depth > layers || (capture.scored && capture.depth < layers))
         throw std::invalid_argument("a pass needs another number of decoder layers");
-    if (capture.queries < 1 || capture.queries > config_.max_length)
-        throw std::invalid_argument("a target has a length outside the model's");
-    for (int row = 0; row < capture.queries; ++row) check_token(inputs[row]);
+    check_target(capture, inputs);
     if (capture.held < 0 || capture.held >= kHeld)
         throw std::invalid_argument("too many forced passes have begun");
     ForcedPass& pass = passes_[capture.held];
-    struct EndOnExit {
-        Engine& engine;
-        ForcedPass& pass;
-        bool goes_on;
-        ~EndOnExit() {
-            engine.swap_rows(pass);
-            if (!goes_on) engine.clear(pass.slot);
-        }
-    };
+    bool goes_on = false;
     swap_rows(pass);
-    EndOnExit end_on_exit{*this, pass, false};
+    const OnExit end{[&] {
+        swap_rows(pass);
+        if (!goes_on) clear(pass.slot);
+    }};
     const int last_layer = capture.first_layer + capture.layers,
               last_row = capture.first_row + capture.rows;
     if (!capture.layers && !capture.rows) return;
@@ -75,7 +68,7 @@ void Engine::forced_decode(const int32_t* source, const int32_t* inputs, const u
         copy_keys(pass.slot, capture);
         copy_cross_values(pass.slot, capture);
     } else {
-        end_on_exit.goes_on = true;
+        goes_on = true;
     }
 }
 
@@ -92,14 +85,9 @@ void Engine::capture(const std::vector<const AttentionCapture*>& captures, const
     const int reserved = config_.slots, count = static_cast<int>(captures.size());
     if (count < 1 || count > kCaptures)
         throw std::invalid_argument("a batch of captures is empty or too large");
-    struct ClearOnExit {
-        Engine& engine;
-        int first, count;
-        ~ClearOnExit() {
-            for (int i = 0; i < count; ++i) engine.clear(engine.slots_[first + i]);
-        }
-    };
-    const ClearOnExit clear_on_exit{*this, reserved, count};
+    const OnExit clear_slots{[&] {
+        for (int i = 0; i < count; ++i) clear(slots_[reserved + i]);
+    }};
     std::vector<Sentence> sentences;
     int rows = 0;
     const int32_t* token = inputs;
@@ -108,9 +96,8 @@ void Engine::capture(const std::vector<const AttentionCapture*>& captures, const
         if (capture.depth != captures[0]->depth || capture.scored || capture.depth < 0 ||
             capture.depth > config_.decoder_layers)
             throw std::invalid_argument("the captures of a batch have one depth and no scores");
-        if (capture.queries < 1 || capture.queries > config_.max_length)
-            throw std::invalid_argument("a target has a length outside the model's");
-        for (int row = 0; row < capture.queries; ++row) check_token(*token++);
+        check_target(capture, token);
+        token += capture.queries;
         rows += capture.queries;
         if (sources) {
             check_source(capture.source, sources);
@@ -135,38 +122,43 @@ void Engine::capture(const std::vector<const AttentionCapture*>& captures, const
     for (int i = 0; i < count; ++i) copy_cross_values(slots_[reserved + i], *captures[i]);
 }
 
+void Engine::check_target(const AttentionCapture& capture, const int32_t* inputs) const {
+    if (capture.queries < 1 || capture.queries > config_.max_length)
+        throw std::invalid_argument("a target has a length outside the model's");
+    for (int row = 0; row < capture.queries; ++row) check_token(inputs[row]);
+}
+
+// Copies a head's keys and values of `count` positions from the pages.
+void Engine::copy_head(const std::vector<int>& pages, int layer, int head, int count, float* key,
+                       float* value) const {
+    for (int position = 0; position < count; ++position, key += shape_.dim, value += shape_.dim)
+        read_position(shape_, layout_,
+                      pages_.at(pages[position / kPage]) + layer * layout_.layer_bytes,
+                      position % kPage, head, key, value);
+}
+
 // Copies the values of all heads of cross-attention from the pages.
 void Engine::copy_cross_values(const Slot& slot, const AttentionCapture& capture) const {
-    const std::vector<int>& pages = sources_[slot.source].pages;
-    std::vector<float> key(shape_.dim);
+    const size_t size = static_cast<size_t>(capture.source) * shape_.dim;
+    std::vector<float> keys(size);
     float* value = capture.cross_values;
     for (int layer = 0; layer < config_.decoder_layers; ++layer) {
-        if (!AttentionCapture::has(capture.value_layers, layer)) {
-            value += static_cast<size_t>(shape_.heads) * capture.source * shape_.dim;
-            continue;
+        for (int head = 0; head < shape_.heads; ++head, value += size) {
+            if (AttentionCapture::has(capture.value_layers, layer))
+                copy_head(sources_[slot.source].pages, layer, head, capture.source, keys.data(),
+                          value);
         }
-        for (int head = 0; head < shape_.heads; ++head)
-            for (int position = 0; position < capture.source; ++position, value += shape_.dim)
-                read_position(shape_, layout_,
-                              pages_.at(pages[position / kPage]) + layer * layout_.layer_bytes,
-                              position % kPage, head, key.data(), value);
     }
 }
 
 // Copies the keys and values of the captured decoder head from the pages.
 void Engine::copy_keys(const Slot& slot, const AttentionCapture& capture) const {
-    if (capture.kind != AttentionCapture::Decoder && capture.kind != AttentionCapture::Cross)
-        return;
-    const bool cross = capture.kind == AttentionCapture::Cross;
-    const std::vector<int>& pages = cross ? sources_[slot.source].pages : slot.pages;
-    const int length = cross ? capture.source : capture.queries;
-    for (int position = 0; position < length; ++position) {
-        const char* layer =
-            pages_.at(pages[position / kPage]) + capture.layer * layout_.layer_bytes;
-        const size_t row = static_cast<size_t>(position) * shape_.dim;
-        read_position(shape_, layout_, layer, position % kPage, capture.head, capture.key + row,
-                      capture.value + row);
-    }
+    if (capture.kind == AttentionCapture::Decoder)
+        copy_head(slot.pages, capture.layer, capture.head, capture.queries, capture.key,
+                  capture.value);
+    if (capture.kind == AttentionCapture::Cross)
+        copy_head(sources_[slot.source].pages, capture.layer, capture.head, capture.source,
+                  capture.key, capture.value);
 }
 
 // Copies one head's queries, keys and values of a sentence from the encoder's fused projection.

@@ -15,13 +15,10 @@ void Engine::read_words(const std::vector<WordSentence>& sentences, int32_t star
     std::vector<WordRow> rows;
     std::vector<std::vector<int>> places(  // by sentence and panel: indices of the wanted tokens
         sentences.size() * projection_->panels());
-    struct ClearOnExit {
-        Engine& engine;
-        std::vector<Slot> held;
-        ~ClearOnExit() {
-            for (Slot& slot : held) engine.clear(slot);
-        }
-    } clear_on_exit{*this, {}};
+    std::vector<Slot> held;
+    const OnExit clear_slots{[&] {
+        for (Slot& slot : held) clear(slot);
+    }};
     if (keep && sentences.size() > 2 * kCaptures)
         throw std::invalid_argument("a batch of captures is empty or too large");
     int total = 0, longest = 0;
@@ -50,8 +47,7 @@ void Engine::read_words(const std::vector<WordSentence>& sentences, int32_t star
             if (first < 0 || first >= last || last > sentence.length)
                 throw std::invalid_argument("a word lies outside its sentence");
             const Sentence word{-1, last - first, sentence.tokens + first, nullptr};
-            spans.push_back(
-                start_source(clear_on_exit.held.emplace_back(), word, firsts[number] + first));
+            spans.push_back(start_source(held.emplace_back(), word, firsts[number] + first));
             rows.push_back({static_cast<int>(number), i});
         }
         if (keep && number % 2 == 0) {
@@ -82,7 +78,7 @@ void Engine::read_words(const std::vector<WordSentence>& sentences, int32_t star
     }
     if (!words) return;
     clear_step_rows();
-    for (Slot& slot : clear_on_exit.held) add_step_rows(slot, 1, &start);
+    for (Slot& slot : held) add_step_rows(slot, 1, &start);
     const std::vector<int32_t> none(words, -1);
     top_k_.begin(words, config_.vocabulary, 1, none.data(), pool_.size());
     pool_.run([&](PoolThread& thread) {

@@ -88,7 +88,6 @@ class Linear {
     int in() const { return in_; }
     int out() const { return out_; }
     int panels() const { return panels_; }
-    size_t bytes() const { return weights_.bytes() + rows_.bytes() + scales_.bytes() * 3; }
 
   private:
     void allocate(Arena* arena);
