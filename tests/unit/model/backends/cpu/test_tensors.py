@@ -148,19 +148,31 @@ class Integers:
     def __init__(self, parameters: dict[str, Float32]) -> None:
         self.parameters = parameters
 
-    def matches(self, name: str, x: Float32, y: Float32, heads: slice = slice(None)) -> bool:
-        """Returns whether y (N, outputs) is what the layer returns for x (N, inputs): its integers
-        are the same, its numbers to 1e-5."""
+    def sums(self, name: str, x: Float32, heads: slice) -> tuple[np.ndarray, Float32, Float32]:
+        """Returns the sums of products (N, outputs), their scales and the bias of a layer that reads x (N, inputs)."""
         weight = self.parameters[f"{name}.weight"]
         tops = row_ranges(weight)
-        steps = tops / np.float32(127)
         weights = np.rint(weight * (np.float32(127) / tops)[:, None]).astype(np.int64)[heads]
-        top = np.abs(x).max(axis=-1, keepdims=True)
-        integers = np.rint(x * (np.float32(127) / top)).astype(np.int64)
-        sums, scale = integers @ weights.T, (top / np.float32(127)) * steps[heads]
-        bias = self.parameters[f"{name}.bias"][heads]
+        integers, steps = rounded(x)
+        return integers @ weights.T, steps * (tops / np.float32(127))[heads], self.parameters[f"{name}.bias"][heads]
+
+    def matches(self, name: str, x: Float32, y: Float32, heads: slice = slice(None)) -> bool:
+        """Returns whether y (N, outputs) is what the layer returns: its integers are the same, its numbers to 1e-5."""
+        sums, scale, bias = self.sums(name, x, heads)
         same = np.array_equal(np.rint((y.astype(np.float64) - bias) / scale), sums)
         return same and bool(np.allclose(y, sums * scale + bias, atol=1e-5, rtol=1e-5))
+
+    def stored(self, name: str, x: Float32, heads: slice) -> Float32:
+        """Returns the keys or values of a head as the pages have them: rounded again, each with its own scale."""
+        sums, scale, bias = self.sums(name, x, heads)
+        integers, steps = rounded((sums * scale + bias).astype(np.float32))
+        return integers * steps
+
+
+def rounded(x: Float32) -> tuple[np.ndarray, Float32]:
+    """Returns the integers of each row, of which the largest magnitude becomes 127, and the size of one."""
+    top = np.abs(x).max(axis=-1, keepdims=True)
+    return np.rint(x * (np.float32(127) / top)).astype(np.int64), top / np.float32(127)
 
 
 @pytest.mark.parametrize("norm", ["post", "pre"])
@@ -171,10 +183,11 @@ def test_each_number_of_int8_follows_from_those_before_it(norm: str) -> None:
     source, target = pair(config)
     weights = {name: tensor.numpy() for name, tensor in transformer.state_dict().items()}
     table = position_table(config, weights)
-    corrected, _ = for_int8(config, weights, table)
+    corrected, shifts = for_int8(config, weights, table)
     engine = Integers({name: corrected[name] for name in weights})
     embeddings = row_ranges(weights["embedding.weight"])[:, None] / np.float32(127)
     embeddings = np.rint(weights["embedding.weight"] / embeddings) * embeddings * np.float32(math.sqrt(config.d_model))
+    _, last = follow(backend, source, target, Followed("encoder", config.encoder_layers - 1))
     for followed in places(config):
         maps, t = follow(backend, source, target, followed)
         side, own = followed.side, followed.attention
@@ -189,6 +202,11 @@ def test_each_number_of_int8_follows_from_those_before_it(norm: str) -> None:
         if side == "encoder":
             assert engine.matches(f"{module}.key", read, t["self.key"], head)
             assert engine.matches(f"{module}.value", read, t["self.value"], head)
+        else:
+            memory = read if own == "self" else last["feed_forward.norm"]
+            left_out = shifts[followed.layer][head] if own == "cross" else 0
+            close(t[f"{own}.key"], engine.stored(f"{module}.key", memory, head) + left_out)
+            close(t[f"{own}.value"], engine.stored(f"{module}.value", memory, head))
         scores = t[f"{own}.query"] @ t[f"{own}.key"].T / math.sqrt(config.head_dim)
         close(t[f"{own}.scores"], scores)
         if followed.part == "decoder":
