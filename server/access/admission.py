@@ -39,6 +39,10 @@ class CallerWork:
     requests: int = 0
 
 
+NO_WORK = CallerWork()
+"""Of a caller without accepted requests; is not changed."""
+
+
 @dataclass(slots=True)
 class Queue:
     """The accepted requests of one kind: their units, number and callers; a caller without work is left out."""
@@ -247,13 +251,13 @@ class Admission:
         queue = self.queues[kind]
         if not queue.units:
             return 0.0, ""
-        work = queue.callers.get(caller, CallerWork())
+        work = queue.callers.get(caller, NO_WORK)
         held = 0.0 if caller is None else work.units + self.lease.elsewhere.get((kind, caller), 0.0)
         room, kept = self._room(kind), 0.0
-        if not queue.invitations.is_due(key, now):
+        if (due := queue.invitations.due(now)) and not queue.invitations.is_due(key, now):
             # As much stays free for one that is new as beside these callers if they had all that they may hold.
             others = queue.share * max(1, len(queue.callers), len(queue.invitations.callers))
-            kept = min(queue.invitations.due(now), max(0.0, room * others / (1 + others) - queue.units + held))
+            kept = min(due, max(0.0, room * others / (1 + others) - queue.units + held))
         free = room - kept - queue.units
         over = cost - free
         if not held or over > queue.units:

@@ -47,6 +47,8 @@ class Invitations:
 
     def due(self, now: float) -> float:
         """The units that are expected back about now: Retry-After is in whole seconds, so they come together."""
+        if not self._by_second:
+            return 0.0
         seconds = range(int(now - LATE_SECONDS), int(now) + 2)
         return self.returning * sum([self._by_second.get(second, 0.0) for second in seconds])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 from fastapi import APIRouter
@@ -22,6 +22,7 @@ from server.api.dependencies import (
 )
 from server.api.openapi import WORK, content, errors
 from server.api.parameters import ParameterRoute
+from server.api.schemas.base import Heads
 from server.api.schemas.translation import TranslateAnswer, TranslateParameters
 from server.api.sse import stream
 from server.config import Settings
@@ -114,17 +115,38 @@ def decoding_options(parameters: TranslateParameters, settings: Settings) -> Dec
     """Returns the options of a request. Raises InvalidRequest for too many alternatives."""
     if parameters.alternatives > settings.alternatives_limit:
         raise InvalidRequest(f"Invalid request: alternatives parameter must be <= {settings.alternatives_limit}")
-    hypotheses = parameters.alternatives + 1
-    beam = chosen_beam(parameters, settings)
+    return _options(
+        chosen_beam(parameters, settings),
+        parameters.length_penalty,
+        parameters.max_length,
+        parameters.alternatives + 1,
+        parameters.no_repeat_ngram_size,
+        parameters.loop_guard,
+        parameters.masked_heads or (),
+        settings.rerank if parameters.rerank is None else parameters.rerank,
+    )
+
+
+@lru_cache(maxsize=256)  # most requests have the same
+def _options(
+    beam: int,
+    length_penalty: float | None,
+    max_length: int | None,
+    hypotheses: int,
+    no_repeat_ngram_size: int,
+    loop_guard: bool,
+    masked_heads: Heads,
+    rerank: bool,
+) -> DecodingOptions:
     return DecodingOptions(
         beam_size=max(beam, hypotheses) if beam else 0,
-        length_penalty=parameters.length_penalty,
-        max_length=parameters.max_length,
+        length_penalty=length_penalty,
+        max_length=max_length,
         hypotheses=hypotheses,
-        no_repeat_ngram_size=parameters.no_repeat_ngram_size,
-        loop_guard=parameters.loop_guard,
-        masked_heads=parameters.masked_heads or (),
-        rerank=settings.rerank if parameters.rerank is None else parameters.rerank,
+        no_repeat_ngram_size=no_repeat_ngram_size,
+        loop_guard=loop_guard,
+        masked_heads=masked_heads,
+        rerank=rerank,
     )
 
 

@@ -162,6 +162,8 @@ class JobDispatcher:
         able = [worker for worker in self._workers if worker.ready is not None and model in worker.loaded]
         if suspected:
             able = [worker for worker in able if worker.loading is None]
+        if len(able) == 1:
+            return able[0]
         return min(able, key=lambda worker: (worker.state == "frozen", len(worker.pending)), default=None)
 
     def _remove(self, item: InFlightJob, _: asyncio.Future[Any]) -> None:

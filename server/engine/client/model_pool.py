@@ -28,7 +28,8 @@ class _Holding:
         handle.unloading = False
         handle.users += 1
         try:
-            answer = await handle.answer()
+            outcome = handle.outcome
+            answer = outcome.result() if outcome.done() else await handle.answer()
             if answer.error is not None:
                 kind = ModelFailed if handle.failed else Unavailable
                 raise kind(f"The model {handle.model.name} cannot be loaded: {answer.error}")

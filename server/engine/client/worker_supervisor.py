@@ -70,6 +70,7 @@ class WorkerSupervisor:
     ) -> None:
         self.index = index
         self.ready: WorkerReady | None = None
+        self.computation: tuple[str, ...] = ()
         self.loaded: set[str] = set()
         """The models that this process serves."""
         self.loading: LoadModel | None = None
@@ -233,7 +234,7 @@ class WorkerSupervisor:
         if self.ready is None:
             self._up_since = time.monotonic()
             self._was_ready = True
-        self.ready = message
+        self.ready, self.computation = message, message.computation
         self.name = message.device
 
     def _on_exit(self, code: int) -> None:
