@@ -21,6 +21,7 @@ from typing import Any, Literal, Self, TypeVar, get_args, get_type_hints
 from model.backends.cpu.isa import Isa
 from model.convert.published import EXAMPLES, LISTS
 from server.errors import SettingsError
+from server.process import available_cores
 
 Device = Literal["auto", "cpu", "cuda"]
 Dtype = Literal["auto", "float32", "bfloat16", "float16", "int8"]
@@ -31,6 +32,7 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 
 PREFIX = "ATTENTIVE_"
 MAX_INT = 2**53
+MOST_PROCESSES = 64
 CHECKOUT = Path(__file__).parents[1]
 REMOVED = {"history_storage": "state", "limits_storage": "state"}
 """Settings of earlier versions, and the settings that replace them."""
@@ -67,6 +69,11 @@ class Settings:
 
     host: str = setting("127.0.0.1", "Address to listen on. 0.0.0.0 listens on every interface.")
     port: int = setting(8000, "TCP port to listen on. 0 selects a free port.", 0, 65535)
+    api_processes: str = setting(
+        "1",
+        "Processes that serve requests before one pool of workers. auto is one for each four cores, at least four beside a GPU "
+        "where there are cores, at most 16.",
+    )
     public_url: str = setting(
         "",
         "Address of the server for its clients, such as https://translate.example.org, for the addresses of translated files. "
@@ -231,6 +238,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         check_bounds(self, flag_and_variable)
+        self.processes  # noqa: B018  raises SettingsError
         if self.public_url and not self.public_url.startswith(("http://", "https://")):
             raise SettingsError(f"{flag_and_variable('public_url')} must begin with http:// or https://.")
         if self.root_path and not re.fullmatch(r"(/[\w.~-]+)+", self.root_path, re.ASCII):
@@ -245,6 +253,20 @@ class Settings:
         object.__setattr__(self, "host", re.sub(r"^\[(.*:.*)\]$", r"\1", self.host))  # an IPv6 address as in a URL
         if self.data is not None and self.data.exists() and not self.data.is_dir():
             raise SettingsError(f"{flag_and_variable('data')} must be a folder, and {str(self.data)!r} is a file.")
+
+    @property
+    def processes(self) -> int:
+        """The number of API processes. Raises SettingsError."""
+        if self.api_processes == "auto":
+            cores = available_cores()
+            least = 4 if self.device != "cpu" and Path("/dev/nvidia0").exists() else 1
+            return max(1, min(16, cores, max(least, cores // 4)))
+        number = parse(flag_and_variable("api_processes"), self.api_processes, int)
+        if not 1 <= number <= MOST_PROCESSES:
+            raise SettingsError(
+                f"{flag_and_variable('api_processes')} must be between 1 and {MOST_PROCESSES}, not {number!r}."
+            )
+        return int(number)
 
     @property
     def pulled(self) -> Path:
@@ -283,6 +305,11 @@ def variable(name: str, environment: Mapping[str, str]) -> str:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise SettingsError(f"{name}_FILE: {file!r} cannot be read: {reason}.") from None
+
+
+def set_variable(name: str, value: str) -> None:
+    """Sets a variable that a library reads."""
+    os.environ[name] = value
 
 
 def unknown_variables(environment: Mapping[str, str] = os.environ) -> list[str]:

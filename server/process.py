@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import math
+import os
 from pathlib import Path
 
 MORE = 300
@@ -26,3 +28,24 @@ def tune_garbage_collector() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 0, 1_000)
+
+
+def available_cores(cgroup: Path = Path("/sys/fs/cgroup")) -> int:
+    """Returns the number of CPU cores that this process may use: its affinity, bounded by a container's CPU quota."""
+    bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        allowed, period = _cpu_quota(cgroup)
+    except (OSError, ValueError):  # no cgroup, or "max": no quota
+        return bound
+    return max(1, min(bound, math.ceil(allowed / period))) if allowed > 0 else bound
+
+
+def _cpu_quota(cgroup: Path) -> tuple[int, int]:
+    """Returns the microseconds of all cores that may be used in a period (-1: no quota), and the period. Raises OSError
+    without a cgroup, and ValueError for "max"."""
+    try:
+        texts = (cgroup / "cpu.max").read_text(encoding="ascii").split()
+    except FileNotFoundError:  # version 1, as on RHEL 8
+        texts = [(cgroup / "cpu" / f"cpu.cfs_{name}_us").read_text(encoding="ascii") for name in ("quota", "period")]
+    allowed, period = map(int, texts)
+    return allowed, period

@@ -6,6 +6,10 @@ import asyncio
 import contextlib
 import logging
 import shutil
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from model.search.options import DecodingOptions
 from server.access.admission import Admission
@@ -17,6 +21,8 @@ from server.documents.service import DocumentTranslator
 from server.documents.store import open_store
 from server.engine.client.engine_client import EngineClient
 from server.engine.client.lease import Backlog
+from server.engine.client.remote_pool import LeasedBacklog, PoolLink, RemotePool
+from server.engine.client.status import WorkerStatus
 from server.engine.client.worker_pool import WorkerPool
 from server.engine.ipc.options import WorkerOptions
 from server.glossaries.glossaries import Glossaries
@@ -29,7 +35,8 @@ from server.store.open_store import open_shared
 from server.store.sqlite import SQLiteStore, holds_data
 from server.store.usage import Usage
 from server.text.language_id import LanguageDetector
-from server.translation.catalog import ModelCatalog
+from server.translation.catalog import ModelCatalog, ServedModel
+from server.translation.followed import FollowedModels, FollowedPulls
 from server.translation.hot_reload import ServedModels
 from server.translation.model_discovery import find_served
 from server.translation.model_pulls import ModelPulls
@@ -38,6 +45,8 @@ from server.translation.translator import Translator
 from server.version import server_version
 
 log = logging.getLogger(__name__)
+FILES = "files"
+"""The folder of translated files in that of several processes."""
 
 
 class Services:
@@ -55,44 +64,61 @@ class Services:
         workers: WorkerPool | None = None,
         catalog: ModelCatalog | None = None,
         admission: Admission | None = None,
+        process: ServerProcess | None = None,
     ) -> None:
         self.settings = settings
-        self.metrics = Metrics(server_version())
+        number, folder, link = (settings.processes, process.folder, process.link) if process else (1, None, None)
+        self._link = link
+        self.metrics = Metrics(server_version(), shared=process is not None)
         self.state = open_shared(settings)
-        self.store = self.state or SQLiteStore(settings.data)
+        self.store = self.state or SQLiteStore(settings.data, folder, shared=process is not None)
         if self.state is not None and settings.data is not None and holds_data(settings.data):
             log.warning("the API keys of the data folder are not used; `attentive keys import` copies them to Redis")
         self.authenticator = Authenticator(settings, Keys(self.store) if self.store.permanent else None)
-        self.rate_limiter = RateLimiter(settings, Usage(self.store), self.state)
+        self.rate_limiter = RateLimiter(settings, Usage(self.store), self.state or link)
         self.glossaries = Glossaries(self.store)
 
         errors: dict[str, str] = {}
         if catalog is None:
-            models, errors = find_served(settings)
+            models, errors = process.found if process else find_served(settings)
             catalog = ModelCatalog(models, comma_separated(settings.prefer))
             catalog.check_order({model.name for model in models})
-        workers = workers or WorkerPool(worker_options(settings), self.metrics.record_step)
-        self.engine = EngineClient(workers, self.metrics, settings.model_bytes, settings.model_idle_seconds)
-        looks = settings.attention_jobs * 2 * settings.attention_tokens  # those of the longest sentences
-        backlog = Backlog(settings.queue_tokens, looks, lambda: workers.prices, lambda: workers.up)
+        options = worker_options(settings, folder)
+        if link is not None:
+            workers = RemotePool(options, link)
+            self.engine = EngineClient(workers, self.metrics)
+            self.engine.logs = False  # the leader says it once
+        else:
+            workers = workers or WorkerPool(options, self.metrics.record_step)
+            self.engine = EngineClient(workers, self.metrics, settings.model_bytes, settings.model_idle_seconds)
+        backlogs = new_backlogs(settings, workers, number if link else 1)
+        if link is not None:
+            backlogs = {name: LeasedBacklog(name, link, share) for name, share in backlogs.items()}
+            link.counters, link.in_use = self.counters, lambda: self.engine.in_use
+            self.store.at_every_beat(as_task(link.report))
         kept = Bounds(settings.history_size, settings.history_bytes, settings.history_seconds)
         self.history = History(self.store, kept) if settings.history else None
         self.translator = Translator(
             self.engine,
             catalog,
             LanguageDetector(catalog.sources),
-            admission or Admission(backlog, settings.queue_seconds),
+            admission or Admission(backlogs["pool"], settings.queue_seconds),
             self.history,
             self.metrics,
-            ResultCache(settings, self.state) if settings.cache_bytes else None,
+            ResultCache(settings, self.state, processes=number) if settings.cache_bytes else None,
         )
-        self.models = ServedModels(settings, self.engine, self.translator, errors)
-        self.pulls = ModelPulls(settings, self.models)
+        if link is not None:
+            self.models: ServedModels = FollowedModels(settings, self.engine, self.translator, link)
+            self.pulls: ModelPulls = FollowedPulls(settings, self.models, link)
+        else:
+            self.models = ServedModels(settings, self.engine, self.translator, errors)
+            self.pulls = ModelPulls(settings, self.models)
         catalog.check_pending = self.pulls.check
 
-        store = open_store(settings, self.store)
+        common = folder / FILES if folder is not None and self.state is None else None
+        store = open_store(settings, self.store, common, number)
         documents = Admission(
-            Backlog(settings.file_keep_bytes),
+            backlogs["files"],
             caller_share=1.0,
             message="Too many documents are in progress; try again later.",
         )
@@ -111,7 +137,8 @@ class Services:
         self._loading: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
         self._free: float | None = None
-        self.metrics.registry.register(StateCollector(self.engine.workers.status, self._counters))
+        self._collected: tuple[WorkerStatus, dict[str, float]] | None = None
+        self.metrics.registry.register(StateCollector(self._worker_status, self._all_counters))
 
     async def start(self) -> None:
         """Starts the workers and loads the models in the background. `readiness` reports the progress."""
@@ -143,12 +170,19 @@ class Services:
         await self.store.stop()
 
     @property
+    def is_loaded(self) -> bool:
+        """Whether every model was loaded or has failed to load."""
+        return self._loading is not None and self._loading.done()
+
+    @property
     def readiness(self) -> str:
         """Whether translations are served now: "starting", "ready", "degraded" while models of --models are missing,
         "frozen" while no worker goes on, "draining" or "failed". No model makes a server that was ready unready."""
         if self.draining:
             return "draining"
-        loaded, missing = self._loading is not None and self._loading.done(), bool(self.pulls.missing)
+        if self._link is not None:
+            return self._link.state.readiness if self.is_loaded else "starting"
+        loaded, missing = self.is_loaded, bool(self.pulls.missing)
         status = self.engine.workers.status()
         if loaded and not self._was_ready and not status.models and not status.ready:
             return "failed"
@@ -165,7 +199,20 @@ class Services:
                 disk = await asyncio.to_thread(shutil.disk_usage, self.settings.data)
                 self._free = disk.free / disk.total
 
-    def _counters(self) -> dict[str, float]:
+    async def collect(self) -> None:
+        """Prepares a scrape: measures the disk, and collects what the processes of the server count."""
+        if self._link is None:
+            await self.measure_disk()
+        else:
+            self._collected = await self._link.call("collect")
+
+    def _worker_status(self) -> WorkerStatus:
+        return self._collected[0] if self._collected else self.engine.workers.status()
+
+    def _all_counters(self) -> dict[str, float]:
+        return self._collected[1] if self._collected else self.counters()
+
+    def counters(self) -> dict[str, float]:
         """Returns the current values of the metrics in `server.observability.metrics.DESCRIPTIONS`."""
         admission, history, cache = self.translator.admission, self.history, self.translator.cache
         state = self.state
@@ -190,14 +237,43 @@ class Services:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class ServerProcess:
+    """A process of a server with several: the `folder` of all, the models and errors that were `found` before it began, and for
+    an API process the `link` to the leader."""
+
+    folder: Path
+    found: tuple[list[ServedModel], dict[str, str]]
+    link: PoolLink | None = None
+
+
+def new_backlogs(settings: Settings, workers: WorkerPool, parts: int = 1) -> dict[str, Backlog]:
+    """Returns what bounds the accepted work of the pool, and the bytes of documents in progress; a part of each."""
+    looks = settings.attention_jobs * 2 * settings.attention_tokens / parts  # those of the longest sentences
+    tokens = settings.queue_tokens / parts
+    return {
+        "pool": Backlog(tokens, looks, lambda: workers.prices, lambda: workers.up),
+        "files": Backlog(settings.file_keep_bytes / parts),
+    }
+
+
+def as_task(function: Callable[[], None]) -> Callable[[], Coroutine[Any, Any, None]]:
+    """Makes a coroutine of a function."""
+
+    async def run() -> None:
+        function()
+
+    return run
+
+
 def default_options(settings: Settings, *, rerank: bool | None = None) -> DecodingOptions:
     """Returns the decoding options of requests that choose none but `rerank`."""
     rerank = settings.rerank if rerank is None else rerank
     return DecodingOptions(beam_size=settings.beam_size, loop_guard=True, rerank=rerank)
 
 
-def worker_options(settings: Settings) -> WorkerOptions:
-    """Returns the settings of the worker processes."""
+def worker_options(settings: Settings, folder: Path | None = None) -> WorkerOptions:
+    """Returns the settings of the worker processes, which listen in a folder if several processes use them."""
     return WorkerOptions(
         device=settings.device,
         dtype=settings.dtype,
@@ -206,4 +282,5 @@ def worker_options(settings: Settings) -> WorkerOptions:
         threads=settings.threads,
         slots=settings.slots,
         max_batch_tokens=settings.prefill_tokens,
+        sockets=str(folder) if folder else "",
     )

@@ -3,8 +3,9 @@
     python -m benchmarks.scale --model weights/general-en-de-fr-es --data DATA --sets tatoeba-dev --seconds 4 --rounds 3
 
 The load comes from processes of its own. Times are processor time of the API process, which writes its log to a file.
-`--base CHECKOUT` measures another checkout of this repository in turns. Requests are refused while the worker is stopped and
-one request waits for it.
+`--base CHECKOUT` measures another checkout of this repository in turns, `--processes 2 4` this one with one and so many API
+processes, without samples: the time is then that of all of them with the supervisor and the leader. Requests are refused
+while the worker is stopped and one request waits for it.
 """
 
 from __future__ import annotations
@@ -42,6 +43,10 @@ _START_SECONDS, _ANSWER_SECONDS = 240, 10
 _GENERATORS = 2
 _FULL_SECONDS = 0.5  # until a request is accepted
 _ONE_TOKEN = ("--queue-tokens", "1")
+_ROOM = (
+    "--queue-tokens",
+    "20000000",
+)  # a token of the echo is cheap as soon as it is measured: the bound would fall below what waits
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +77,7 @@ class Measured:
     microseconds: list[float] = field(default_factory=list)  # a request
     parts: dict[str, float] = field(default_factory=dict)  # microseconds a request, of the last round
     errors: int = 0
+    connections: list[list[int]] = field(default_factory=list)
 
 
 class EchoServer:
@@ -87,7 +93,8 @@ class EchoServer:
         with samples.with_suffix(".log").open("wb") as log:
             environment = {**os.environ, "PYTHONPATH": path}
             self.process = subprocess.Popen(command, cwd=checkout, env=environment, stderr=log)
-        self._times = psutil.Process(self.process.pid)
+        self._main = psutil.Process(self.process.pid)
+        self._several = "--api-processes" in further
         until = time.monotonic() + _START_SECONDS
         while not self._ready():
             if time.monotonic() > until or self.process.poll() is not None:
@@ -103,11 +110,31 @@ class EchoServer:
 
     def seconds(self) -> float:
         """Returns the processor time so far."""
-        times = self._times.cpu_times()
-        return float(times.user + times.system)
+        times = [process.cpu_times() for process in self._processes()]
+        return float(sum(each.user + each.system for each in times))
+
+    def connections(self) -> list[int]:
+        """Returns the connections of each process that has some."""
+        found = []
+        for process in [self._main, *self._main.children()]:
+            of_clients = [c for c in process.net_connections("tcp") if c.raddr and c.laddr.port == self.address.port]
+            found += [len(of_clients)] if of_clients else []
+        return found
+
+    def memory(self) -> list[int]:
+        """Returns the bytes (PSS) of each process but the workers."""
+        return [process.memory_full_info().pss for process in self._processes()]
+
+    def _processes(self) -> list[psutil.Process]:
+        """Returns the processes of the server but the workers."""
+        children = [child for child in self._main.children() if "benchmarks.scale.echo_worker" not in child.cmdline()]
+        return [self._main, *children]
 
     def counts(self) -> dict[str, int]:
-        """Returns the samples since the last call, by part. Raises RuntimeError where the server does not answer."""
+        """Returns the samples since the last call, by part; none of several processes. Raises RuntimeError where the server does
+        not answer."""
+        if self._several:
+            return {}
         until = time.monotonic() + _ANSWER_SECONDS
         self.samples.unlink(missing_ok=True)
         self.process.send_signal(signal.SIGUSR1)
@@ -121,7 +148,8 @@ class EchoServer:
     @contextmanager
     def full(self, body: bytes) -> Iterator[None]:
         """Stops the worker, and leaves it one request with this body while the block runs."""
-        workers = self._times.children()
+        everyone = self._main.children(recursive=True)
+        workers = [process for process in everyone if "benchmarks.scale.echo_worker" in process.cmdline()]
         request = urllib.request.Request(
             f"http://127.0.0.1:{self.address.port}/translate", body, {"Content-Type": "application/json"}
         )
@@ -155,18 +183,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
         pairs, worker = _prepare(options.model, texts, target)
         prepared.write_text(json.dumps(pairs), encoding="utf-8")
         model = options.model.resolve()
+        flags = {200: _ROOM, 429: _ONE_TOKEN}
+        statuses = sorted({kind.status for kind in KINDS if options.kinds in kind.name})
         servers = {
-            (name, status): EchoServer(path, model, prepared, Path(folder) / f"{name}{status}.json", *flags)
+            (name, status): EchoServer(path, model, prepared, Path(folder) / f"{name}{status}.json", *flags[status])
             for name, path in checkouts.items()
-            for status, flags in ((200, ()), (429, _ONE_TOKEN))
+            for status in statuses
         }
+        for number in [1, *options.processes] if options.processes else ():
+            several = ("--api-processes", str(number))
+            for status in statuses:
+                samples = Path(folder) / f"{number}-{status}.json"
+                server = EchoServer(Path.cwd(), model, prepared, samples, *flags[status], *several)
+                servers[f"{number} processes", status] = server
         try:
             found = _measure(servers, texts, (source, target), options)
+            memory = {name: server.memory() for (name, status), server in servers.items() if status == 200}
         finally:
             for server in servers.values():
                 server.stop()
     _print(found, sum(map(len, texts)) / len(texts))
     _print_model(found["this"], worker)
+    for name, sizes in memory.items():
+        print(f"\n{name}: PSS in MB of each process: {', '.join(f'{size / 1e6:.1f}' for size in sizes)}")
+        spread = [sorted(each) for kind in found[name].values() for each in kind.connections]
+        print(f"{name}: connections of each process, by round: {spread}")
     if options.json is not None:
         rows = {name: {kind: asdict(one) for kind, one in kinds.items()} for name, kinds in found.items()}
         options.json.write_text(json.dumps({"environment": report.environment(), "found": rows}, indent=1))
@@ -228,7 +269,7 @@ def _round(
     with nullcontext() if kind.status == 200 else server.full(first):
         server.counts()
         before = server.seconds()
-        answered, failed, passed = _load(generators, server.address, kind, texts, pair, seconds)
+        answered, failed, passed = _load(generators, server, kind, texts, pair, seconds, measured)
         spent, counts = server.seconds() - before, server.counts()
     if answered:
         samples = max(1, sum(counts.values()))
@@ -240,21 +281,24 @@ def _round(
 
 def _load(
     generators: ProcessPoolExecutor,
-    address: Address,
+    server: EchoServer,
     kind: Kind,
     texts: list[str],
     pair: tuple[str, str],
     seconds: float,
+    measured: Measured,
 ) -> tuple[int, int, float]:
-    """Sends requests. Returns those with the status of the kind and the others, and the seconds that passed."""
+    """Sends requests, and counts connections half-way. Returns those with the status of the kind, the others, and the seconds."""
     number = min(_GENERATORS, kind.clients)
     began = time.perf_counter()
     parts = [
         generators.submit(
-            _generate, address, kind, texts[first:] + texts[:first], pair, kind.clients // number, seconds
+            _generate, server.address, kind, texts[first:] + texts[:first], pair, kind.clients // number, seconds
         )
         for first in range(0, len(texts), -(-len(texts) // number))  # equal texts at a time would be translated once
     ]
+    time.sleep(seconds / 2)
+    measured.connections.append(server.connections())
     results = [part.result() for part in parts]
     passed = time.perf_counter() - began
     return sum(result[0] for result in results), sum(result[1] for result in results), passed
@@ -334,6 +378,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seconds", type=float, default=4.0)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--base", type=Path, help="another checkout")
+    parser.add_argument("--processes", type=int, nargs="*", default=[], help="numbers of API processes, beside one")
     parser.add_argument("--json", type=Path)
     return parser
 

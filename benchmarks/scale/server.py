@@ -2,7 +2,7 @@
 `python -m benchmarks.scale.server PREPARED SAMPLES [FLAG ...]`.
 
 SIGPROF interrupts the process at every millisecond of its processor time. A sample belongs to the part of the innermost
-frame that PARTS names. SIGUSR1 writes the counts to the file SAMPLES and starts anew.
+frame that PARTS names; with --api-processes there are none. SIGUSR1 writes the counts to the file SAMPLES and starts anew.
 """
 
 from __future__ import annotations
@@ -64,9 +64,10 @@ def main() -> int:
         Path(samples).write_text(json.dumps(counts), encoding="utf-8")
         counts.clear()
 
-    signal.signal(signal.SIGUSR1, write)
-    signal.signal(signal.SIGPROF, record)
-    signal.setitimer(signal.ITIMER_PROF, SAMPLE_SECONDS, SAMPLE_SECONDS)
+    if "--api-processes" not in flags:
+        signal.signal(signal.SIGUSR1, write)
+        signal.signal(signal.SIGPROF, record)
+        signal.setitimer(signal.ITIMER_PROF, SAMPLE_SECONDS, SAMPLE_SECONDS)
     command = (sys.executable, "-m", "benchmarks.scale.echo_worker", prepared)
     parser = argparse.ArgumentParser()
     serve.add_arguments(parser)

@@ -6,7 +6,7 @@ import contextlib
 import math
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from limits import RateLimitItemPerMinute
 from limits.storage import MemoryStorage
@@ -18,9 +18,6 @@ from server.errors import Overloaded, StateUnreachable, TextTooLong
 from server.store.keys import Key
 from server.store.usage import Usage
 
-if TYPE_CHECKING:
-    from server.store.redis import RedisStore
-
 WINDOW_SECONDS = 60
 
 
@@ -28,14 +25,21 @@ Charge = tuple[str, int, int]
 """A unit ("requests" or "characters"), its limit per minute, and the amount to count."""
 
 
+class SharedCounters(Protocol):
+    """Counters of several servers or processes."""
+
+    async def charge(self, amounts: Sequence[tuple[str, int, int]], seconds: float) -> tuple[int, float]:
+        """As `RedisStore.charge`. Raises StateUnreachable."""
+
+
 class RateLimiter:
     """Counts requests and characters of each caller in fixed windows of one minute, and the usage of keys.
 
     All counts of a window are reset when it ends, so Retry-After is exact. Counters are in memory, or in the `shared`
-    store of several servers. While it is unreachable, each server counts for itself.
+    ones of several servers or processes. While these are unreachable, each counts for itself.
     """
 
-    def __init__(self, settings: Settings, usage: Usage, shared: RedisStore | None = None) -> None:
+    def __init__(self, settings: Settings, usage: Usage, shared: SharedCounters | None = None) -> None:
         self._default_limits = (settings.requests_per_minute, settings.characters_per_minute)
         self._local = FixedWindowRateLimiter(MemoryStorage())
         self._shared = shared
@@ -67,6 +71,10 @@ class RateLimiter:
             requests = requests if key.requests_per_minute is None else key.requests_per_minute
             characters = characters if key.characters_per_minute is None else key.characters_per_minute
         return requests, characters
+
+    def charge(self, amounts: Sequence[tuple[str, int, int]]) -> tuple[int, float]:
+        """Counts for another process, as `RedisStore.charge` does."""
+        return charge(self._local, "", amounts)
 
     async def _charge(self, caller: str, charges: Sequence[Charge]) -> None:
         over = None

@@ -73,12 +73,16 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
         if not self.started:
             return
-        log.info("listening on %s, models are loading", self._url)
-        self._announcing = asyncio.create_task(announce(self._services, self._url))
+        self.announce()
         if threading.current_thread() is threading.main_thread():
             tune_garbage_collector()
             sys.setswitchinterval(SWITCH_SECONDS)
             asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._reload)
+
+    def announce(self) -> None:
+        """Logs that the server listens, and later that it is ready."""
+        log.info("listening on %s, models are loading", self._url)
+        self._announcing = asyncio.create_task(announce(self._services, self._url))
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stops listening and finishes the requests that clients have sent. First it accepts the waiting connections and
@@ -112,12 +116,15 @@ class Server(uvicorn.Server):
         """Drains at the first signal and ends at once at a second one."""
         self.interrupted = self.interrupted or sig == signal.SIGINT
         self.force_exit = self.should_exit = self._services.draining
+        self.drain(self._services.settings.drain_seconds if sig == signal.SIGTERM else 0.0)
+
+    def drain(self, seconds: float) -> None:
+        """Stops to listen after so many seconds; every answer then closes its connection."""
         self._services.draining = True
         close = (b"connection", b"close")
         self.config.encoded_headers = [*self.config.encoded_headers, close]
         self.server_state.default_headers.append(close)  # uvicorn renews this list once per second
-        wait = self._services.settings.drain_seconds if sig == signal.SIGTERM else 0.0
-        self._close_at = min(self._close_at, time.monotonic() + wait)
+        self._close_at = min(self._close_at, time.monotonic() + seconds)
 
 
 async def announce(services: Services, url: str) -> None:
@@ -151,6 +158,12 @@ def run(arguments: argparse.Namespace) -> int:
     configure_logging(settings.log_level, settings.log_format)
     for sentence in unknown_variables():
         log.warning("%s", sentence)
+    if settings.processes > 1:
+        from server.cli import processes
+
+        logging.getLogger("uvicorn").setLevel(logging.WARNING)
+        allow_many_connections()
+        return processes.run(settings)
     services = Services(settings)
     config = server_config(settings, services)
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
@@ -176,7 +189,7 @@ def browser_url(host: str, port: int) -> str:
 def server_config(settings: Settings, services: Services) -> uvicorn.Config:
     """Returns the configuration of uvicorn. Raises SettingsError."""
     proxies = trusted_hosts(settings.trusted_proxies)
-    unfinished = UnfinishedRequests(max(UNFINISHED_BYTES, 2 * settings.body_bytes))
+    unfinished = UnfinishedRequests(max(UNFINISHED_BYTES // settings.processes, 2 * settings.body_bytes))
     protocol: Any = partial(LimitedProtocol, unfinished=unfinished)
     return uvicorn.Config(
         create_app(settings, services),

@@ -48,8 +48,8 @@ class FileJobs:
         self._working: dict[str, tuple[Record, asyncio.Task[None]]] = {}
 
     async def beat(self) -> None:
-        """Says that this server is running, for HEARTBEAT_SECONDS."""
-        if self._records.shared or self._working:
+        """Says that this server is running, for HEARTBEAT_SECONDS, if it has jobs."""
+        if self._working:
             await self._say_running()
 
     async def start(self, document: ReceivedDocument, request: TranslationRequest) -> tuple[str, str]:

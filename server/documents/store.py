@@ -65,17 +65,19 @@ class FileStore:
     that, the oldest file of the caller with the most bytes is deleted. Belongs to one event loop.
 
     A file has a record with its name and media type as a line of JSON. In Redis its content follows, or is in the `shared`
-    folder if it is too large; without Redis it is in a folder of this server, as uploads are, which `close` deletes. All
-    methods raise StateUnreachable.
+    folder if it is too large; without Redis it is in a folder of this server, as uploads are, which `close` deletes, or in
+    the `common` one of several processes, which stays. All methods raise StateUnreachable.
     """
 
-    def __init__(self, records: Store, shared: Path | None, seconds: float, limit: int) -> None:
+    def __init__(
+        self, records: Store, shared: Path | None, seconds: float, limit: int, common: Path | None = None
+    ) -> None:
         self._records = records
-        self._alone = not records.shared
+        self._alone = not records.shared or common is not None
         self._shared = shared
         self._seconds = seconds
         self._limit = limit
-        self._folder: Path | None = None
+        self._common = self._folder = common
         self._entries: dict[str, Entry] = {}
 
     @property
@@ -164,7 +166,7 @@ class FileStore:
     async def close(self) -> None:
         """Deletes the files on this machine."""
         self._entries.clear()
-        if self._folder is not None:
+        if self._folder is not None and self._common is None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
 
@@ -220,11 +222,13 @@ def remove_old(folder: Path, before: float) -> None:
             path.unlink(missing_ok=True)
 
 
-def open_store(settings: Settings, records: Store) -> FileStore:
-    """Returns the store of translated files. Raises SettingsError for a shared folder that cannot be used."""
+def open_store(settings: Settings, records: Store, common: Path | None = None, processes: int = 1) -> FileStore:
+    """Returns the store of translated files, of one of several `processes` that have a `common` folder. Raises SettingsError
+    for a shared folder that cannot be used."""
     folder = settings.file_folder
-    alone = not records.shared
+    alone = not records.shared or common is not None
     if folder is not None and (alone or not folder.is_dir()):
         reason = "needs --state redis://host:port" if alone else f"must be a folder, and {str(folder)!r} is none"
         raise SettingsError(f"{flag_and_variable('file_folder')} {reason}.")
-    return FileStore(records, folder, settings.file_keep_seconds, settings.file_keep_bytes)
+    limit = settings.file_keep_bytes // processes
+    return FileStore(records, folder, settings.file_keep_seconds, limit, common)

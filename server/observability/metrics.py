@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import accumulate
+from pathlib import Path
+from typing import Any
 
 from prometheus_client import (
     CollectorRegistry,
     Counter,
     Gauge,
+    Histogram,
     ProcessCollector,
     disable_created_metrics,
     generate_latest,
+    values,
 )
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
+from server.config import set_variable
 from server.engine.client.status import WorkerStatus
 from server.engine.ipc.messages import JobResult, StepStats
 from server.observability.gpus import GpuUse, read_gpus
@@ -89,19 +97,64 @@ class Distribution(Collector):
         yield family
 
 
+class SharedTotals:
+    """A counter of one of several processes, as Totals: each addition is written to a file of `share_metrics`."""
+
+    class Values(defaultdict[tuple[str, ...], float]):
+        """Numbers by labels."""
+
+        def __init__(self, counter: Counter) -> None:
+            super().__init__(float)
+            self._series: dict[tuple[str, ...], Any] = {}
+            self._counter = counter
+
+        def __setitem__(self, labels: tuple[str, ...], value: float) -> None:
+            if (series := self._series.get(labels)) is None:
+                series = self._series[labels] = self._counter.labels(*labels) if labels else self._counter
+            series.inc(value - self.get(labels, 0.0))
+            super().__setitem__(labels, value)
+
+    def __init__(self, name: str, help: str, labels: Sequence[str] = (), *, registry: CollectorRegistry) -> None:
+        self.values = self.Values(Counter(name, help, labels, registry=registry))
+
+
+class SharedDistribution:
+    """A histogram of one of several processes, as Distribution."""
+
+    def __init__(
+        self, name: str, help: str, labels: Sequence[str] = (), *, buckets: Sequence[float], registry: CollectorRegistry
+    ) -> None:
+        self._histogram = Histogram(name, help, labels, buckets=buckets, registry=registry)
+        self._series: dict[tuple[str, ...], Histogram] = {} if labels else {(): self._histogram}
+
+    def observe(self, value: float, *labels: str) -> None:
+        """Adds a value to the series of these labels."""
+        if (series := self._series.get(labels)) is None:
+            series = self._series[labels] = self._histogram.labels(*labels)
+        series.observe(value)
+
+
+def share_metrics(folder: Path) -> None:
+    """Keeps all values in files of a folder from now on: those of all processes are added up, and of those that have ended."""
+    set_variable("PROMETHEUS_MULTIPROC_DIR", str(folder))
+    values.ValueClass = values.get_value_class()  # type: ignore[no-untyped-call]
+
+
 class Metrics:
-    """Counters, gauges and histograms of one server, in a separate registry.
+    """Counters, gauges and histograms of one server, in a separate registry. `shared` says that the values are in the folder of
+    `share_metrics`.
 
     A "request" in `attentive_request_*` and `attentive_requests_*` is one sentence that was sent to a worker. HTTP
     requests are counted by `attentive_http_*`. All times are in seconds.
     """
 
-    def __init__(self, version: str) -> None:
+    def __init__(self, version: str, shared: bool = False) -> None:
         self.registry = CollectorRegistry()
-        counter = partial(Counter, registry=self.registry)
-        gauge = partial(Gauge, registry=self.registry)
-        histogram = partial(Distribution, registry=self.registry)
-        totals = partial(Totals, registry=self.registry)
+        own = CollectorRegistry() if shared else self.registry  # which is not rendered
+        counter = partial(Counter, registry=own)
+        gauge = partial(Gauge, registry=own, multiprocess_mode="max")
+        histogram: Any = partial(SharedDistribution if shared else Distribution, registry=own)
+        totals: Any = partial(SharedTotals if shared else Totals, registry=own)
         self._http = totals("attentive_http_requests", "HTTP requests answered.", ("route", "method", "status"))
         self._http_seconds = histogram(
             "attentive_http_request_duration_seconds",
@@ -119,7 +172,8 @@ class Metrics:
         self._ended = totals(
             "attentive_request_success", "Sentences translated, by how decoding ended.", ("finish_reason",)
         )
-        self._ended.values.update({("stop",): 0.0, ("length",): 0.0})
+        for reason in ("stop", "length"):
+            self._ended.values[reason,] = 0.0
         self.flagged = counter(
             "attentive_sentences_flagged", "Sentences whose first translation has a flag, by flag.", ("reason",)
         )
@@ -148,7 +202,11 @@ class Metrics:
             "attentive_decode_step_seconds", "Time of one decode step.", buckets=STEP_SECONDS
         )
         gauge("attentive_build_info", "Version of the server.", ("version",)).labels(version).set(1)
-        ProcessCollector(registry=self.registry)
+        if shared:
+            MultiProcessCollector(self.registry)  # type: ignore[no-untyped-call]
+            self.registry.register(ProcessesCollector())
+        else:
+            ProcessCollector(registry=self.registry)
         self._begin_at_zero()
 
     def _begin_at_zero(self) -> None:
@@ -196,6 +254,27 @@ class Metrics:
     def render(self) -> bytes:
         """Returns all metrics in the text format of `CONTENT_TYPE`."""
         return generate_latest(self.registry)
+
+
+class ProcessesCollector(Collector):
+    """What ProcessCollector reads of the processes of a server, which are the parent of this one and its children: added up, or
+    that of the process with the most open files."""
+
+    _combine = {"process_start_time_seconds": min, "process_max_fds": min, "process_open_fds": max}  # noqa: RUF012
+
+    def collect(self) -> Iterable[Metric]:
+        """Yields the current values; none where there is no /proc."""
+        parent, values = os.getppid(), dict[str, list[Metric]]()
+        with contextlib.suppress(OSError):
+            children = Path(f"/proc/{parent}/task/{parent}/children").read_text(encoding="ascii").split()
+            for pid in (str(parent), *children):
+                for metric in ProcessCollector(pid=partial(str, pid), registry=None).collect():
+                    values.setdefault(metric.name, []).append(metric)
+        for name, metrics in values.items():
+            numbers = [metric.samples[0].value for metric in metrics]
+            first = metrics[0]
+            first.samples[0] = first.samples[0]._replace(value=self._combine.get(name, sum)(numbers))
+            yield first
 
 
 class StateCollector(Collector):

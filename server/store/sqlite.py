@@ -73,17 +73,17 @@ def in_thread(
 
 
 class SQLiteStore(Store):
-    """A Store of one file, which several processes may use, or of memory without a folder.
+    """A Store of one file, which several processes may use, or of memory without a folder. `temporary` is a folder in place of
+    `folder`, which the server deletes at its end; `shared` says that several processes of this server use the file.
 
     Raises SettingsError where the file cannot be opened or is damaged. A damaged file is not replaced by an empty one,
     because a server without its keys would accept every caller.
     """
 
-    shared = False
-
-    def __init__(self, folder: Path | None) -> None:
+    def __init__(self, folder: Path | None, temporary: Path | None = None, shared: bool = False) -> None:
         super().__init__()
-        self.permanent = folder is not None
+        self.permanent, self.shared = folder is not None, shared
+        folder = folder or temporary
         self.lock = threading.Lock()
         path = ":memory:"
         try:

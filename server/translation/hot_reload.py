@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -58,6 +58,8 @@ class ServedModels:
         for name, error in errors.items():
             self._note(name, error)
         self._start_error = ""
+        self.released: Callable[[ModelCatalog], Awaitable[None]] = translator.released
+        """Waits until no request uses a replaced catalog."""
         engine.workers.on_failed = self._failed
 
     @property
@@ -127,7 +129,7 @@ class ServedModels:
                 detector = LanguageDetector(catalog.known_sources)
                 await asyncio.to_thread(detector.load)
                 self._translator.detector = detector
-            await self._translator.released(old)
+            await self.released(old)
             for model in old.models:
                 if catalog.model(model.key) is None:
                     await self._engine.unload(model.key)

@@ -102,6 +102,10 @@ class ModelPulls:
             self._tasks[name] = asyncio.create_task(self._pull(pull))
         return pull
 
+    async def add(self, name: str) -> Pull:
+        """Requests a model, as `request` does."""
+        return self.request(name)
+
     def check(self, source: str | None, target: str | None) -> str:
         """Raises Unavailable if a model for the pair, or with the one language that is given, is on its way, and returns a
         sentence if its download failed. With `any` in --models, the best published model of a pair is requested. May be called

@@ -56,7 +56,9 @@ JSON = TypeAdapter(Translation)
 
 class ResultCache:
     """Keeps translations of about `cache_bytes`, each for `cache_seconds` on the monotonic `clock`. The least recently used
-    one is dropped first. `hits` and `misses` count texts. Belongs to one event loop.
+    one is dropped first. Of several `processes` each has its part of the bytes.
+
+    `hits` and `misses` count texts. Belongs to one event loop.
 
     A whole text is the unit, because a hit then skips everything: the queue, segmentation, tokenizing and the workers.
     Identical sentences that are in flight at the same time are shared by the engine (`EngineClient`). Servers with the
@@ -64,12 +66,17 @@ class ResultCache:
     """
 
     def __init__(
-        self, settings: Settings, store: RedisStore | None, clock: Callable[[], float] = time.monotonic
+        self,
+        settings: Settings,
+        store: RedisStore | None,
+        clock: Callable[[], float] = time.monotonic,
+        processes: int = 1,
     ) -> None:
         self.hits = self.misses = self.shared_hits = 0
         self.bytes = 0
         self._server = (server_version(), *[getattr(settings, name) for name in KEYED_SETTINGS])
-        self._limit, self._seconds, self._clock = settings.cache_bytes, settings.cache_seconds, clock
+        self._limit, self._seconds, self._clock = settings.cache_bytes // processes, settings.cache_seconds, clock
+        self._redis_limit = settings.cache_bytes
         self._answered: set[int | None] = set()
         self._entries: OrderedDict[bytes, tuple[float, int, Translation]] = OrderedDict()
         self._store = store
@@ -152,7 +159,7 @@ class ResultCache:
     async def _write(self, store: RedisStore) -> None:
         """Writes the translations that wait to Redis. They are dropped where this fails."""
         records, self._unwritten, self._unwritten_bytes = self._unwritten, [], 0
-        bounds = Bounds(2**53, self._limit, self._seconds)
+        bounds = Bounds(2**53, self._redis_limit, self._seconds)
         for start in range(0, len(records), BATCH):
             await store.add(NAME, records[start : start + BATCH], bounds)
 

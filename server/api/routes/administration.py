@@ -104,7 +104,7 @@ async def list_models(request: Request, parameters: PairParameters) -> Response:
 async def add_model(request: Request, parameters: ModelParameters) -> Response:
     """Downloads the model in the background; GET /admin/models has the progress. Requires what POST /admin/reload does."""
     check_operator(request)
-    return json_response(services_of(request).pulls.request(parameters.name), 202)
+    return json_response(await services_of(request).pulls.add(parameters.name), 202)
 
 
 @router.delete(

@@ -83,7 +83,7 @@ async def ready(request: Request) -> Response:
 )
 async def metrics(request: Request) -> Response:
     services = services_of(request)
-    await services.measure_disk()
+    await services.collect()
     return Response(services.metrics.render(), headers={"Content-Type": CONTENT_TYPE})
 
 

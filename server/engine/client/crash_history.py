@@ -21,15 +21,18 @@ class CrashHistory:
 
     def record_exit(self, job: Job) -> None:
         """A worker ended while it ran `job`, alone if `job.alone`."""
-        key = _fingerprint(job)
-        self._ends_alone[key] = self._ends_alone.pop(key, 0) + job.alone  # the latest last
+        self.record(fingerprint(job), job.alone)
+
+    def record(self, key: int, alone: bool) -> None:
+        """The same for a job of another API process, of which only the fingerprint is known."""
+        self._ends_alone[key] = self._ends_alone.pop(key, 0) + alone  # the latest last
         while len(self._ends_alone) > _MAX_RECORDS:
             del self._ends_alone[next(iter(self._ends_alone))]
 
     def forget(self, job: Job) -> None:
         """Deletes the record of a job that was answered."""
         if self._ends_alone:
-            self._ends_alone.pop(_fingerprint(job), None)
+            self._ends_alone.pop(fingerprint(job), None)
 
     def clear(self) -> None:
         """Deletes all records: another model is loaded, or the worker fails with any job."""
@@ -38,9 +41,9 @@ class CrashHistory:
     def ends_alone(self, job: Job) -> int | None:
         """Returns how many workers ended while they ran `job` alone: from MAX_ENDS_ALONE on it is not run any more. Returns
         None for a job without a record, which need not run alone."""
-        return self._ends_alone.get(_fingerprint(job)) if self._ends_alone else None
+        return self._ends_alone.get(fingerprint(job)) if self._ends_alone else None
 
 
-def _fingerprint(job: Job) -> int:
-    """Equal for jobs with the same computation."""
+def fingerprint(job: Job) -> int:
+    """Equal for jobs with the same computation, also in processes that were forked from one."""
     return hash((job.model, job.source, job.options, job.look))

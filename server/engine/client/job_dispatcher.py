@@ -62,6 +62,12 @@ class JobDispatcher:
     def __len__(self) -> int:
         return len(self._in_flight)
 
+    def __contains__(self, id: int) -> bool:
+        return id in self._in_flight
+
+    def __getitem__(self, id: int) -> Job:
+        return self._in_flight[id].job
+
     @property
     def broken(self) -> bool:
         """Whether every worker failed too often in a row, or has no device."""
@@ -90,6 +96,12 @@ class JobDispatcher:
     def dispatch_backlog(self) -> None:
         """Sends waiting jobs that a worker can take now, and fails those that no worker will take."""
         for item in list(self._backlog.values()):
+            self._dispatch(item)
+
+    def send_again(self, id: int) -> None:
+        """Dispatches a job again that its worker did not accept."""
+        if (item := self._in_flight.get(id)) is not None:
+            item.worker = None
             self._dispatch(item)
 
     def close(self) -> None:

@@ -51,8 +51,10 @@ class ModelPool:
 
     `limit` bounds the models in memory by the size of their weight files in bytes, or by what they take on a GPU (0: no
     bound). Models that are in use at the same time may exceed it: a request waits for a load, never for another request.
-    `unload_idle` unloads the models that were not used for `idle_seconds` (0: none).
+    `unload_idle` unloads the models that were not used for `idle_seconds` (0: none). `logs` says that loads are logged.
     """
+
+    logs = True
 
     def __init__(self, workers: WorkerPool, limit: int = 0, idle_seconds: float = 0.0) -> None:
         self.workers = workers
@@ -98,6 +100,24 @@ class ModelPool:
             if handle.unloading and self._handles.get(key) is handle:
                 del self._handles[key]
 
+    @property
+    def in_use(self) -> dict[str, int]:
+        """The number of users of each model that has some."""
+        return {key: handle.users for key, handle in self._handles.items() if handle.users}
+
+    def use(self, key: str, users: int) -> None:
+        """Adds users of a model in another process, or takes them away."""
+        if (handle := self._handles.get(key)) is not None:
+            handle.users, handle.used = max(0, handle.users + users), time.monotonic()
+
+    def forget(self, key: str) -> None:
+        """Forgets a model that another process loads and unloads."""
+        self._handles.pop(key, None)
+
+    def failed(self, key: str) -> bool:
+        """Returns whether a model could not be loaded, for a reason that lies in the model."""
+        return (handle := self._handles.get(key)) is not None and handle.failed
+
     async def unload_idle(self) -> None:
         """Unloads the models that were not used for `idle_seconds`, if that is not 0."""
         least = time.monotonic() - (self.idle_seconds or math.inf)
@@ -127,5 +147,5 @@ class ModelPool:
             handle.resolve(UNLOADED)
             return
         answer = await self.workers.load(handle)
-        if answer.error is None:
+        if answer.error is None and self.logs:
             log.info("model loaded", extra={"model": handle.key, "seconds": round(answer.seconds, 3)})

@@ -112,6 +112,11 @@ class WorkerPool:
                 worker.tick(min(now - before, 2 * tick))
             before = now
 
+    def abort(self, index: int, pid: int, reason: str) -> None:
+        """Kills a worker if it is still the process `pid`, on which jobs of an API process hang."""
+        if self._workers[index].pid == pid:
+            self._workers[index].abort(reason)
+
     # -- models --------------------------------------------------------------------------------------------------------
 
     async def load(self, model: ModelHandle) -> ModelLoaded:
@@ -191,6 +196,11 @@ class WorkerPool:
     def up(self) -> int:
         """How many workers run and take jobs."""
         return sum(worker.ready is not None for worker in self._workers)
+
+    @property
+    def failures(self) -> tuple[int, ...]:
+        """The failures in a row of each worker."""
+        return tuple([worker.failures for worker in self._workers])
 
     def status(self) -> WorkerStatus:
         """Returns the state of the workers now."""

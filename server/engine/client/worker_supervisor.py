@@ -61,6 +61,8 @@ class WorkerSupervisor:
     """Starts the worker of device `index`, restarts it when it ends, and kills it when it hangs. `on_event` is called with
     each message of the worker, and when it has ended."""
 
+    _logs = True
+
     def __init__(
         self,
         index: int,
@@ -180,6 +182,11 @@ class WorkerSupervisor:
         before, self._use = self._use, use
         self._still = self._still + seconds if use is not None and use == before else 0.0
         if reason := self._overdue():
+            self.abort(reason)
+
+    def abort(self, reason: str) -> None:
+        """Kills the process, which hangs."""
+        if self._process is not None and not self._aborted:
             self.hangs += 1
             _log.error("worker %d %s; killing it", self.index, reason, extra={"worker_pid": self.pid})
             self._aborted = True
@@ -215,18 +222,22 @@ class WorkerSupervisor:
                 self._running.update(ids)
             case StepStats():
                 self.stats = message
+                if message.steps and not self.pending:  # the jobs of API processes
+                    self.failures = 0
             case WorkerReady():
                 self._on_ready(message)
             case ModelLoaded(model=model, error=error):
                 self.loading = None
                 (self.loaded if error is None else self.refused).add(model)
+            case UnloadModel(model=model):
+                self.loaded.discard(model)
         self._on_event(self, message)
 
     def _on_ready(self, message: WorkerReady) -> None:
         """Logs a change of the backend. The first message of a process says that it is up."""
         reason = message.details.get("reason")
         before = (self.ready.engine, self.ready.details.get("reason")) if self.ready else None
-        if message.engine and before != (message.engine, reason):
+        if self._logs and message.engine and before != (message.engine, reason):
             kernels = message.details.get("kernels")
             suffix = (f", kernels: {kernels}" if kernels else "") + (f": {reason}" if reason else "")
             level = logging.WARNING if reason else logging.INFO  # a slower engine than the processor's

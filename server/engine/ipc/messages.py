@@ -33,7 +33,7 @@ class LoadModel:
 
 @dataclass(frozen=True, slots=True)
 class UnloadModel:
-    """Unload a model after its last job."""
+    """Unload a model after its last job. A worker that several API processes use tells them so."""
 
     model: str
 
@@ -211,4 +211,4 @@ class StepStats:
 
 ToWorker = LoadModel | UnloadModel | Job | Cancel
 Answer = JobResult | Failed
-FromWorker = WorkerReady | ModelLoaded | Started | Progress | Answer | StepStats
+FromWorker = WorkerReady | ModelLoaded | UnloadModel | Started | Progress | Answer | StepStats

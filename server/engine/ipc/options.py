@@ -26,7 +26,8 @@ class WorkerOptions:
     `watchdog_seconds` is how long a worker with work may stay silent before it is killed; `start_seconds` and
     `load_seconds` bound its start and the loading of one model. `isa` is the instruction set of the CPU backend, "auto"
     the best that the processor has. `shortlist` "on" limits each sentence to its shortlist where the CPU backend decodes
-    and the model has one; "auto" only for lists that say so.
+    and the model has one; "auto" only for lists that say so. `sockets` is the folder in which the worker also listens for
+    several API processes; empty for the one that starts it.
     """
 
     device: Device = "auto"
@@ -39,6 +40,11 @@ class WorkerOptions:
     load_seconds: float = 600.0
     isa: Isa = "auto"
     shortlist: ShortlistUse = "auto"
+    sockets: str = ""
+
+    def socket_of(self, index: int) -> str:
+        """Returns the path of the socket of the worker of device `index`."""
+        return f"{self.sockets}/worker-{index}.sock"
 
     def to_json(self) -> str:
         return json.dumps(dataclasses.asdict(self))

@@ -97,7 +97,7 @@ class Pipes:
 
     def __init__(self, read_fd: int, write_fd: int) -> None:
         os.set_blocking(read_fd, False)
-        self._read_fd, self._write_fd = read_fd, write_fd
+        self.read_fd, self._write_fd = read_fd, write_fd
         self._unpacker = Unpacker()
         self.closed = False
         """Whether the API process has closed its end."""
@@ -105,11 +105,11 @@ class Pipes:
     def receive(self, wait: float | None) -> list[Any]:
         """Returns the messages that have arrived; waits up to `wait` seconds (None: without bound) for the first of
         them."""
-        ready, _, _ = select.select([self._read_fd], [], [], wait)
+        ready, _, _ = select.select([self.read_fd], [], [], wait)
         messages: list[Any] = []
         while ready and not self.closed:
             try:
-                data = os.read(self._read_fd, _READ)
+                data = os.read(self.read_fd, _READ)
             except BlockingIOError:
                 break
             self.closed = not data

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from model.backends.cpu.isa import CpuBackendUnavailable, Isa, available
 from server.engine.ipc.messages import FailureKind
 from server.engine.ipc.options import NO_DEVICE, WorkerOptions
+from server.process import available_cores
 
 CPU_SLOTS, SMALL_GPU_SLOTS, GPU_SLOTS = 64, 128, 256
 _LARGE_GPU = 64
@@ -121,27 +120,6 @@ def failure_kind(error: Exception, device: DeviceConfig) -> FailureKind | None:
             torch.cuda.empty_cache()
             return "out_of_memory"
     return "out_of_memory" if memory else "internal"
-
-
-def available_cores(cgroup: Path = Path("/sys/fs/cgroup")) -> int:
-    """Returns the number of CPU cores that this process may use: its affinity, bounded by a container's CPU quota."""
-    bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    try:
-        allowed, period = _cpu_quota(cgroup)
-    except (OSError, ValueError):  # no cgroup, or "max": no quota
-        return bound
-    return max(1, min(bound, math.ceil(allowed / period))) if allowed > 0 else bound
-
-
-def _cpu_quota(cgroup: Path) -> tuple[int, int]:
-    """Returns the microseconds of all cores that may be used in a period (-1: no quota), and the period. Raises OSError
-    without a cgroup, and ValueError for "max"."""
-    try:
-        texts = (cgroup / "cpu.max").read_text(encoding="ascii").split()
-    except FileNotFoundError:  # version 1, as on RHEL 8
-        texts = [(cgroup / "cpu" / f"cpu.cfs_{name}_us").read_text(encoding="ascii") for name in ("quota", "period")]
-    allowed, period = map(int, texts)
-    return allowed, period
 
 
 def _cpu_dtype(isa: Isa) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from server.engine.ipc.options import NO_DEVICE_STATUS, WorkerOptions
 from server.engine.ipc.transport import Pipes
+from server.engine.worker.connections import Connections
 from server.engine.worker.device_config import NoDevice
 from server.engine.worker.loop import WorkerLoop
 from server.engine.worker.model_runner import ModelRunner
@@ -38,5 +39,6 @@ def serve(arguments: Sequence[str], make_runner: Callable[[WorkerOptions, int, b
         sys.stderr.write(f"{reason}\n")
         return NO_DEVICE_STATUS
     tune_garbage_collector()
-    WorkerLoop(pipes, runner, options).serve()
+    several = bool(options.sockets)
+    WorkerLoop(Connections(pipes, options.socket_of(int(index))) if several else pipes, runner, options).serve()
     return 0

@@ -140,3 +140,12 @@ def test_a_switch_may_have_no_value(words, value):
     parser = argparse.ArgumentParser()
     add_flags(parser)
     assert Settings.read(parser.parse_args(words), {}).key_required is value
+
+
+def test_the_number_of_api_processes_is_given_or_chosen_for_the_machine():
+    assert Settings().processes == 1
+    assert Settings(api_processes="3").processes == 3
+    assert 1 <= Settings(api_processes="auto").processes <= 16
+    for wrong in ("0", "65", "-1", "two", "1.5"):
+        with pytest.raises(SettingsError, match="api-processes"):
+            Settings(api_processes=wrong)

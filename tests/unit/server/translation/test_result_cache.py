@@ -105,7 +105,7 @@ def test_keys_depend_on_models_computation_and_settings():
 
 def test_every_option_of_a_worker_is_in_the_key_or_named_as_irrelevant():
     computation = {"device", "dtype"}
-    irrelevant = {"threads", "isa", "max_batch_tokens"}
+    irrelevant = {"threads", "isa", "max_batch_tokens", "sockets"}
     times = {"watchdog_seconds", "start_seconds", "load_seconds"}
     names = {field.name for field in dataclasses.fields(WorkerOptions)}
     assert names == computation | irrelevant | times | set(KEYED_SETTINGS)

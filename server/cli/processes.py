@@ -1,0 +1,358 @@
+"""Several API processes before one pool of workers (`--api-processes`). The supervisor, which the user
+starts, accepts connections and passes them on in turns, starts the processes and replaces those that end:
+the leader, which owns the workers (`leader`), and the API processes. It has no event loop and no threads,
+so that it can fork at any time. Signals are for the supervisor alone, which writes orders to the others."""
+
+from __future__ import annotations
+
+import array
+import asyncio
+import contextlib
+import gc
+import logging
+import os
+import select
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from server.cli import serve
+from server.cli.leader import SOCKET, Leader
+from server.config import Settings
+from server.engine.client.remote_pool import PoolLink
+from server.engine.ipc.options import NO_DEVICE, NO_DEVICE_STATUS
+from server.errors import SettingsError
+from server.observability.metrics import share_metrics
+from server.services import FILES, ServerProcess, Services
+from server.translation.model_discovery import find_served
+
+CONNECTION, DRAIN, CLOSE, FORCE, RELOAD = b"c", b"d", b"e", b"f", b"h"
+"""Orders of the supervisor. Their channel ends when it has ended, which is CLOSE."""
+WRONG_SETTINGS = 2
+"""Exit status of a process that found a setting which cannot be used."""
+POLL_SECONDS = 0.5
+ACCEPTED = 64
+"""Connections that are passed on before signals are looked at."""
+EMPTY_SECONDS = 0.02
+PAUSE_SECONDS = 1.0
+"""Before a process that lived for less is replaced."""
+FOLDER_CHARACTERS = 80
+"""Longest path of the folder: that of a socket in it has a limit."""
+log = logging.getLogger(__name__)
+
+
+@dataclass(eq=False)
+class Child:
+    """A process, and the supervisor's end of its channel."""
+
+    main: Callable[[socket.socket], int]
+    pid: int = 0
+    channel: socket.socket | None = None
+    started: float = field(default_factory=time.monotonic)
+
+    def order(self, order: bytes, connection: socket.socket | None = None) -> bool:
+        """Writes an order. Returns False where the process does not read or has ended."""
+        if self.channel is None:
+            return False
+        rights = array.array("i", [connection.fileno()] if connection else [])
+        ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)] if connection else []
+        try:
+            return self.channel.sendmsg([order], ancillary) > 0
+        except OSError:
+            return False
+
+
+class Supervisor:
+    """Runs the leader and the API processes until a signal."""
+
+    def __init__(self, settings: Settings, bound: socket.socket, folder: Path) -> None:
+        self._settings, self._bound = settings, bound
+        url = serve.browser_url(settings.host, bound.getsockname()[1])
+        found = find_served(settings)
+        self._leader = Child(lambda channel: run_leader(settings, folder, found, url, channel))
+        self._members = [
+            Child(lambda channel: run_member(settings, folder, found, url, channel)) for _ in range(settings.processes)
+        ]
+        self._turn = 0
+        self._stop_at = float("inf")
+        self._stopping = self.interrupted = False
+        self.status = 0
+        """The exit status of a process because of which the server ends."""
+
+    @property
+    def _children(self) -> list[Child]:
+        return [self._leader, *self._members]
+
+    def run(self) -> None:
+        """Returns when all processes have ended."""
+        self._wakeup, writer = os.pipe()
+        for end in (self._wakeup, writer):
+            os.set_blocking(end, False)
+        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
+            signal.signal(number, lambda *_: None)
+        self._bound.listen(serve.BACKLOG)
+        self._bound.setblocking(False)
+        gc.collect()
+        gc.freeze()  # what the processes share stays unwritten
+        for child in self._children:
+            self._fork(child)
+        poll = select.poll()
+        poll.register(self._wakeup, select.POLLIN)
+        poll.register(self._bound, select.POLLIN)
+        while any(child.pid for child in self._children):
+            for fd, _ in poll.poll(1000 * PAUSE_SECONDS):
+                if fd == self._wakeup:
+                    self._on_signals(os.read(fd, 4096))
+                else:
+                    for _ in range(ACCEPTED):
+                        if not self._accept():
+                            break
+            self._reap()
+            if time.monotonic() >= self._stop_at and not self._stopping:
+                self._stopping = True
+                while self._accept():
+                    pass
+                poll.unregister(self._bound)
+                self._bound.close()
+                self._order(CLOSE)
+            if self._stopping and not any(child.pid for child in self._members):
+                self._leader.order(CLOSE)
+
+    def _accept(self) -> bool:
+        """Passes a connection to the next process that takes it. Returns whether there was one."""
+        if not any(member.channel for member in self._members):
+            time.sleep(EMPTY_SECONDS)  # clients wait in the queue of the socket
+            return False
+        try:
+            connection, _ = self._bound.accept()
+        except OSError:  # none, or it has gone
+            return False
+        with connection:
+            for _ in self._members:
+                self._turn = (self._turn + 1) % len(self._members)
+                if self._members[self._turn].order(CONNECTION, connection):
+                    break
+        return True
+
+    def _order(self, order: bytes) -> None:
+        for child in self._members:
+            child.order(order)
+
+    def _on_signals(self, numbers: bytes) -> None:
+        for number in numbers:
+            if number == signal.SIGHUP:
+                self._leader.order(RELOAD)
+            elif number in (signal.SIGTERM, signal.SIGINT):
+                self.interrupted |= number == signal.SIGINT
+                first = self._stop_at == float("inf")
+                wait = self._settings.drain_seconds if first and number == signal.SIGTERM else 0.0
+                self._stop_at = min(self._stop_at, time.monotonic() + wait)
+                self._order(DRAIN if first else FORCE)
+
+    def _reap(self) -> None:
+        """Notes the processes that have ended, and replaces them."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                pid = 0
+            if not pid:
+                break
+            for child in [child for child in self._children if child.pid == pid]:
+                self._ended(child, os.waitstatus_to_exitcode(status))
+        for child in self._children:
+            late = time.monotonic() >= child.started + PAUSE_SECONDS
+            if not child.pid and late and self._stop_at == float("inf"):
+                self._fork(child)
+
+    def _ended(self, child: Child, status: int) -> None:
+        child.pid = 0
+        if child.channel is not None:
+            child.channel.close()
+            child.channel = None
+        if status in (WRONG_SETTINGS, NO_DEVICE_STATUS):
+            self.status = status
+            self._stop_at = 0.0
+        elif self._stop_at == float("inf"):
+            name = "the leader of the processes" if child is self._leader else "an API process"
+            log.error("%s ended with code %d; starting another one", name, status)
+
+    def _fork(self, child: Child) -> None:
+        child.started = time.monotonic()
+        child.channel, other = socket.socketpair()
+        child.channel.setblocking(False)
+        sys.stderr.flush()
+        child.pid = os.fork()
+        if child.pid:
+            other.close()
+            return
+        for each in self._children:
+            if each.channel is not None:
+                each.channel.close()
+        self._bound.close()
+        os.close(self._wakeup)
+        os._exit(in_child(child.main, other))
+
+
+def in_child(main: Callable[[socket.socket], int], channel: socket.socket) -> int:
+    """Runs a process after its fork and returns its exit status. Signals of a service manager, which it sends to
+    all processes, are ignored by a handler: the programs that the process starts do not inherit it."""
+    os.close(signal.set_wakeup_fd(-1))
+    os.setsid()  # Ctrl-C on a terminal is for the supervisor
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    status = 1
+    try:
+        status = main(channel)
+    except SettingsError as error:
+        sys.stderr.write(f"attentive: {error}\n")
+        status = WRONG_SETTINGS
+    except Exception:
+        log.exception("a process of the server failed")
+    logging.shutdown()
+    return status
+
+
+class Orders(asyncio.Protocol):
+    """Reads the orders of the supervisor, in the order in which it wrote them."""
+
+    def __init__(self, channel: socket.socket, obey: Callable[[bytes, socket.socket | None], None]) -> None:
+        self._channel, self._obey = channel, obey
+        channel.setblocking(False)
+        asyncio.get_running_loop().add_reader(channel.fileno(), self._read)
+
+    def _read(self) -> None:
+        for _ in range(16):  # then other events have their turn
+            try:
+                order, descriptors, *_ = socket.recv_fds(self._channel, 1, 1)
+            except BlockingIOError:
+                return
+            except OSError:
+                order, descriptors = b"", []
+            if not order:
+                asyncio.get_running_loop().remove_reader(self._channel.fileno())
+            self._obey(order or CLOSE, socket.socket(fileno=descriptors[0]) if descriptors else None)
+            if not order:
+                return
+
+
+class Member(serve.Server):
+    """An API process: its connections come from the supervisor, and its orders too."""
+
+    def __init__(self, channel: socket.socket, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._channel = channel
+        self._accepting: set[asyncio.Task[Any]] = set()
+
+    def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]
+        return nullcontext()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup([])
+        Orders(self._channel, self._obey)
+
+    def announce(self) -> None:
+        """The leader does."""
+
+    def _obey(self, order: bytes, connection: socket.socket | None) -> None:
+        if connection is not None:
+            task = asyncio.ensure_future(self._accept(connection))
+            self._accepting.add(task)
+            task.add_done_callback(self._accepting.discard)
+        elif order == CLOSE:
+            self.drain(0.0)
+        elif order == DRAIN:
+            self.drain(float("inf"))
+        else:
+            self.force_exit = self.should_exit = True
+
+    async def _accept(self, connection: socket.socket) -> None:
+        loop: Any = asyncio.get_running_loop()
+        connection.setblocking(False)
+        with contextlib.suppress(OSError):  # it has gone
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            await loop.connect_accepted_socket(self._new_protocol, connection)
+
+    def _new_protocol(self) -> asyncio.Protocol:
+        make: Any = self.config.http_protocol_class
+        protocol: asyncio.Protocol = make(
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state, _loop=None
+        )
+        return protocol
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if self._accepting:
+            await asyncio.wait(self._accepting)
+        await super().shutdown([])
+
+
+def run_member(settings: Settings, folder: Path, found: Any, url: str, channel: socket.socket) -> int:
+    """Runs an API process and returns its exit status."""
+    link = PoolLink(str(folder / SOCKET))
+    services = Services(settings, process=ServerProcess(folder, found, link))
+    config = serve.server_config(settings, services)
+    server = Member(channel, config, services, url)
+    server.run(sockets=[])
+    return 0 if server.started else 1
+
+
+def run_leader(settings: Settings, folder: Path, found: Any, url: str, channel: socket.socket) -> int:
+    """Runs the leader and returns its exit status."""
+
+    async def run() -> int:
+        services = Services(settings, process=ServerProcess(folder, found))
+        ended, reloads = asyncio.Event(), set[asyncio.Task[None]]()
+
+        def obey(order: bytes, connection: socket.socket | None) -> None:
+            if order == RELOAD:
+                reloads.add(asyncio.ensure_future(serve.reload(services)))
+            else:
+                ended.set()
+
+        await services.start()
+        Orders(channel, obey)
+        serving = asyncio.ensure_future(Leader(settings, services).serve(folder))
+        announcing = asyncio.ensure_future(serve.announce(services, url))
+        while not (ended.is_set() or serving.done() or services.engine.workers.status().no_device):
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(ended.wait(), POLL_SECONDS)
+        no_device = services.engine.workers.status().no_device
+        for task in (serving, announcing):
+            task.cancel()
+        await services.stop()
+        if not serving.cancelled() and serving.done():
+            serving.result()
+        return NO_DEVICE_STATUS if no_device else 0
+
+    return asyncio.run(run())
+
+
+def run(settings: Settings) -> int:
+    """Runs a server of several processes and returns its exit status."""
+    base = tempfile.gettempdir()
+    folder = Path(tempfile.mkdtemp(prefix="attentive-", dir=base if len(base) < FOLDER_CHARACTERS else "/tmp"))  # noqa: S108
+    (folder / FILES).mkdir()
+    metrics = folder / "metrics"
+    metrics.mkdir()
+    share_metrics(metrics)
+    try:
+        with serve.listener(settings) as bound:
+            supervisor = Supervisor(settings, bound, folder)
+            log.info("listening on %s, models are loading", serve.browser_url(settings.host, bound.getsockname()[1]))
+            supervisor.run()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    log.info("stopped")
+    if supervisor.status == NO_DEVICE_STATUS:
+        raise SettingsError(f"--device (ATTENTIVE_DEVICE): {NO_DEVICE}")
+    if supervisor.interrupted:
+        raise KeyboardInterrupt
+    return supervisor.status

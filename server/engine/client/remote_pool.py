@@ -1,0 +1,248 @@
+"""The pool of workers as one of several API processes sees it. The leader starts the workers, loads
+models into them and leases their capacity; the jobs go to them directly."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+from collections.abc import Callable, Coroutine, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from server.engine.client.crash_history import fingerprint
+from server.engine.client.lease import Backlog, Lease, Load, WorkKind
+from server.engine.client.model_handle import EngineModel, ModelHandle
+from server.engine.client.status import WorkerStatus
+from server.engine.client.worker_link import RECONNECT_SECONDS, WorkerLink
+from server.engine.client.worker_pool import WorkerPool
+from server.engine.client.worker_supervisor import WorkerEvent, WorkerExit, WorkerSupervisor
+from server.engine.ipc.messages import (
+    Failed,
+    Job,
+    JobResult,
+    ModelLoaded,
+    Progress,
+    UnloadModel,
+    WorkerReady,
+)
+from server.engine.ipc.options import WorkerOptions
+from server.engine.ipc.peer import GONE, Peer
+from server.errors import StateUnreachable
+
+NO_STATUS = WorkerStatus(False, "", "", "", {}, 0, ())
+
+
+@dataclass(frozen=True, slots=True)
+class PoolState:
+    """What the leader decides for all API processes. `models` are the keys of the catalog, `failed`
+    those that cannot be loaded with the error and the time of the next try; `errors` and `pulls` are
+    those of ServedModels and ModelPulls, `failures` those of each worker in a row."""
+
+    readiness: str = "starting"
+    loaded: bool = False
+    status: WorkerStatus = NO_STATUS
+    failures: tuple[int, ...] = ()
+    models: tuple[str, ...] = ()
+    failed: tuple[tuple[str, str, float], ...] = ()
+    errors: dict[str, str] = field(default_factory=dict)
+    pulls: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelReference:
+    """A model of an API process, for the leader."""
+
+    name: str
+    key: str
+    folder: Path
+    bytes: int
+
+
+class PoolLink:
+    """The connection of an API process to the leader, which is made again when the leader has ended.
+    `report` returns the counters and the models in use, `follow` adopts a state."""
+
+    def __init__(self, path: str) -> None:
+        self.state = PoolState()
+        self.leases: dict[str, Lease] = {}
+        self.loads: dict[str, Mapping[WorkKind, Load]] = {}
+        self.counters: Callable[[], dict[str, float]] = dict
+        self.in_use: Callable[[], dict[str, int]] = dict
+        self.crashed: Callable[[list[tuple[int, bool]]], None] = lambda jobs: None
+        self.follow: list[Callable[[PoolState], Coroutine[Any, Any, None]]] = []
+        self._path, self._peer, self._closed = path, None, False
+        self._connecting: asyncio.Task[None] | None = None
+
+    _peer: Peer | None
+
+    def start(self) -> None:
+        self._connecting = asyncio.create_task(self._connect())
+
+    async def close(self) -> None:
+        self._closed = True
+        if self._connecting is not None:
+            self._connecting.cancel()
+        if self._peer is not None:
+            self.report()
+            self._peer.close()
+
+    async def call(self, name: str, *arguments: object) -> Any:
+        """Returns the leader's answer, or raises its error; StateUnreachable while there is none."""
+        if self._peer is None:
+            raise StateUnreachable(GONE)
+        return await self._peer.call(name, *arguments)
+
+    async def charge(self, amounts: Sequence[tuple[str, int, int]], seconds: float) -> tuple[int, float]:
+        """Counts for limits per minute, which the leader keeps."""
+        over: tuple[int, float] = await self.call("charge", amounts)
+        return over
+
+    def report(self) -> None:
+        """Tells the leader what this process has accepted; its answer is the next leases."""
+        if self._peer is not None:
+            self._peer.note("report", self.loads, self.counters(), self.in_use())
+
+    def note(self, name: str, *arguments: object) -> None:
+        """Tells the leader something, if there is one."""
+        if self._peer is not None:
+            self._peer.note(name, *arguments)
+
+    async def _connect(self) -> None:
+        handlers: dict[str, Callable[..., Any]] = {"state": self._follow, "leases": self.leases.update}
+        handlers |= {"counters": self.counters, "crashed": self.crashed}
+        loop, peer = asyncio.get_running_loop(), Peer(handlers, self._lost)
+        while self._peer is None:
+            with contextlib.suppress(OSError):
+                await loop.create_unix_connection(lambda: peer, self._path)
+                self._peer = peer
+                self.report()
+                return
+            await asyncio.sleep(RECONNECT_SECONDS)
+
+    async def _follow(self, state: PoolState) -> None:
+        self.state = state
+        for follow in self.follow:
+            await follow(state)
+
+    def _lost(self, peer: Peer) -> None:
+        self._peer = None
+        if not self._closed:
+            self.state = dataclasses.replace(self.state, readiness="starting")
+            self.start()
+
+
+class LeasedBacklog(Backlog):
+    """The Backlog of one of several API processes: the leader's answer to the report before. Without
+    one, a share of the limits."""
+
+    def __init__(self, name: str, link: PoolLink, share: Backlog) -> None:
+        self._name, self._link, self._share = name, link, share
+        self.tokens = share.tokens
+
+    def renew(self, door: Hashable, loads: Mapping[WorkKind, Load]) -> Lease:
+        self._link.loads[self._name] = loads
+        self._link.report()
+        return self._link.leases.get(self._name) or self._share.renew(door, loads)
+
+
+class RemotePool(WorkerPool):
+    """Sends jobs to the workers of the leader, and asks it to load models."""
+
+    def __init__(self, options: WorkerOptions, link: PoolLink) -> None:
+        super().__init__(options, lambda stats: None)
+        self._link = link
+        self._loads: dict[str, asyncio.Task[None]] = {}
+        link.follow.append(self._follow)
+        link.crashed = self._crashed
+
+    def _crashed(self, jobs: list[tuple[int, bool]]) -> None:
+        """A worker ended while it ran these jobs of another process: equal ones of this run alone too."""
+        for key, alone in jobs:
+            self._jobs.crashes.record(key, alone)
+
+    async def start(self) -> None:
+        self._watchdog = asyncio.create_task(self._tick())
+        self._link.start()
+
+    async def stop(self, grace_seconds: float) -> None:
+        await super().stop(grace_seconds)
+        for load in self._loads.values():
+            load.cancel()
+        await self._link.close()
+
+    async def _follow(self, state: PoolState) -> None:
+        for index in range(len(self._workers), len(state.failures)):
+            link = WorkerLink(index, self._options, (), self._on_event)
+            link.on_hang = lambda link, reason: self._link.note("hangs", link.index, link.pid, reason)
+            self._workers.append(link)
+            link.start()
+        for worker, status, failures in zip(self._workers, state.status.workers, state.failures, strict=False):
+            if isinstance(worker, WorkerLink):
+                worker.follow(status.pid, failures)
+        if self._jobs.broken:
+            self._jobs.dispatch_backlog()
+
+    async def load(self, model: ModelHandle) -> ModelLoaded:
+        """Asks the leader to load a model."""
+        self._models[model.key] = model
+        self._want(model)
+        return await model.answer()
+
+    def _want(self, model: ModelHandle) -> None:
+        if model.key not in self._loads:
+            self._loads[model.key] = asyncio.create_task(self._ask(model))
+            self._loads[model.key].add_done_callback(lambda _: self._loads.pop(model.key))
+
+    async def _ask(self, model: ModelHandle) -> None:
+        wanted: EngineModel = model.model
+        reference = ModelReference(wanted.name, wanted.key, wanted.folder, wanted.bytes)
+        while True:
+            with contextlib.suppress(StateUnreachable):
+                answer, failed = await self._link.call("load", reference)
+                break
+            await asyncio.sleep(RECONNECT_SECONDS)
+        if failed:
+            model.fail(answer.error)
+        else:
+            model.loaded = answer if answer.error is None else model.loaded
+            model.resolve(answer.error)
+        self._jobs.dispatch_backlog()
+
+    def submit(self, job: Job, on_progress: Callable[[tuple[int, ...]], None] | None = None) -> asyncio.Future[Any]:
+        model = self._models.get(job.model)
+        if model is not None and not any(job.model in worker.loaded for worker in self._workers):
+            self._want(model)  # the leader may have unloaded it
+        return super().submit(job, on_progress)
+
+    def status(self) -> WorkerStatus:
+        """Returns the leader's state of the workers, with the jobs of this process."""
+        status, own = self._link.state.status, [len(worker.pending) for worker in self._workers]
+        workers = [dataclasses.replace(each, jobs=n) for each, n in zip(status.workers, own, strict=False)]
+        workers += status.workers[len(own) :]
+        return dataclasses.replace(status, in_flight=len(self._jobs), workers=tuple(workers))
+
+    def _on_event(self, worker: WorkerSupervisor, event: WorkerEvent) -> None:
+        match event:
+            case Failed(kind="unknown_model", id=id) if id in self._jobs:
+                self._unloaded(worker, id)
+            case JobResult() | Failed():
+                self._jobs.on_answer(event)
+            case Progress():
+                self._jobs.on_progress(event)
+            case WorkerReady() | ModelLoaded() | UnloadModel():
+                self._jobs.dispatch_backlog()
+            case WorkerExit(running=running):
+                self._jobs.on_exit(event)
+                if running:
+                    self._link.note("crashed", [(fingerprint(job), job.alone) for job in running])
+                self._jobs.dispatch_backlog()
+
+    def _unloaded(self, worker: WorkerSupervisor, id: int) -> None:
+        """The leader has unloaded the model of a job: it is loaded again, and the job sent again."""
+        key = self._jobs[id].model
+        worker.loaded.discard(key)
+        if (model := self._models.get(key)) is not None:
+            self._want(model)
+        self._jobs.send_again(id)
