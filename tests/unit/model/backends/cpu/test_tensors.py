@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from model.analysis.tensors import CAPTURED, TENSORS, Float32, layer_tensors, names, shape
-from model.analysis.types import SCORES, AttentionMaps, Followed, MapChoice
+from model.analysis.types import KINDS, SCORES, AttentionMaps, Followed, MapChoice
 from model.backends.cpu.backend import CpuBackend, Precision
 from model.backends.cuda.graphs import GraphedBackend
 from model.backends.torch.attention_maps import attention_maps
@@ -75,7 +75,8 @@ def test_backends_of_a_gpu_have_the_same_names_within_a_bound() -> None:
     transformer = tiny()
     config = transformer.config
     source, target = pair(config)
-    for followed in places(config):
+    for part in KINDS:
+        followed = Followed(part, 1)
         head, choice = followed.vectors_of, followed.choice
         exact = layer_tensors(config, followed, attention_maps(transformer, source, target, (), head, followed))
         backend = GraphedBackend(copy.deepcopy(transformer).bfloat16(), 2, capture=False)
@@ -121,7 +122,8 @@ def test_a_hidden_first_token_is_no_row(backend: str) -> None:
     transformer = tiny()
     engine, config = cpu_backend(transformer, "float32"), transformer.config
     source, target = pair(config)
-    for followed in places(config):
+    for part in KINDS:
+        followed = Followed(part, 0)
         head, choice = followed.vectors_of, followed.choice
         if backend == "cpu":
             maps = engine.attention_maps(source, target, (), head, choice=choice)
