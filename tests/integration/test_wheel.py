@@ -16,6 +16,8 @@ from model.backends.cpu.isa import available
 from tests.support.models.cpu_models import needs_cpu_backend
 from tests.support.servers.live import ROOT, LiveServer, free_port, wait_until_ready
 
+OLDEST_GLIBC = 28
+"""That of RHEL 8; RHEL 9 and Amazon Linux 2023 have 2.34."""
 TEXT, TRANSLATION = "The house is small.", "Das Haus ist klein."
 
 
@@ -31,6 +33,7 @@ def test_the_wheel_translates_and_serves_without_a_compiler(tmp_path: Path) -> N
     variables = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "PYTHONPATH"))}
     subprocess.run(["make", "wheel", *folders, f"ISA={available()[-1].name}"], cwd=ROOT, env=variables, check=True)
     [wheel] = tmp_path.glob("attentive_server-*-py3-none-manylinux_2_*.whl")
+    assert int(wheel.name.split("_")[3]) <= OLDEST_GLIBC, wheel.name
     subprocess.run([environment / "bin/pip", "install", "--no-deps", "--no-index", wheel], env=variables, check=True)
     [packages] = (environment / "lib").glob("python*/site-packages")
     (packages / "torch.py").write_text('raise ModuleNotFoundError("No module named \'torch\'", name="torch")\n')

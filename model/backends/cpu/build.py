@@ -20,7 +20,6 @@ FLAGS = (
     "-shared",
     "-pthread",
     "-static-libstdc++",
-    "-static-libgcc",
     "-Wl,--exclude-libs,ALL,--gc-sections",
 )
 TRIAL_FLAGS = tuple(flag for flag in FLAGS if flag not in ("-fPIC", "-shared"))
