@@ -207,7 +207,7 @@ def in_child(main: Callable[[socket.socket], int], channel: socket.socket) -> in
     """Runs a process after its fork and returns its exit status. Signals of a service manager, which it sends to
     all processes, are ignored by a handler: the programs that the process starts do not inherit it."""
     os.close(signal.set_wakeup_fd(-1))
-    os.setsid()  # Ctrl-C on a terminal is for the supervisor
+    os.setpgrp()  # Ctrl-C on a terminal is for the supervisor
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     status = 1
     try:
