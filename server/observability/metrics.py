@@ -316,10 +316,14 @@ class StateCollector(Collector):
             models.add_metric((model, status.dtype, status.device), 1.0)
         engine = GaugeMetricFamily(
             "attentive_engine_info",
-            "How the first worker decodes, and whose kernels a GPU runs.",
-            labels=("engine", "kernels"),
+            "How each worker decodes: path, number format, whose kernels a GPU runs, and why it is not faster.",
+            labels=("worker", "device", "engine", "dtype", "kernels", "reason"),
         )
-        engine.add_metric((status.engine, status.details.get("kernels", "")), 1.0)
+        for number, worker in enumerate(status.workers):
+            engine.add_metric(
+                (str(number), worker.device, worker.engine, worker.dtype, worker.kernels, worker.reason),
+                float(worker.up),
+            )
         restarts = CounterMetricFamily("attentive_worker_restarts", "Workers that were started again.")
         restarts.add_metric((), status.restarts)
         yield from (up, models, engine, restarts, hangs)

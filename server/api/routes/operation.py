@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from typing import Literal
 
 from fastapi import APIRouter
@@ -14,13 +13,12 @@ from starlette.responses import PlainTextResponse, Response
 from server.api.dependencies import json_response, services_of
 from server.api.openapi import content
 from server.api.schemas.base import Answer
-from server.engine.client.status import DeviceStatus
+from server.engine.client.status import DeviceStatus, without_folders
 from server.observability.metrics import CONTENT_TYPE
 from server.translation.model_pulls import Pull
 from server.version import server_version
 
 router = APIRouter(tags=["operation"])
-FOLDERS = re.compile(r"""[^\s'"]*/(?=[^\s'"])""")
 
 
 class ReadyAnswer(Answer):
@@ -63,11 +61,11 @@ async def ready(request: Request) -> Response:
         "device": status.device,
         "dtype": status.dtype,
         "engine": status.engine,
-        "details": without_folders(status.details),
+        "details": {name: without_folders(detail) for name, detail in status.details.items()},
         "restarts": status.restarts,
         "workers": [dataclasses.asdict(worker) for worker in status.workers],
         "models": sorted(key.partition("@")[0] for key in status.models),
-        "errors": without_folders(failed | services.models.errors),
+        "errors": {name: without_folders(error) for name, error in (failed | services.models.errors).items()},
         "missing": services.pulls.missing,
         "pulls": list(services.pulls.pulls.values()),
     }
@@ -85,8 +83,3 @@ async def metrics(request: Request) -> Response:
     services = services_of(request)
     await services.collect()
     return Response(services.metrics.render(), headers={"Content-Type": CONTENT_TYPE})
-
-
-def without_folders(sentences: dict[str, str]) -> dict[str, str]:
-    """Returns the sentences with the names of files only, because GET /ready needs no key."""
-    return {name: FOLDERS.sub("", sentence) for name, sentence in sentences.items()}

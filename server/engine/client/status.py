@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -9,6 +10,12 @@ from server.engine.ipc.messages import FailureKind, StepStats
 from server.errors import AttentiveError, ExpiredTranslation, InvalidRequest, TranslationFailed, Unavailable
 
 WorkerState = Literal["starting", "up", "frozen"]
+_FOLDERS = re.compile(r"""[^\s'"]*/(?=[^\s'"])""")
+
+
+def without_folders(sentence: str) -> str:
+    """Returns the sentence with the names of files only, because GET /ready and GET /metrics need no key."""
+    return _FOLDERS.sub("", sentence)
 
 
 class WorkerFailure(Exception):
@@ -36,7 +43,8 @@ def server_error(failure: WorkerFailure) -> AttentiveError:
 @dataclass(frozen=True, slots=True)
 class DeviceStatus:
     """One worker process. `up` is True while it runs and takes jobs; `jobs` is the number it has not answered. `hangs` is
-    how many of the restarts were of processes that hung."""
+    how many of the restarts were of processes that hung. `engine`, `dtype` and `kernels` say how it computes, and `reason`
+    why not in a faster way; they are empty while it starts."""
 
     device: str
     up: bool
@@ -45,6 +53,10 @@ class DeviceStatus:
     jobs: int
     state: WorkerState = "up"
     hangs: int = 0
+    engine: str = ""
+    dtype: str = ""
+    kernels: str = ""
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)

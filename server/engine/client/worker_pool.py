@@ -13,7 +13,7 @@ from typing import Any
 
 from server.engine.client.job_dispatcher import NO_WORKER, SHUTDOWN, JobDispatcher, notify
 from server.engine.client.model_handle import EngineModel, ModelHandle
-from server.engine.client.status import DeviceStatus, WorkerStatus
+from server.engine.client.status import WorkerStatus
 from server.engine.client.worker_supervisor import COMMAND, WorkerEvent, WorkerExit, WorkerSupervisor
 from server.engine.ipc.messages import (
     Failed,
@@ -222,18 +222,7 @@ class WorkerPool:
             restarts=sum(worker.restarts for worker in self._workers),
             models=tuple(sorted(served)),
             errors={model.key: model.error for model in models if model.error is not None},
-            workers=tuple(
-                DeviceStatus(
-                    worker.name,
-                    worker.state == "up",
-                    worker.pid,
-                    worker.restarts,
-                    len(worker.pending),
-                    worker.state,
-                    worker.hangs,
-                )
-                for worker in self._workers
-            ),
+            workers=tuple(worker.status() for worker in self._workers),
             in_flight=len(self._jobs),
             no_device=any(worker.no_device for worker in self._workers),
             reports=tuple(worker.stats for worker in self._workers if worker.stats is not None),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from server.engine.client.status import WorkerState
+from server.engine.client.status import DeviceStatus, WorkerState, without_folders
 from server.engine.client.worker_subprocess import CpuUse, WorkerSubprocess
 from server.engine.ipc.messages import (
     Failed,
@@ -232,6 +232,13 @@ class WorkerSupervisor:
             case UnloadModel(model=model):
                 self.loaded.discard(model)
         self._on_event(self, message)
+
+    def status(self) -> DeviceStatus:
+        """Returns the state of the process, and how it computes."""
+        ready = self.ready or WorkerReady(self.name, "", "")
+        process = self.name, self.state == "up", self.pid, self.restarts, len(self.pending), self.state, self.hangs
+        kernels, reason = ready.details.get("kernels", ""), without_folders(ready.details.get("reason", ""))
+        return DeviceStatus(*process, ready.engine, ready.dtype, kernels, reason)
 
     def _on_ready(self, message: WorkerReady) -> None:
         """Logs a change of the backend. The first message of a process says that it is up."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from server.engine.client.status import WorkerStatus
+from server.engine.client.status import DeviceStatus, WorkerStatus
 from server.engine.ipc.messages import StepStats
 from server.observability.metrics import Metrics, StateCollector
 
@@ -33,9 +33,17 @@ def test_the_share_of_slots_in_use_is_that_of_all_workers():
     assert values["attentive_kv_slots_in_use_ratio"] == 0.5
 
 
-def test_the_kernels_of_a_gpu_are_a_label():
-    status = WorkerStatus(True, "cuda:0", "bfloat16", "cuda-graphs", {"kernels": "torch"}, 0, ("m",))
+def test_each_worker_has_its_own_series_of_how_it_computes():
+    gpu = DeviceStatus("cuda:0", True, 1, 0, 0, "up", 0, "cuda-graphs", "bfloat16", "torch", "No C compiler.")
+    cpu, starts = DeviceStatus("cpu", True, 2, 0, 0, "up", 0, "native", "int8"), DeviceStatus("cpu", False, None, 1, 0)
+    workers = (gpu, cpu, starts)
+    status = WorkerStatus(True, "cuda:0", "bfloat16", "cuda-graphs", {}, 0, ("m",), workers=workers)
     [engine] = [
         metric for metric in StateCollector(lambda: status, dict).collect() if metric.name == "attentive_engine_info"
     ]
-    assert engine.samples[0].labels == {"engine": "cuda-graphs", "kernels": "torch"}
+    labels = ("worker", "device", "engine", "dtype", "kernels", "reason")
+    assert [(*[sample.labels[label] for label in labels], sample.value) for sample in engine.samples] == [
+        ("0", "cuda:0", "cuda-graphs", "bfloat16", "torch", "No C compiler.", 1),
+        ("1", "cpu", "native", "int8", "", "", 1),
+        ("2", "cpu", "", "", "", "", 0),
+    ]
