@@ -68,8 +68,8 @@ class Batch(Generic[Result]):
         finally:
             for item, deliver in self._sent.values():
                 self._engine.leave(item, deliver)
-            for task in self._tasks.values():
-                task.cancel()
+            for task in self._tasks.values():  # after its first step, as its coroutine has begun
+                asyncio.get_running_loop().call_soon(task.cancel)
             if self._tasks:
                 await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 

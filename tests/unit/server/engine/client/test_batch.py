@@ -53,13 +53,20 @@ class Engine:
 def run(seed: int, failing: int = -1, cancel_after: int = 10**9) -> tuple[Engine, list[int] | None, list[Any]]:
     generator = random.Random(seed)
     engine = Engine(generator, failing)
-    count, reported = generator.randint(1, 200), list[Any]()
+    count, reported, begun = generator.randint(1, 200), list[Any](), set[int]()
 
     async def finish(number: int, answer: JobResult | None) -> int:
         assert answer is None or answer.id == number
-        for _ in range(generator.choice((0, 0, 0, 1, 5))):
-            await asyncio.sleep(0)
-        return number + 1
+        begun.add(number)
+        try:
+            for _ in range(generator.choice((0, 0, 0, 1, 5))):
+                await asyncio.sleep(0)
+            return number + 1
+        finally:
+            try:
+                await asyncio.sleep(0)
+            finally:
+                begun.remove(number)
 
     async def main() -> list[int] | None:
         answering = asyncio.create_task(engine.answer())
@@ -79,6 +86,7 @@ def run(seed: int, failing: int = -1, cancel_after: int = 10**9) -> tuple[Engine
             answering.cancel()
             await asyncio.sleep(0)
             assert asyncio.all_tasks() == {asyncio.current_task()}
+            assert not begun
 
     return engine, asyncio.run(main()), reported
 
