@@ -74,7 +74,10 @@ def test_an_error(
 
 
 def check_themes(page: Any, violations: Violations) -> None:
-    """Checks a page in its theme, and the colors of the other one."""
+    """Checks a page in its theme, with forced colours, and the colors of the other theme."""
     assert violations(page) == []
+    page.emulate_media(forced_colors="active")
+    assert violations(page, "color-contrast") == []
+    page.emulate_media(forced_colors="none")
     page.evaluate("document.getElementById('theme').click()")  # a dialog may cover it
     assert violations(page, "color-contrast") == []

@@ -46,6 +46,8 @@ def test_slides_are_moved_by_keys(open_page: OpenPage, live: LiveServer, width: 
         sync_api.expect(page.locator("#slide")).to_have_text(f"{number} / {count}")
         assert page.locator("#film:visible, .slide:visible").count() == 1
         assert page.evaluate("document.documentElement.scrollWidth") <= width
+        if width > 900:  # a phone scrolls
+            page.wait_for_function("document.documentElement.scrollHeight <= innerHeight")
     assert f"present={count}" in page.url and not page.locator("header").is_visible()
     page.keyboard.press("?")
     sync_api.expect(page.locator("#keys")).to_be_hidden()

@@ -20,6 +20,7 @@ export async function works(host, item, found) {
     howItWorks(host, model, found, {
       tensors,
       study,
+      places: (n) => ask("/positions?" + query({ ...direction(item), n })),
       english: english(model),
       chosen: state.works,
       changed: () => remember(),

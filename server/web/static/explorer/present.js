@@ -5,18 +5,35 @@ import { $, remember, state } from "./state.js";
 
 const DIGITS = 900; // milliseconds in which a second digit belongs to the first
 const BY = { ArrowRight: 1, PageDown: 1, " ": 1, ArrowLeft: -1, PageUp: -1 };
+const WIDE = 900,
+  SMALLEST = 0.3;
 const slides = () => [$("film"), ...document.querySelectorAll("#panel-works .slide")];
 const bar = el("div", { id: "slides", class: "row note", hidden: true });
 let typed = "",
   last = 0;
 
+/** Makes a slide that is higher than the window smaller. A phone scrolls instead. */
+const fitting = new ResizeObserver(([{ target }]) => fit(target));
+function fit(slide) {
+  slide.style.zoom = 1;
+  if (!state.present || innerWidth < WIDE) return;
+  const over = () => document.documentElement.scrollHeight - innerHeight;
+  for (let zoom = 1; over() > 0 && zoom > SMALLEST; slide.style.zoom = zoom) {
+    const { height } = slide.getBoundingClientRect(); // a smaller slide is wider, and its drawings grow with it
+    zoom *= Math.min(0.98, (height - over()) / height);
+  }
+}
 /** Shows slide `number`, counted from 1; null leaves the slides. The URL names it. */
 export function present(number) {
   const all = slides(),
     root = document.documentElement.dataset,
     began = !root.present;
   state.present = number && Math.max(1, Math.min(all.length, number));
-  all.forEach((slide, i) => slide.classList.toggle("now", i + 1 === state.present));
+  fitting.disconnect();
+  all.forEach((slide, i) => {
+    slide.classList.toggle("now", i + 1 === state.present);
+    slide.style.zoom = 1;
+  });
   if (!state.present) {
     delete root.present;
     bar.hidden = true;
@@ -31,6 +48,7 @@ export function present(number) {
   scrollTo(0, 0);
   now.tabIndex = -1;
   now.focus({ preventScroll: true });
+  fitting.observe(now);
   return remember(!began);
 }
 /** Fills the bar of this view, which also serves those who have no keyboard, and listens to keys. */

@@ -148,7 +148,7 @@ export function recalled() {
     figures: wanted.get("figures") === "1",
     distance: number(wanted.get("distance"), null),
     path: /^\d{1,4}(\.\d{1,4}){4}$/.test(wanted.get("path")) ? wanted.get("path").split(".").map(Number) : null,
-    scheme: among(wanted.get("scheme"), ["sinusoidal", "learned", "rope", "alibi"], null),
+    scheme: among(wanted.get("scheme"), ["sinusoidal", "learned", "rope", "alibi", "restricted"], null),
   };
   return {
     asked: (wanted.get("asked") || "").slice(0, 2000),

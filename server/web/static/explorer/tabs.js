@@ -71,7 +71,7 @@ function attention(host, item, found) {
   if (item.word !== null && found.target.words[item.word]) highlight(item, "target", item.word);
 }
 /** Returns the button of the dialog for pictures, whose module is loaded when it is wanted. */
-const pictureButton = (...what) =>
+export const pictureButton = (...what) =>
   el(
     "button",
     { type: "button", class: "quiet", onclick: guard(async () => (await import("./picture.js")).openPicture(...what)) },

@@ -1,7 +1,7 @@
 // The model of the chosen pair: how good its publisher found it, and a stronger one to download where this server lets one.
 import { el } from "../common/dom.js";
 import { failure, query, unreachable, withKey } from "../common/server.js";
-import { explained, number, said, say } from "./messages.js";
+import { explained, interfaceLanguage, number, said, say } from "./messages.js";
 
 const $ = (id) => document.getElementById(id);
 const PAUSE = 1000;
@@ -58,6 +58,18 @@ const facts = ({ bytes, publisher, license, scores: known }) =>
   [...(bytes ? [megabytes(bytes)] : []), publisher, license, ...scores(known)].join(", ");
 const scores = (known = {}) =>
   known.bleu ? [say("scores", number(known.bleu), known.comet ? number(known.comet) : "–")] : [];
+const REASONS = {
+  noDisk: /disk|space/i,
+  noModel: /not found|no model|not the name|404/i,
+  noNetwork: /reach|connect|network|resolve|timed out|status/i,
+};
+/** Returns why a download failed, in the language of the interface; the sentence of the server, which is English, where its cause is not known. */
+function why(error) {
+  const [reason] = Object.entries(REASONS).find(([, words]) => words.test(error)) ?? [];
+  return reason && interfaceLanguage() !== "en"
+    ? el("small", { class: "bad" }, say(reason))
+    : el("small", { class: "bad", lang: "en" }, error);
+}
 /** Returns the list item of a download. */
 function line({ name, state, bytes, total, error }) {
   const failed = state === "failed";
@@ -69,7 +81,7 @@ function line({ name, state, bytes, total, error }) {
     "li",
     failed ? { role: "alert" } : {},
     say({ failed: "notGot", importing: "installing" }[state] || "getting", name),
-    failed ? el("small", { class: "bad", lang: "en" }, error) : bar,
+    failed ? why(error) : bar,
     state === "downloading" && total
       ? el("span", { class: "note" }, `${megabytes(bytes)} / ${megabytes(total)}`)
       : null,

@@ -10,10 +10,12 @@ import { positions } from "./positions.js";
 import { shift } from "./shift.js";
 import { training } from "./training.js";
 
+const MOST_PLACES = 64; // of GET /positions
+
 /** Shows the panel. `model` is an entry of GET /model, `result` the attention of the current sentence; `tensors(parameters)` fetches
- * tensors, `study()` the answer of GET /encoder for the sentence; `english` are the models for English. `chosen` is `state.works`, which the controls of the chapters update before they
+ * tensors, `study()` the answer of GET /encoder for the sentence, `places(n)` that of GET /positions; `english` are the models for English. `chosen` is `state.works`, which the controls of the chapters update before they
  * call `changed()`. */
-export function howItWorks(host, model, result, { tensors, study, english, chosen, changed }) {
+export function howItWorks(host, model, result, { tensors, study, places, english, chosen, changed }) {
   const choose = (name) => (value) => {
     chosen[name] = value;
     changed();
@@ -21,7 +23,7 @@ export function howItWorks(host, model, result, { tensors, study, english, chose
   const c = model.config,
     S = result.source.pieces.length,
     T = result.target.pieces.length,
-    places = Math.max(S, T, 24);
+    n = Math.max(S, T, 24);
   const failed = (host) => (error) => host.replaceChildren(el("p", { class: "error" }, error.message));
   const studied = study();
   const followed = path(result, model, tensors, chosen.path, choose("path")),
@@ -31,10 +33,12 @@ export function howItWorks(host, model, result, { tensors, study, english, chose
     chapter("order", say("Without positions, order is lost"), [], (body) =>
       studied.then((answer) => order(body, answer, chosen.positions, choose("positions"))).catch(failed(body)),
     ),
-    chapter("positions", say("Positions"), [], (body) => positions(body, c, places, chosen.scheme, choose("scheme"))),
-    chapter("shift", say("Shifting a position"), [], (body) =>
-      shift(body, c, places, chosen.distance, choose("distance")),
+    chapter("positions", say("Positions"), [], (body) =>
+      places(Math.min(MOST_PLACES, n))
+        .then((answer) => positions(body, c, answer, chosen.scheme, choose("scheme")))
+        .catch(failed(body)),
     ),
+    chapter("shift", say("Shifting a position"), [], (body) => shift(body, c, n, chosen.distance, choose("distance"))),
     chapter("compared", say("Recurrence, convolution and self-attention"), [], (body) => compared(body, c.d_model, S)),
     chapter("training", say("How it was trained"), [], (body) => training(body, c)),
     chapter("figures", say("Figures 3 to 5 of the paper"), [], (body) =>
@@ -46,8 +50,7 @@ export function howItWorks(host, model, result, { tensors, study, english, chose
   );
   followed.controls.append(el("button", { type: "button", onclick: () => present(1) }, say("As slides")));
   host.replaceChildren(
-    followed.controls,
-    el("div", { class: "path" }, ...stations.map(withNext)),
+    el("div", {}, followed.controls, el("div", { class: "path" }, ...stations.map(withNext))),
     el("h2", { class: "lab" }, say("Chapters")),
     el("nav", { class: "row", "aria-label": say("Chapters") }, ...contents),
     ...chapters,

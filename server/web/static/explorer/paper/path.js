@@ -77,8 +77,8 @@ export function path(result, model, read, chosen, choose) {
   /** Returns a number that opens the tensor to which it belongs. */
   const named = (answer, name, text) =>
     el("button", { type: "button", class: "quiet figure", onclick: facts(answer, name) }, text);
-  /** Returns the table of a head: each key, its product, the mask, its weight and its value. */
-  function looks(answer, sub, keys, seen = () => true) {
+  /** Returns the table of a head, which has a name: each key, its product, the mask, its weight and its value. */
+  function looks(title, answer, sub, keys, seen = () => true) {
     const [scores] = values(answer, `${sub}.scores`),
       [weights] = values(answer, `${sub}.weights`),
       [keyRows, valueRows] = ["key", "value"].map((name) => values(answer, `${sub}.${name}`)),
@@ -114,7 +114,7 @@ export function path(result, model, read, chosen, choose) {
         el("td", {}, strip([parts[k]], { top: tops[1] })),
       ),
     );
-    return [table(say("One head"), heads, rows), line(say("Σ weight · value"), answer, `${sub}.head`)];
+    return [table(title, heads, rows), line(say("Σ weight · value"), answer, `${sub}.head`)];
   }
   const strongest = (weights, keys) =>
     [...weights.entries()]
@@ -237,7 +237,7 @@ export function path(result, model, read, chosen, choose) {
             source.pieces[most],
             percent(weights[most]),
           ),
-          ...looks(e, "self", source.pieces),
+          ...looks(say("What does this word look at, and why?"), e, "self", source.pieces),
           el(
             "p",
             { class: "note" },
@@ -383,7 +383,7 @@ export function path(result, model, read, chosen, choose) {
             percent(ahead),
             written(),
           ),
-          ...looks(d.decoder, "self", input.pieces, (k) => k <= at[1]),
+          ...looks(say("What is masked?"), d.decoder, "self", input.pieces, (k) => k <= at[1]),
           residual(d.decoder, "self"),
           line("LayerNorm", d.decoder, "self.norm"),
         ];
@@ -397,7 +397,7 @@ export function path(result, model, read, chosen, choose) {
           "The query comes from the translation, keys and values from the memory: computed once for a sentence and used for every word. Before it writes “{0}”, this head looks at:",
           written(),
         ),
-        ...looks(d.cross, "cross", source.pieces),
+        ...looks(say("The decoder looks at the source"), d.cross, "cross", source.pieces),
         residual(d.cross, "cross"),
         line("LayerNorm", d.cross, "cross.norm"),
       ],

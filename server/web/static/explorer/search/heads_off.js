@@ -7,9 +7,10 @@ import { thumbnails } from "../maps/heads.js";
 import { heat } from "../maps/heat.js";
 import { best, kinds, pick, unpack } from "../maps/maps.js";
 import { start } from "../maps/panel.js";
-import { pictureButton } from "../picture.js";
+
 import { served } from "../results.js";
 import { direction, guard, pair, remember, showError, state } from "../state.js";
+import { pictureButton } from "../tabs.js";
 import { diff } from "./diff.js";
 import { total } from "./scores.js";
 
