@@ -18,8 +18,8 @@ from server.api.middleware.entrance import EXCHANGE
 from server.api.schemas.glossaries import GlossaryPair
 from server.config import Settings
 from server.errors import InvalidRequest, PayloadTooLarge, TextTooLong
+from server.kept import kept
 from server.services import Services, default_options
-from server.text.languages import accepted_languages
 from server.text.protection.glossary import Entry, TermIndex
 from server.translation.catalog import AUTO
 from server.translation.types import Storage, TranslationRequest
@@ -114,6 +114,13 @@ def translation_request(request: Request, caller: Caller, **fields: Any) -> Tran
 def reader_languages(request: Request) -> tuple[str, ...]:
     """Returns the codes of the header `Accept-Language`."""
     return accepted_languages(header(request, "accept-language"))
+
+
+@kept(256)
+def accepted_languages(header: str | None) -> tuple[str, ...]:
+    """Returns the codes of an Accept-Language header, at most five, without their weights."""
+    parts = (header or "")[:200].split(",")[:5]
+    return tuple([code for part in parts if (code := part.partition(";")[0].strip()) and code != "*"])
 
 
 async def glossary_terms(

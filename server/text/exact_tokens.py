@@ -28,7 +28,7 @@ from server.text.numbers import (
     without_units,
 )
 from server.text.segmentation import Span, blanked
-from server.text.syntax import plain
+from server.text.syntax import dumps, plain
 from server.text.syntax.match import Match, Role
 from server.text.vocabulary import core_end
 
@@ -45,6 +45,7 @@ _PICTURE = (
 """Arrows and emoji, and what joins them."""
 _COMBINING = r"\u0300-\u036f\u0483-\u0489\u20d0-\u20ff"
 _SIGN_OR_DIGIT = re.compile(rf"[{_SIGN}\d«»\ufffd]")
+_DOLLAR = re.compile(r"d[oó]l+ar|\d\s?\$(?!\d)", re.IGNORECASE)
 _ODD = frozenset("\\^`{|}~<>_*†‡\ufffd")
 """Signs that a translation does not have of its own."""
 _TOKEN = re.compile(rf"[{_PICTURE}]+|(?:[^\s–—…“”„‟‘’‚«»‹›¿¡{_PICTURE}]|(?<=\d)[–’](?=\d))+")
@@ -73,30 +74,28 @@ _COMMAND = re.compile(
     rf"(?<![\w./-])(?:{'|'.join(sorted(_PROGRAMS))})(?: (?:(?:{_VERB})(?![\w-]|\.\w)"
     r"|-{0,2}[\w.@~/:=+-]{0,60}[.@~/:=+\d-][\w.@~/:=+-]{0,60}(?<=[\w/])(?![\w/])"
     rf"|(?!{_STOP})[a-z][\w-]{{1,60}}(?=[.,;:!?)]|$| {_STOP}| \d))){{1,9}}"
-    r"|(?<!\S)(?:(?=[\d ]{0,30}(?:[a-f][\da-f]|\d[a-f])(?:[\da-f]{2})?(?!\w))"
-    r"(?:[\da-f]{2}(?:[\da-f]{2})?  ?){3,}[\da-f]{2}(?:[\da-f]{2})?"
-    r"|[-dlbcps](?:[r-][w-][xsStT-]){3})(?![\w-])"
+    r"|(?<!\S)[-dlbcps](?:[r-][w-][xsStT-]){3}(?![\w-])"
 )
-"""git pull; de ad 00 ff; -rw-r--r--."""
+"""git pull; -rw-r--r--."""
 _INFLECTED = (
     rf"\d+(?:[.,]\d+)?(?:{ORDINAL_ENDINGS}|%?ige?[mnrs]?|[ap]m|bn|h\d*|(?<=0)s|(?<=0)ern|['’]s)?(?:-[^\W\d_][a-zß-ÿ]+)*|[a-z]+-\d+['’]?s"
     r"|\d+º[A-Z]?|[Nn][or]\.\d+|\d{1,3}(?:[.,]\d{3})+[.,]?\d*|[A-Z]{0,3}[$€£¥][\d.,]+\w*"
 )
 """Words of numbers that are translated: 21st, 1990s, 6pm, US$5m, 20-year-old."""
 _CODE = re.compile(
-    rf"(?!(?:{_INFLECTED})\Z)(?=.*?(?:\d.*[A-Za-zµμΩ°]|[A-Za-zµμΩ°].*\d|\d:|:\d|\b\d+(?:(?:[.-]\d+){{2,}}|/\d+)\Z|\d\.\d+[/,]\d"
+    rf"(?!(?:{_INFLECTED})\Z)(?=.*?(?:#\d|\d.*[A-Za-zµμΩ°]|[A-Za-zµμΩ°].*\d|\d:|:\d|\b\d+(?:(?:[.-]\d+){{2,}}|/\d+)\Z|\d\.\d+[/,]\d"
     rf"|\d'\d|[{RAISED}{_COMBINING}]|\w::\w|\w:\w+:\w|\(\)|\b[A-Z]{{3}}/[A-Z]{{3}}\Z|\w{{40}}|\w\.[a-z][a-z\d]{{1,3}}\Z"
     r"|\b[a-z_]\w+(?:\.[^\W\d]\w+){2,}\Z|(?<![A-Za-z])(?:[a-z]{2,}(?:[A-Z][a-z]+)+|(?:[A-Z][a-z]+){3,})(?![a-z])))|\.[a-z]"
 )
 """Letters and digits, times, versions, dates, names of programs, files and addresses, camelCase."""
-_RUN = re.compile("[LNKF](?:S[LNKF])+|P(?:\\(?N)+|K(?:K+|C?NN[NK]*)|CD|[NF]?HH+")
+_RUN = re.compile("[LNKF](?:S[LNKF])+|P(?:\\(?N)+|N\\(NN+|K(?:K+|C?NN[NK]*)|CD|[NF]?HH+")
 """Tokens that are one, each as a letter: x != y, +49 (30) 123, SW1A 1AA, - -."""
 _MAY_HOLD = re.compile(
     rf"[{_SIGN}\d{RAISED}{_COMBINING}&A-Z.:(\[-](?:(?<=[^A-Z.:(\[-])|(?<=\[)(?=[A-Za-z]\])|(?<=[a-z][A-Z])"
     r"|(?<=[IVXLCDM]{2})|(?<=[A-Z])(?=/[A-Z])|(?<=[.:])(?=[.:\w])|(?<=\()(?=[a-z]{0,4}\))|(?<=-)(?= -)|(?<=[rwx]-)(?=[rwx-]))"
     r"|\S{40}"
 )
-_OPENED = re.compile(r"(?<!\w)[\"'](?=\w)")
+_OPENED = re.compile(r"(?<!\w)[\"'](?=[\w$€£¥+-])")
 _LOOSE = re.compile(r"(?<=\d)([:-]| - )(?=\d)|(?<=\d)[ -](?=[^\W\d_])| (?=[+(])|(?<![\w.,:/-])0(?=\d:)")
 _COMPOUND = re.compile(r"(?<!\.\d)(?:-[^\W\d_][a-zß-ÿ]+)+$")
 _LONGEST = 300
@@ -130,7 +129,7 @@ def exact_tokens(text: str) -> Sequence[Match]:
     units = [Match(each.start, each.until, "number", "measure") for each in measures(text)]
     if marks:
         codes, _ = _codes(blanked(text, [(mark.start, mark.end) for mark in marks]))
-    return without_overlaps([*found, *runs, *marks, *units, *codes])
+    return without_overlaps([*found, *dumps.sequences(text), *runs, *marks, *units, *codes])
 
 
 def all_tokens(text: str) -> list[Match]:
@@ -219,13 +218,15 @@ def lost_tokens(text: str, target: str, language: str = "") -> Sequence[Match] |
     if is_plain(text, target):
         return None
     tokens = exact_tokens(text)
-    target = with_colons(target)
+    target = with_colons(target, text)
     given, written = _folded(text), _folded(target)
     codes = {(token.kind, given[token.start : token.end]) for token in tokens if token.kind != "measure"}
     absent = {(kind, part) for kind, part in codes if _count(kind, written, part) != _count(kind, given, part)}
     lost = [token for token in tokens if (token.kind, given[token.start : token.end]) in absent]
     lost += _lost_measures(text, target)
     signs = _signs(text)
+    if text.count("$") > target.count("$") and not _DOLLAR.search(target):
+        signs += [Match(*sign.span(), "point") for sign in re.finditer(r"\$", text)]
     odd = {sign for sign in {text[each.start] for each in signs} if text.count(sign) != target.count(sign)}
     gone, spans = [sign for sign in signs if text[sign.start] in odd], _numbers(text)
     near = [each for each in spans if any(each.start <= sign.end and sign.start <= each.end for sign in gone)]
@@ -277,9 +278,9 @@ def lost_numbers(text: str, target: str, language: str = "") -> bool:
     if is_plain(text, target):
         return False
     lost = lost_tokens(text, target, language)
-    if lost is None and not number_difference(text, with_colons(target), language).lacks:
+    if lost is None and not number_difference(text, with_colons(target, text), language).lacks:
         return False
-    text, target = without_units(with_colons(text)), without_units(with_colons(target))
+    text, target = without_units(with_colons(text)), without_units(with_colons(target, text))
     difference = number_difference(text, target, language)
     if difference.lacks or difference.adds:
         return True

@@ -50,13 +50,6 @@ def _spelling(code: str) -> str:
     return code.replace("_", "-").lower()
 
 
-@kept(256)
-def accepted_languages(header: str | None) -> tuple[str, ...]:
-    """Returns the codes of an Accept-Language header, at most five, without their weights."""
-    parts = (header or "")[:200].split(",")[:5]
-    return tuple([code for part in parts if (code := part.partition(";")[0].strip()) and code != "*"])
-
-
 @kept(1024)
 def scripts_of(language: str) -> frozenset[str]:
     """Returns the writing systems of a language code. Region and script subtags are ignored."""

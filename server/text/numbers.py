@@ -49,7 +49,7 @@ _KINDS = {
 }
 """What the word after a number says."""
 _NUMBER = re.compile(
-    rf"(?:(?<![\w.,:/-])[$€£¥+−-])?(?P<digits>(?<![\d.,])\d{{1,3}}(?:[{SPACES}]\d{{3}})+(?!\d)(?:[.,'’]\d+)*"
+    rf"(?:(?<![\w.,:/-])(?:(?-i:[A-Z]{{0,3}})[$€£¥]|[+−-]))?(?P<digits>(?<![\d.,])\d{{1,3}}(?:[{SPACES}]\d{{3}})+(?!\d)(?:[.,'’]\d+)*"
     rf"|\d(?:[\d.,:/'’–-]*\d)?)(?=(?:{'|'.join(f'(?P<{name}>{words})' for name, words in _KINDS.items())})?)"
     r"(?P<end>(?:\s?(?:[‰°€]|%(?![<({@$%*#]|[.+\-]?\d)))?(?!\w|[.,:/'’]\w))?",
     re.IGNORECASE,
@@ -65,19 +65,17 @@ _ONE_SEPARATOR = str.maketrans(",'’", "...")
 _POWERS = {"thousand": 3, "million": 6, "billion": 9}
 _AMOUNTS = frozenset({"amount", "unit", *_POWERS})
 """Kinds of numbers that are certainly no version."""
-_CELSIUS = 1 / 1.8
-_MEASURES = {
-    (1.609,): "miles?|mph|meilen?|millas?|milles?", (2.54, 25.4): "inch(?:es)?|zoll|pouces?|pulgadas?",
-    (0.3048, 30.48): "feet|foot|fuß|pieds?|pies", (0.9144,): "yards?|yardas?|verges?",
-    (0.4536,): "pounds?|lbs|pfund|livres?|libras?", (_CELSIUS,): "degrees?|grad|degrés?|grados?|[°º] ?[cf]",
-}  # fmt: skip
-"""Measures that a translation may convert, and metric values."""
-_MEASURE = re.compile(rf"(?<![^\W\d_])(?:{'|'.join(f'({words})' for words in _MEASURES.values())})(?!\w)")
-_ROUNDED, _CONVERTED = 0.06, 60
-"""Difference of a converted value, and most numbers of its text."""
+_IMPERIAL = re.compile(
+    r"\d[\s-](?:miles?|mph|meilen?|millas?|milles|inch(?:es)?|zoll|pouces?|pulgadas?|feet|foot|fuß|pieds?|pies|yards?|pounds?|lbs|pfund|°F|fahrenheit)\b",
+    re.IGNORECASE,
+)
+"""Measures that people convert."""
 _OFTEN_A_WORD = 12
 """Numbers up to this one are often written as words."""
-_BEFORE = frozenset("the his her their my our your its early mid late à vers dès at um la las".split())
+_BEFORE = frozenset(
+    "the his her their my our your its early mid late à vers dès at um la las about around after before from until till between"
+    " ab bis gegen vor nach avant après".split()
+)
 """Words before ages, decades and times, whose s and h are no units."""
 _LONGEST_WORD, _LONGEST_SIZE = 30, 15
 
@@ -167,7 +165,9 @@ def number_difference(source: str, target: str, language: str = "") -> Differenc
     if not given or values == found:
         return Difference()
     lost, added = _beyond(given, found), _beyond(written, values)
-    lost, other = _paired(lost, added, given, written, (source, target))
+    if lost and bool(_IMPERIAL.search(source)) != bool(_IMPERIAL.search(target)):
+        return Difference()
+    lost, other = _paired(lost, added, given)
     romans = Counter(map(roman_value, _ROMAN.findall(source)))
     adds = [
         each
@@ -199,15 +199,10 @@ def _take(counts: Counter[str], value: str) -> bool:
     return counts[value] >= 0
 
 
-def _paired(
-    lost: list[_Part], added: list[_Part], given: Sequence[Number], written: Sequence[Number], texts: tuple[str, str]
-) -> tuple[list[_Part], set[str]]:
-    """Takes from both sides what is the same with a word such as million, by the other clock, as a year without its century, or
-    in another measure. Returns what is lost, and the values of the rest."""
+def _paired(lost: Sequence[_Part], added: list[_Part], given: Sequence[Number]) -> tuple[list[_Part], set[str]]:
+    """Takes from both sides what is the same with a word such as million, by the other clock, or as a year without its century.
+    Returns what is lost, and the values of the rest."""
     clock = any(each.kind == "clock" or ":" in each.written for each in (*given, *[part[2] for part in added]))
-    few = len(lost) + len(added) + len(given) <= _CONVERTED
-    found = _MEASURE.finditer(" ".join(texts).lower()) if few and (lost or added) else ()
-    factors = {factor for each in found for factor in [*_MEASURES][(each.lastindex or 1) - 1]}
     sizes: dict[float, list[_Part]] = {}
     for part in reversed(added):
         sizes.setdefault(part[1], []).append(part)
@@ -219,7 +214,6 @@ def _paired(
         )
         ways += (size - 12, size + 12) if clock and 0 < size < 24 else ()
         ways += [size % 100] if 1900 <= size < 2100 else [size + 1900, size + 2000] if 10 <= size < 100 else []
-        ways += [way for way in sizes if _is_converted(size, way, factors)] if factors else ()
         same = next((way for way in ways if way > 0 and sizes.get(way)), None)
         if same is None:
             rest.append(part)
@@ -227,25 +221,7 @@ def _paired(
             sizes[same].pop()
             other.add(value)
     added[:] = [part for parts in sizes.values() for part in parts]
-    for side, own in ((rest, given), (added, written)) if factors else ():  # 5 miles (8 km)
-        side[:] = [
-            part
-            for part in side
-            if not any(_is_converted(part[1], way, factors) for each in own if each != part[2] for way in each.sizes)
-        ]
     return rest, other
-
-
-def _is_converted(one: float, other: float, factors: Set[float]) -> bool:
-    """Returns whether one of two sizes is the other one in another measure, as far as its digits say: 200 miles are 300 km."""
-    for given, rounded in ((one, other), (other, one)):
-        whole, _, decimals = f"{rounded:.6f}".rstrip("0").partition(".")
-        unit = 10.0 ** (-len(decimals) or len(whole) - len(whole.rstrip("0")))
-        ways = [way for factor in factors for way in (given * factor, given / factor)]
-        ways += [(given - 32) / 1.8, given * 1.8 + 32] if _CELSIUS in factors else []
-        if any(abs(way - rounded) <= min(unit / 2, max(_ROUNDED * rounded, 0.5)) for way in ways):
-            return True
-    return False
 
 
 def _may_be_word(value: str, target: str, language: str, otherwise: bool = False) -> bool:
@@ -274,26 +250,32 @@ def is_roman(word: str) -> bool:
 
 
 def _plain(number: str) -> str:
-    """Returns a plain decimal: 1,234.5 and 1.234,5 are equal, but not 1.234.5, and 0 and 00 are not."""
+    """Returns a plain decimal: 1,234.5 and 1.234,5 are equal, but not 1.234.5 or 1234.500, and 0 and 00 are not."""
     number = "".join(number.split())
     separators = [character for character in number if not character.isdigit()]
     groups = number.translate(_ONE_SEPARATOR).split(".")
-    if all(len(group) == 3 for group in groups[1:]):
+    is_grouped = len(groups) > 1 and len(groups[0]) < 4 and all(len(group) == 3 for group in groups[1:-1])
+    if is_grouped and len(groups[-1]) == 3 and len({*separators}) < 2:
         plain = "".join(groups)
-    elif all(len(group) == 3 for group in groups[1:-1]) and separators[-1] not in separators[:-1]:
+    elif is_grouped and separators[-1] not in separators[:-1]:
         plain = "".join(groups[:-1]) + "." + groups[-1]
     else:
         plain = ".".join(groups)
     return plain.lstrip("0") if plain.strip("0.") else plain
 
 
-def with_colons(text: str) -> str:
-    """Returns a text in which times have a colon: 14.30 Uhr, 9 h 05."""
-    return _TIME.sub(":", text)
+def with_colons(text: str, source: str = "") -> str:
+    """Returns a text in which times have a colon: 14.30 Uhr, 9 h 05, unless its `source` has verses, John 3:16."""
+    said = [
+        each.kind == "clock" or source[: each.start].rstrip(" (").rpartition(" ")[2].lower() in _BEFORE
+        for each in (numbers(source) if ":" in source else ())
+        if ":" in each.written
+    ]
+    return text if said and True not in said else _TIME.sub(":", text)
 
 
 def without_units(text: str) -> str:
-    """Returns a text without what a translation may leave out after a number: full hours, powers, points of the compass."""
+    """Returns a text without what a translation may leave out after a number."""
     return _OTHERWISE.sub("", text)
 
 
@@ -302,14 +284,17 @@ def with_formats(source: str, target: str, source_language: str, target_language
     dates) their own separators. 2.5 may be a version in languages with a decimal point: it changes only with `everything`."""
     given, wanted = [SEPARATORS.get(primary_subtag(language)) for language in (source_language, target_language)]
     parts = list(_separated(source)) if given and wanted else []
-    if not parts or given is None or wanted is None:
+    whole = [each.written for each in numbers(source) if each.whole and 3 < len(each.written) <= _LONGEST_SIZE]
+    if not (parts or whole) or given is None or wanted is None:
         return target
     groups = SPACES if given[1] in SPACES else given[1]
     separators = str.maketrans(given[0] + groups, wanted[0] + wanted[1] * len(groups))
     labels = [each.kind == "clock" or _is_label(part, at, source, target, given) for part, at, each in parts]
     forms: dict[str, str] = {}
     for (written, _, number), is_label in zip(parts, labels, strict=True):
-        certain = given[0] != "." or given[1] in written or number.kind in _AMOUNTS or source[number.start] in "$€£¥"
+        certain = (
+            given[0] != "." or given[1] in written or number.kind in _AMOUNTS or source[number.digits - 1] in "$€£¥"
+        )
         if not is_label and (everything or certain):
             form = written.translate(separators)
         elif any(labels):
@@ -317,6 +302,8 @@ def with_formats(source: str, target: str, source_language: str, target_language
         else:
             continue
         forms[_key(written)] = forms[_key(written).replace(" ", ".")] = form
+    for grouped in [f"{int(digits):,}" for digits in whole if digits.isdigit()]:
+        forms.setdefault(grouped.replace(",", "."), grouped.replace(",", wanted[1]))
     for written, start, _ in reversed(list(_separated(target))):
         form = forms.get(_key(written), "")
         if len(form) == len(written):

@@ -133,8 +133,7 @@ BLOCK = frozenset(
     "entry row details summary figure figcaption header footer nav aside main caption legend fieldset option".split()
 )
 FLAGS = frozenset(
-    "allowfullscreen async autofocus autoplay checked controls default defer disabled hidden inert ismap loop multiple muted "
-    "nomodule novalidate open playsinline readonly required reversed selected".split()
+    "async autofocus autoplay checked controls defer disabled hidden loop open readonly required selected".split()
 )
 """Attributes without a value; `<your name>` is no tag."""
 VALUES = re.compile(r"\"[^\"]*\"|'[^']*'|\{[{%].*?[}%]\}|\{[^{}]*\}")
@@ -145,7 +144,6 @@ VOICE = re.compile(r"<(?:v|lang)(?:\.\w+)* [^<>\n&]+>")
 LONGEST_TAG = 2000
 NEW_SENTENCE = re.compile(r"[A-ZÀ-Þ][a-zà-ÿ]")
 section = by_pattern(r"<!\[CDATA\[|\]\]>", "break", "section")
-declaration = by_pattern(r"<!doctype\b[^<>]{0,500}>", "point", "declaration")
 
 
 _ESCAPED_TAG = re.compile(r"&lt;(/?)([a-z]\w*)\b(?:(?!&[lg]t;).){0,300}&gt;", re.IGNORECASE)

@@ -44,8 +44,8 @@ class Source:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.done = 0
-        """End of the last accepted match."""
+        self.done, self.quoted = 0, -1
+        """Ends of the last accepted match, and of the last quote of a record."""
         self._found: dict[str, Span] = {}
         self._computed: dict[object, object] = {}
 

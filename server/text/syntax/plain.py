@@ -13,6 +13,7 @@ import regex
 from server.kept import kept
 from server.text.syntax import (
     addresses,
+    dumps,
     escapes,
     latex,
     markdown,
@@ -31,7 +32,6 @@ _SCANNERS: dict[str, tuple[Scanner, ...]] = {
     "<": (
         templates.template,
         markup.section,
-        markup.declaration,
         addresses.expression,
         markup.tag,
         markdown.autolink,
@@ -41,7 +41,7 @@ _SCANNERS: dict[str, tuple[Scanner, ...]] = {
     "{": (templates.template, messages.message, templates.braces, messages.head),
     "'": (messages.apostrophe, messages.quoted),
     "%": (templates.sign_before_braces, printf.specification),
-    "$": (latex.math, templates.dollar),
+    "$": (latex.math, templates.dollar, templates.parameter),
     "#": (templates.sign_before_braces, addresses.hashtag),
     "`": (markdown.fence, markdown.code_span),
     "*": (templates.sign_before_braces, wiki.merge_tag, markdown.strong, markdown.emphasis),
@@ -59,7 +59,7 @@ _SCANNERS: dict[str, tuple[Scanner, ...]] = {
         escapes.backslash,
     ),
     "/": (addresses.note, addresses.file_path, addresses.community, addresses.unix_path),
-    "@": (templates.sign_before_braces, addresses.email, templates.linked, addresses.handle),
+    "@": (templates.sign_before_braces, addresses.email, addresses.handle),
     ":": (addresses.uri, addresses.emoticon, templates.colon_name),
     ";": (addresses.emoticon,),
     "=": (addresses.emoticon,),
@@ -69,19 +69,19 @@ _SCANNERS: dict[str, tuple[Scanner, ...]] = {
     "–": (addresses.numbered,),
     "(": (addresses.expression,),
     ">": (separators.separator,),
-    '"': (separators.docstring,),
     "\x1b": (escapes.control,),
+    '"': (separators.docstring, separators.record),
     **dict.fromkeys("|¦‹›»·•", (separators.separator,)),
     **dict.fromkeys(escapes.BIDI, (escapes.direction,)),
     **dict.fromkeys(addresses.RAISED_DIGITS, (addresses.note,)),
 }
 """The scanners that are tried at a sign, in order."""
 _ICON = (separators.icon,)
-_RARE = rf"%{{$<&`\\#\[*~/@\x1b|¦‹›»·•{separators.ICONS}{escapes.BIDI}"
+_RARE = rf"%{{$<&`\\#\[*~/@\"\x1b|¦‹›»·•{separators.ICONS}{escapes.BIDI}"
 _SIGN = re.compile(
-    rf"[{_RARE}:;=_'.!>\"\]–\-({addresses.RAISED_DIGITS}](?:(?<=[{_RARE}])|(?<=[^\s\d][{addresses.RAISED_DIGITS}])"
+    rf"[{_RARE}:;=_'.!>\]–\-({addresses.RAISED_DIGITS}](?:(?<=[{_RARE}])|(?<=[^\s\d][{addresses.RAISED_DIGITS}])"
     rf"|(?<=:)(?=[^\s\d])|(?<=[;=])(?=['^-]?[()\[\]DPpOo|/*@$])|(?<=\w\()"
-    rf"|(?<=_)(?:(?<![{LATIN}\d_]_)|(?!\w))|(?<=')(?=['{{}}#|])|(?<=!)(?=[\[{{])|(?<=>)(?= )|(?<=\")(?=\"\")"
+    rf"|(?<=_)(?:(?<![{LATIN}\d_]_)|(?!\w))|(?<=')(?=['{{}}#|])|(?<=!)(?=[\[{{])|(?<=>)(?= )"
     r"|(?<=\.)(?:(?<=[wW]{3}\.)|(?=\.?/)|(?<=[Nn]o\.|os\.|rt\.|ts\.|úm\.)(?=[ \u00a0]?\d)|(?<=[Nn]\.)(?=[ºª°]))"
     r"|(?<=\])(?=[\](\[])|(?<=[\"'“„«‘(\[]-)(?=-[a-zA-Z])|(?<=\d,[-–])(?!\w))"
 )
@@ -97,7 +97,7 @@ def scan(tagged: Tagged, kept: tuple[str, ...] = (), raw: Raw | None = None) -> 
     """Returns a text with the codes of plain text, and the words of `kept`, beside those that it has. `raw` returns a part of
     the text as its document has it."""
     text = tagged.text
-    if not kept and _SIGN.search(text) is None:
+    if not kept and _SIGN.search(text) is None and not any(dumps.lines(text)):
         return tagged
     found = [match for start, end in _parts(tagged) for match in lex(text, kept, start, end)]
     if tagged.codes:
@@ -138,9 +138,10 @@ def lex(text: str, kept: tuple[str, ...] = (), start: int = 0, end: int | None =
     scanner's."""
     part = text[start:end] if start or end is not None else text
     source = Source(part)
-    found: list[tuple[int, Match | None]] = [(word.start, word) for word in _kept(part, kept)]
+    found: list[tuple[int, Match | None]] = [(word.start, word) for word in (*_kept(part, kept), *dumps.lines(part))]
+    is_sorted = not found
     found += [(sign.start(), None) for sign in _SIGN.finditer(part)]
-    for at, word in sorted(found, key=itemgetter(0)) if kept else found:
+    for at, word in found if is_sorted else sorted(found, key=itemgetter(0)):
         match = word
         if word is None and at >= source.done:
             match = next((made for scanner in _SCANNERS.get(part[at], _ICON) if (made := scanner(source, at))), None)

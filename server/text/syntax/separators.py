@@ -1,4 +1,5 @@
-"""Scans the separators of lists on one line: rows of tables (GFM 4.10), menus, breadcrumbs, icons. No grammar describes them."""
+"""Scans the separators of records (RFC 4180), and of lists on one line: rows of tables (GFM 4.10), menus, breadcrumbs, icons. No
+grammar describes them."""
 
 from __future__ import annotations
 
@@ -6,6 +7,9 @@ import re
 
 from server.text.syntax.match import Match, Source, by_pattern
 
+_FIELD = re.compile(r'[^"\n]*')
+_FIRST = re.compile(r"""(?<![^\n,;|\t\[({])"(?=[^"\n]*"[,;|\t:] ?"[^"\n]*"(?:[,;|\t:]|[\])},;\s]*$))""", re.MULTILINE)
+_NEXT = re.compile(r"""\"(?:[,;|\t:](?: ?")?)?""")
 docstring = by_pattern('"{3}', "break", "docstring")
 ICONS = "\u2610-\u2612\u2713-\u2718\ue000-\uf8ff"
 _AT_END = re.compile(r"(?<![^\n])[|¦‹›·•](?!\S)|(?<!\S)[|¦‹›·•](?![^\n])")
@@ -32,6 +36,18 @@ def icon(source: Source, at: int) -> Match | None:
     """Returns one of several icons before items."""
     is_one = _ICON.match(source.text, at) and source.computed(_icons) > 1
     return Match(at, at + 1, "break", "separator") if is_one else None
+
+
+def record(source: Source, at: int) -> Match | None:
+    """Returns a quote at a field of a record (RFC 4180), with its delimiter and the quote of the next field: "a","b",5."""
+    text, done = source.text, source.done
+    field = _FIELD.match(text, done) if done == source.quoted else None
+    is_end = field is not None and field.end() == at
+    found = (_NEXT if is_end else _FIRST).match(text, at)
+    if found is None:
+        return None
+    source.quoted = found.end()
+    return Match(at - (not is_end and at > done and text[at - 1] in ",;|\t"), found.end(), "break", "record")
 
 
 def _is_list(text: str) -> bool:

@@ -1,6 +1,6 @@
 """Scans templates: Mustache, Handlebars, Angular and Vue ({{ }}; mustache(5)), Jinja, Liquid, Twig and Django ({% %}, {# #}),
-ERB and PHP (<% %>, <? ?>), shell and JavaScript (${ }, $(), $NAME: POSIX 2.6.2, ECMA-262 12.9.6), Ruby (#{ }, %{ }), Thymeleaf
-(@{ }, *{ }), Drupal (@name, %name), Rails (:name), i18next (__name__, $t()), Python, Java and C# ({name}, {0:N2})."""
+ERB and PHP (<% %>, <? ?>), shell and JavaScript (${ }, $(), $NAME, $1: POSIX 2.6.2, ECMA-262 12.9.6), Ruby (#{ }, %{ }),
+Thymeleaf (@{ }, *{ }), Drupal (@name, %name), Rails (:name), i18next (__name__, $t()), Python, Java and C# ({name}, {0:N2})."""
 
 from __future__ import annotations
 
@@ -64,6 +64,22 @@ def braces(source: Source, at: int) -> Match | None:
     return Match(at, found.end(), "point" if found[0].startswith("{\\") else "word", "braces")
 
 
+_PARAMETER = re.compile(r"\$(\d{1,2})\$?(?![.,]?\d|[-–]?\w| ?(?:[mb]il|tri|thous|Mio|Mrd))")
+
+
+def parameter(source: Source, at: int) -> Match | None:
+    """Returns a numbered parameter."""
+    found = _PARAMETER.match(source.text, at)
+    return Match(at, found.end(), "word", "parameter") if found and source.computed(_are_numbered) else None
+
+
+def _are_numbered(text: str) -> bool:
+    """Returns whether they count from 0 or 1 without a gap: $5 and $6 are amounts."""
+    counted = [int(number) for number in _PARAMETER.findall(text)]
+    first, last = min(counted), max(counted)
+    return first < 2 and len({*counted}) > last - first and len(re.findall(r"\$\d", text)) == len(counted)
+
+
 dollar = by_pattern(
     rf"\$[a-z]*{BRACES}|\$[a-z]?\([^()\n]{{0,200}}\)|(?<!\w)\$[a-z_]\w*(?:\$(?!\w)|(?:/[\w.@+-]*\w)*)",
     "word",
@@ -72,7 +88,6 @@ dollar = by_pattern(
 sign_before_braces = by_pattern(
     rf"(?:(?<!\d)%|#|(?<!\w)[@*!~](?!\{{.{{0,200}}\}}[*~]))(?!\{{[{{%]){BRACES}", "word", "signed braces"
 )
-linked = by_pattern(r"@(?:\.\w+)?:[\w.]*\w", "word", "linked message")
 colon_name = by_pattern(
     r"(?<![^\s(\[{\"'`«»„“‚‘‹›=,;|/*>])(?<!\w[\"'])(?::[a-z_][\w-]*:|:[a-z_]\w*)(?!\w)", "word", "symbol"
 )

@@ -7,9 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from server.api.dependencies import accepted_languages
 from server.text import language_id
 from server.text.language_id import LanguageDetector
-from server.text.languages import accepted_languages, script_of, scripts_of
+from server.text.languages import script_of, scripts_of
 
 # Short texts by language, divided by "|".
 UNSERVED = """

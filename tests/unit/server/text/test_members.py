@@ -11,7 +11,9 @@ import pytest
 from model.tokenizer import Tokenizer
 from server.inspection.types import tokens
 from server.text.characters import WORD
+from server.text.exact_tokens import exact_tokens, lost_tokens
 from server.text.finishing import finish
+from server.text.numbers import with_formats
 from server.text.reading import read
 from server.text.segmentation import split_sentences
 from server.text.sentences import split, with_codes
@@ -277,3 +279,73 @@ def test_a_sign_after_a_mark_stays_behind_it(mark: str, tokenizer: Tokenizer) ->
         links = [(word.span(), word.span()) for word in WORD.finditer(reading.text)]
         written = finish(tagged, reading, reading.text.upper(), links).tagged.write()
         assert written == tagged.text.upper()
+
+
+def test_parameters_count_without_a_gap() -> None:
+    chance = random.Random(SEED)
+    for count in range(1, 10):
+        numbers = chance.sample(range(1, count + 1), count)
+        text = " and ".join([f"${number} has written" for number in numbers])
+        assert [text[code.start : code.end] for code in plain.codes(text)] == [f"${number}" for number in numbers]
+        for amount in (f"${count + 2}", "$1.50", "$1,000", "$1 million", "$1-a-day", "$1bn"):
+            assert plain.codes(f"{text} for {amount}") == ()
+
+
+def test_fields_of_records_are_texts_of_their_own(tokenizer: Tokenizer) -> None:
+    chance = random.Random(SEED)
+    for _ in range(200):
+        fields = [chance.choice(ITEMS) + f" {n}" for n in range(chance.randint(2, 5))]
+        sign, space = chance.choice(",;|\t:"), chance.choice(["", " "])
+        record = f"{sign}{space}".join([f'"{field}"' for field in fields])
+        for line in (record, f"[{record}],", f"{record}{sign}", f"7{sign}{record}{sign}5" if sign in ",;" else record):
+            assert [text for text in texts_of(line, tokenizer) if len(text) > 2] == fields, line
+        prose = f'He said "{fields[0]}" and "{fields[1]}", and left.'
+        assert texts_of(prose, tokenizer) == [prose]
+
+
+def test_lines_of_dumps_are_codes_and_telephone_numbers_are_not() -> None:
+    chance = random.Random(SEED)
+    for _ in range(200):
+        content = [*chance.randbytes(chance.randint(7, 15)), 0xAF]
+        shown = "".join([chr(byte) if 32 < byte < 127 else "." for byte in content])
+        pairs = [f"{byte:02x}" for byte in content]
+        words = [a + b for a, b in zip(pairs[::2], pairs[1::2], strict=False)]
+        offset = f"{chance.randrange(1 << 20):08x}"
+        for line in (
+            f"{offset}  {' '.join(pairs)}  |{shown}|", f"{offset}: {' '.join(words)}  {shown}",
+            f"0x{offset[4:]}:  {' '.join(words)}", f"{offset[4:]}   {' '.join(pairs).upper()}   {shown}",
+        ):  # fmt: skip
+            text = f"The file begins so:\n{line}\nIt is empty."
+            assert [text[code.start : code.end] for code in plain.codes(text)] == [line]
+        number = f"+{chance.randrange(10, 99)} 1 {' '.join([str(chance.randrange(10, 99)) for _ in range(4)])}"
+        assert plain.codes(f"Call {number} today") == ()
+        assert [(each.start, each.end) for each in exact_tokens(f"Call {number} today")] == [(5, 5 + len(number))]
+
+
+def test_a_verse_is_no_time() -> None:
+    for value in ("3:16", "12:30", "21:17", "10:05"):
+        hour, minute = value.split(":")
+        for written in (f"{hour} h {minute}", f"{hour}h{minute}"):
+            assert lost_tokens(f"See John {value}.", f"Voir Jean {written}.", "fr")
+            assert lost_tokens(f"Come at {value}.", f"Venez à {written}.", "fr") is None
+            assert lost_tokens(f"Come at {value} or {value}.", f"Venez à {written} ou {written}.", "fr") is None
+
+
+def test_groups_of_digits_are_those_of_a_number() -> None:
+    for value in (1_250_000, 7_000_000, 12_345_678, 150_000_000):
+        english = f"{value:,}"
+        first, _, rest = english.partition(",")
+        german = english.replace(",", ".")
+        assert lost_tokens(f"It has {english} books.", f"Es hat {german} Bücher.", "de") is None
+        assert lost_tokens(f"It has {english} books.", f"Es hat {first}{rest.replace(',', '.')} Bücher.", "de")
+        thousands = value // 1000
+        given, written = f"It has {thousands} books.", f"Es hat {thousands:,} Bücher."
+        assert with_formats(given, written, "en", "de") == written.replace(",", ".")
+
+
+def test_an_amount_keeps_its_currency() -> None:
+    for amount in ("$20", "US$40", "$5.99", "$2M"):
+        digits = amount.lstrip("US$")
+        assert lost_tokens(f"It costs {amount} today.", f"Es kostet heute {digits}.", "de")
+        for said in (f"{digits} $", f"{digits} Dollar", amount):
+            assert lost_tokens(f"It costs {amount} today.", f"Es kostet heute {said}.", "de") is None
