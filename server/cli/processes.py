@@ -1,7 +1,8 @@
-"""Several API processes before one pool of workers (`--api-processes`). The supervisor, which the user
-starts, accepts connections and passes them on in turns, starts the processes and replaces those that end:
-the leader, which owns the workers (`leader`), and the API processes. It has no event loop and no threads,
-so that it can fork at any time. Signals are for the supervisor alone, which writes orders to the others."""
+"""Several API processes before one pool of workers (`--api-processes`). The supervisor, which the
+user starts, accepts connections and passes them on in turns, starts the processes and replaces those
+that end: the leader, which owns the workers (`leader`), and the API processes. It has no event loop
+and no threads, so that it can fork at any time. Signals are for the supervisor alone, which writes
+orders to the others."""
 
 from __future__ import annotations
 
@@ -42,6 +43,8 @@ POLL_SECONDS = 0.5
 ACCEPTED = 64
 """Connections that are passed on before signals are looked at."""
 EMPTY_SECONDS = 0.02
+KILL_SECONDS = 5.0
+"""After a second signal, until processes that do not end are killed."""
 PAUSE_SECONDS = 1.0
 """Before a process that lived for less is replaced."""
 FOLDER_CHARACTERS = 80
@@ -83,6 +86,7 @@ class Supervisor:
         ]
         self._turn = 0
         self._stop_at = float("inf")
+        self._kill_at = float("inf")
         self._stopping = self.interrupted = False
         self.status = 0
         """The exit status of a process because of which the server ends."""
@@ -124,6 +128,9 @@ class Supervisor:
                 poll.unregister(self._bound)
                 self._bound.close()
                 self._order(CLOSE)
+            for child in self._children if time.monotonic() >= self._kill_at else ():
+                if child.pid:
+                    os.kill(child.pid, signal.SIGKILL)
             if self._stopping and not any(child.pid for child in self._members):
                 self._leader.order(CLOSE)
 
@@ -157,6 +164,8 @@ class Supervisor:
                 wait = self._settings.drain_seconds if first and number == signal.SIGTERM else 0.0
                 self._stop_at = min(self._stop_at, time.monotonic() + wait)
                 self._order(DRAIN if first else FORCE)
+                if not first:
+                    self._kill_at = min(self._kill_at, time.monotonic() + KILL_SECONDS)
 
     def _reap(self) -> None:
         """Notes the processes that have ended, and replaces them."""
@@ -204,8 +213,9 @@ class Supervisor:
 
 
 def in_child(main: Callable[[socket.socket], int], channel: socket.socket) -> int:
-    """Runs a process after its fork and returns its exit status. Signals of a service manager, which it sends to
-    all processes, are ignored by a handler: the programs that the process starts do not inherit it."""
+    """Runs a process after its fork and returns its exit status. Signals of a service manager, which
+    it sends to all processes, are ignored by a handler: the programs that the process starts do not
+    inherit it."""
     os.close(signal.set_wakeup_fd(-1))
     os.setpgrp()  # Ctrl-C on a terminal is for the supervisor
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -297,8 +307,11 @@ class Member(serve.Server):
 def run_member(settings: Settings, folder: Path, found: Any, url: str, channel: socket.socket) -> int:
     """Runs an API process and returns its exit status."""
     link = PoolLink(str(folder / SOCKET))
-    services = Services(settings, process=ServerProcess(folder, found, link))
-    config = serve.server_config(settings, services)
+    try:
+        services = Services(settings, process=ServerProcess(folder, found, link))
+        config = serve.server_config(settings, services)
+    except SettingsError:  # the leader says it
+        return WRONG_SETTINGS
     server = Member(channel, config, services, url)
     server.run(sockets=[])
     return 0 if server.started else 1
@@ -309,11 +322,14 @@ def run_leader(settings: Settings, folder: Path, found: Any, url: str, channel: 
 
     async def run() -> int:
         services = Services(settings, process=ServerProcess(folder, found))
+        serve.server_config(settings, services)  # raises SettingsError as in the API processes
         ended, reloads = asyncio.Event(), set[asyncio.Task[None]]()
 
         def obey(order: bytes, connection: socket.socket | None) -> None:
             if order == RELOAD:
-                reloads.add(asyncio.ensure_future(serve.reload(services)))
+                task = asyncio.ensure_future(serve.reload(services))
+                reloads.add(task)
+                task.add_done_callback(reloads.discard)
             else:
                 ended.set()
 
