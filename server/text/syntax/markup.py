@@ -132,9 +132,7 @@ BLOCK = frozenset(
     "p div li ul ol dl dt dd table thead tbody tfoot tr td th h1 h2 h3 h4 h5 h6 blockquote section article para listitem "
     "entry row details summary figure figcaption header footer nav aside main caption legend fieldset option".split()
 )
-FLAGS = frozenset(
-    "async autofocus autoplay checked controls defer disabled hidden loop open readonly required selected".split()
-)
+FLAGS = frozenset("async autofocus autoplay checked controls defer disabled open readonly required selected".split())
 """Attributes without a value; `<your name>` is no tag."""
 VALUES = re.compile(r"\"[^\"]*\"|'[^']*'|\{[{%].*?[}%]\}|\{[^{}]*\}")
 TEXT_TAG = re.compile(r"<(/?)(\w[^\s/>]*)(>?)")

@@ -8,7 +8,10 @@ import re
 from server.text.syntax.match import Match, Source, by_pattern
 
 _FIELD = re.compile(r'[^"\n]*')
-_FIRST = re.compile(r"""(?<![^\n,;|\t\[({])"(?=[^"\n]*"[,;|\t:] ?"[^"\n]*"(?:[,;|\t:]|[\])},;\s]*$))""", re.MULTILINE)
+_FIRST = re.compile(
+    r"""(?<![^\n,;|\t\[{])"(?=[^"\n]*"[,;|\t:] ?"[^"\n]*"(?:[,;|\t:](?: ?"[^"\n]*"|[^"\s][^"\n]*)?){0,50}+[\])},;\s]*$)""",
+    re.MULTILINE,
+)
 _NEXT = re.compile(r"""\"(?:[,;|\t:](?: ?")?)?""")
 docstring = by_pattern('"{3}', "break", "docstring")
 ICONS = "\u2610-\u2612\u2713-\u2718\ue000-\uf8ff"

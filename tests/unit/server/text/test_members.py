@@ -299,8 +299,12 @@ def test_fields_of_records_are_texts_of_their_own(tokenizer: Tokenizer) -> None:
         record = f"{sign}{space}".join([f'"{field}"' for field in fields])
         for line in (record, f"[{record}],", f"{record}{sign}", f"7{sign}{record}{sign}5" if sign in ",;" else record):
             assert [text for text in texts_of(line, tokenizer) if len(text) > 2] == fields, line
-        prose = f'He said "{fields[0]}" and "{fields[1]}", and left.'
-        assert texts_of(prose, tokenizer) == [prose]
+        for prose in (
+            f'He said "{fields[0]}" and "{fields[1]}", and left.',
+            f'"{fields[0]}", "{fields[1]}", "I" and "You" are songs',
+            f'The songs ("{fields[0]}", "{fields[1]}", "I") are old.',
+        ):
+            assert plain.codes(prose) == ()
 
 
 def test_lines_of_dumps_are_codes_and_telephone_numbers_are_not() -> None:
