@@ -25,6 +25,7 @@ from server.engine.client.remote_pool import LeasedBacklog, PoolLink, RemotePool
 from server.engine.client.status import WorkerStatus
 from server.engine.client.worker_pool import WorkerPool
 from server.engine.ipc.options import WorkerOptions
+from server.followed_models import FollowedModels, FollowedPulls
 from server.glossaries.glossaries import Glossaries
 from server.inspection.inspector import Inspector
 from server.observability.metrics import Metrics, StateCollector
@@ -36,7 +37,6 @@ from server.store.sqlite import SQLiteStore, holds_data
 from server.store.usage import Usage
 from server.text.language_id import LanguageDetector
 from server.translation.catalog import ModelCatalog, ServedModel
-from server.translation.followed import FollowedModels, FollowedPulls
 from server.translation.hot_reload import ServedModels
 from server.translation.model_discovery import find_served
 from server.translation.model_pulls import ModelPulls

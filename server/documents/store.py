@@ -30,12 +30,11 @@ from server.store.interface import BEAT_SECONDS, Store
 log = logging.getLogger(__name__)
 NAME = "files"
 TOKEN = re.compile(r"([0-9a-f]{8})[A-Za-z0-9_-]{32}")
-"""The time at which a file was kept, in seconds since the epoch, and 192 random bits."""
+"""When a file was kept, in seconds since the epoch, and 192 random bits."""
 IN_REDIS = 5_000_000
 """Bytes of the largest upload whose translation is kept in Redis."""
 RESULT_FACTOR = 4
-"""A translated file in Redis may have this many times the bytes of the largest upload, because other scripts need more
-bytes per letter."""
+"""Most bytes of a translated file in Redis, in those of the largest upload: other scripts need more a letter."""
 TRANSFER_SECONDS = 10.0
 """Longest time to send or receive one file."""
 
@@ -65,18 +64,15 @@ class FileStore:
     that, the oldest file of the caller with the most bytes is deleted. Belongs to one event loop.
 
     A file has a record with its name and media type as a line of JSON. In Redis its content follows, or is in the `shared`
-    folder if it is too large; without Redis it is in a folder of this server, as uploads are, which `close` deletes, or in
-    the `common` one of several processes, which stays. All methods raise StateUnreachable.
+    folder if it is too large; without Redis it is in the `common` folder of several processes, or in one of this server,
+    which `close` deletes. All methods raise StateUnreachable.
     """
 
     def __init__(
         self, records: Store, shared: Path | None, seconds: float, limit: int, common: Path | None = None
     ) -> None:
-        self._records = records
+        self._records, self._shared, self._seconds, self._limit = records, shared, seconds, limit
         self._alone = not records.shared or common is not None
-        self._shared = shared
-        self._seconds = seconds
-        self._limit = limit
         self._common = self._folder = common
         self._entries: dict[str, Entry] = {}
 
@@ -223,8 +219,8 @@ def remove_old(folder: Path, before: float) -> None:
 
 
 def open_store(settings: Settings, records: Store, common: Path | None = None, processes: int = 1) -> FileStore:
-    """Returns the store of translated files, of one of several `processes` that have a `common` folder. Raises SettingsError
-    for a shared folder that cannot be used."""
+    """Returns the store of translated files of one of so many processes. Raises SettingsError for a shared folder that cannot
+    be used."""
     folder = settings.file_folder
     alone = not records.shared or common is not None
     if folder is not None and (alone or not folder.is_dir()):

@@ -67,9 +67,8 @@ async def _reranked(context: SentenceContext, form: Form, decoding: Coroutine[An
     are several to choose from, their `score` is that of both, and the timings count the slowest of their scores. How many
     are wanted does not change which is the best.
 
-    A hypothesis that leaves out or invents something may be probable, but makes its source improbable. So the model also
-    scores the source as a translation of each hypothesis (Yee, Dauphin and Auli 2019, "Simple and Effective Noisy Channel
-    Modeling for Neural Machine Translation")."""
+    A hypothesis that leaves out or invents something makes its source improbable: the model also scores the source as its
+    translation (Yee, Dauphin and Auli 2019, "Simple and Effective Noisy Channel Modeling")."""
     draft = await decoding
     if draft.copied:
         return draft

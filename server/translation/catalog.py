@@ -36,7 +36,7 @@ _CHANGED = re.compile(rf"[{INVISIBLE.pattern[1:-1]}{''.join(map(chr, _READ_AS))}
 @dataclass(frozen=True, slots=True)
 class ServedModel:
     """A model folder without its weights. `max_length` is in source tokens, as is `segment_length`: longer sentences are
-    divided. 0 is `max_length`, which replaces it. `bytes` is the size of the weight files, without the shortlist.
+    divided; 0 is `max_length`. `bytes` is the size of the weight files, without the shortlist.
     `version` changes with the content of the folder, and `key` identifies this content for the workers and the history.
     """
 

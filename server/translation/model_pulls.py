@@ -1,7 +1,7 @@
 """Downloads models while the server runs: those of --models that are missing, and those that are requested.
 
-`attentive pull` downloads and imports each in a process of its own; then it is loaded. Two servers may share a
-folder: while one of them downloads a model, the other one tries again later, and finds it.
+`attentive pull` downloads and imports each in a process of its own; then it is loaded. While another server with the
+same folder downloads a model, this one waits.
 """
 
 from __future__ import annotations

@@ -60,9 +60,8 @@ class ResultCache:
 
     `hits` and `misses` count texts. Belongs to one event loop.
 
-    A whole text is the unit, because a hit then skips everything: the queue, segmentation, tokenizing and the workers.
-    Identical sentences that are in flight at the same time are shared by the engine (`EngineClient`). Servers with the
-    same `store` share their results: they are written at every beat of the store, and a failure is a miss.
+    A whole text is the unit, because a hit then skips everything. Servers with the same `store` share their results: they
+    are written at every beat of the store, and a failure is a miss.
     """
 
     def __init__(

@@ -92,10 +92,7 @@ class Translator:
         self, request: TranslationRequest, listener: ProgressListener | None = None
     ) -> list[Translation]:
         """Returns one translation per text, in order. Cancelling the call cancels the sentences that no other request
-        shares.
-
-        A text that is in the result cache needs no place in the queue. Raises UnsupportedLanguage, InvalidRequest,
-        Overloaded (before any work is done), TimeoutError, Unavailable or TranslationFailed.
+        shares. Raises UnsupportedLanguage, InvalidRequest, Overloaded, TimeoutError, Unavailable or TranslationFailed.
         """
         cache, catalog, computation = self.cache, self.catalog, self.engine.workers.computation
         if cache is None or not computation or request.storage == "none":

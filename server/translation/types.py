@@ -41,16 +41,13 @@ class TranslationRequest:
     `options` applies to every sentence; where `best_beam` is not 0, it is the beam width of the best translation, and
     that of `options` the one of a longer list. `client` is an opaque key of the caller for fair queuing and `weight` the
     factor of its share. `accepted` are the codes of
-    Accept-Language, which help to detect the source. `deadline` is in seconds on the monotonic clock. With `remember`
-    False the translation is not added to the history. `storage` "use" takes the translation from the result cache if it
-    is there; "renew" translates again and replaces it there; with "none" nothing of the request is stored, neither in
-    the cache nor in the history. `do_not_translate` holds words that are kept.
-    With `localize_numbers` numbers get the separators of the target language. The terms of `glossary` are translated
-    as it says. `formality` is the symbol of a form of address (`model.symbols`), if the model knows it; with
-    `formality_required` it is an error if not.
-    `on_flag` says what happens to a sentence with one of the FAULTS: it is only marked, it is translated again with a
-    wider beam and blocked n-grams, or it is replaced by its source. With `thorough` every sentence is checked for
-    omissions and gets its confidence. `model` is the name of the only model that is used.
+    Accept-Language, which help to detect the source. `deadline` is in seconds on the monotonic clock. Without `remember`
+    the translation is not added to the history. `storage` "use" takes the translation from the result cache if it is
+    there; "renew" replaces it there; with "none" nothing of the request is stored. With `localize_numbers` numbers get
+    the separators of the target language. `formality` is the symbol of a form of address (`model.symbols`), if the model
+    knows it; with `formality_required` it is an error if not. `on_flag` says what happens to a sentence with one of the
+    FAULTS: it is only marked, translated again with a wider beam and blocked n-grams, or replaced by its source. With
+    `thorough` every sentence is checked for omissions and gets its confidence. `model` is the only one that is used.
     `key` identifies the request when it is sent again; None is a hash of its texts and options.
     """
 
