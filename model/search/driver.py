@@ -18,7 +18,7 @@ from model.search.backend_interface import (
     supports_multi_step,
     supports_queueing,
 )
-from model.search.beam import BeamGroup, BeamRows, BeamSearch
+from model.search.beam import BeamSearch, advance_beams
 from model.search.greedy import GreedySearch
 from model.search.options import DEFAULT_GENERATION, DecodingOptions, Hypothesis
 from model.search.search import Search
@@ -39,8 +39,8 @@ def search_kind(options: DecodingOptions) -> type[GreedySearch | BeamSearch]:
 @dataclass(slots=True)
 class _Batch:
     """The rows of a step: their slots, tokens that they read, tokens that they are forced to write (-1 for none), and numbers of
-    candidates. `chosen` has the searches whose next tokens a device can choose, `others` and `beams` those that need the host
-    after each step; the first two with their rows. `read` waits for the outputs of queued steps, after which the `longest` row
+    candidates. `chosen` has the searches whose next tokens a device can choose, and their rows; `others` has those that need
+    the host after each step, and their first rows. `read` waits for the outputs of queued steps, after which the `longest` row
     has so many tokens."""
 
     searches: Sequence[Search]
@@ -50,7 +50,6 @@ class _Batch:
     candidates: list[int] = field(default_factory=list)
     chosen: list[tuple[GreedySearch, int]] = field(default_factory=list)
     others: list[tuple[Search, int]] = field(default_factory=list)
-    beams: list[BeamGroup] = field(default_factory=list)
     read: Callable[[], list[StepOutput]] = list
     longest: int = 0
 
@@ -67,7 +66,6 @@ class SearchDriver:
         self._max_length, self._forbidden = max_length, tuple(forbidden)
         self._multi_step = supports_multi_step(backend) and backend.end == end
         self._unread: _Batch | None = None
-        self._beams = BeamRows(backend.slots)
 
     def start(self, searches: Sequence[Search]) -> None:
         """Adds searches to the batch: encodes their sources as one batch. Their rows get their `slots`."""
@@ -95,10 +93,10 @@ class SearchDriver:
             self._unread = self._queue(self.backend, running, 0)
             return ((), 0) if self._unread is not None else self._step_at_once(running)
         outputs: list[StepOutput] = []
-        if last.others or last.beams:
+        if last.others:
             outputs = last.read()
-            self._advance(last.others, last.beams, outputs[0])
-        for search in [*[search for search, _ in last.others], *[own for each in last.beams for own in each.searches]]:
+            self._advance(last.others, outputs[0])
+        for search, _ in last.others:
             search.queued = 0
         queued = self._queue(self.backend, running, last.longest)
         outputs = outputs or last.read()
@@ -149,30 +147,20 @@ class SearchDriver:
         """Returns the rows of the next step. A row with queued steps reads the token that the device has chosen."""
         batch, alone = _Batch(searches), 1 + len(self._forbidden)
         slots, tokens, forced, candidates = batch.slots, batch.tokens, batch.forced, batch.candidates
-        beams: dict[int, list[BeamSearch]] = {}
         for search in searches:
-            free = search.forced[0] < 0
-            if free and isinstance(search, BeamSearch):
-                beams.setdefault(search.width, []).append(search)
-                continue
-            if free and search.candidates == alone and isinstance(search, GreedySearch):
+            if search.candidates == alone and search.forced[0] < 0 and isinstance(search, GreedySearch):
                 batch.chosen.append((search, len(slots)))
+                slots.append(search.slots[0])
                 tokens.append(-1 if search.queued else search.tokens[0])
+                forced.append(-1)
                 candidates.append(1)
             else:
+                rows = len(search.tokens)
                 batch.others.append((search, len(slots)))
-                tokens.append(search.tokens[0])
-                candidates.append(search.candidates)
-            slots.append(search.slots[0])
-            forced.append(search.forced[0])
-        for group in beams.values():
-            rows = self._beams.group(group, len(slots))
-            batch.beams.append(rows)
-            live = rows.slots[rows.live]
-            slots += live.tolist()
-            tokens += self._beams.tokens[live].tolist()
-            forced += [-1] * live.size
-            candidates += [rows.candidates] * live.size
+                slots += search.slots[:rows]
+                tokens += search.tokens
+                forced += search.forced
+                candidates += [search.candidates] * rows
         return batch
 
     def _queue(self, backend: QueueingBackend, running: Sequence[Search], longest: int) -> _Batch | None:
@@ -183,7 +171,7 @@ class SearchDriver:
             return None
         batch = self._gather(ready)
         own = max([search.steps + search.queued for search in ready])
-        steps = min(1 if batch.others or batch.beams else _MULTI_STEPS, self._max_length - max(own, longest))
+        steps = min(1 if batch.others else _MULTI_STEPS, self._max_length - max(own, longest))
         if steps <= 0:
             return None
         batch.longest = own + steps
@@ -197,7 +185,7 @@ class SearchDriver:
     def _run(self, batch: _Batch) -> list[StepOutput]:
         """Computes the next step or steps of searches, and advances them."""
         backend = self.backend
-        if self._multi_step and len(batch.chosen) == len(batch.searches) and supports_multi_step(backend):
+        if self._multi_step and not batch.others and supports_multi_step(backend):
             steps = min(_MULTI_STEPS, self._max_length - max([search.steps for search in batch.searches]))
             if steps > 1:
                 outputs = backend.multi_step(batch.slots, batch.tokens, steps, self._forbidden)
@@ -206,20 +194,32 @@ class SearchDriver:
         candidates = max(*batch.candidates, 1 + len(self._forbidden) if batch.chosen else 1)
         output = backend.step(batch.slots, batch.tokens, candidates, batch.forced)
         if self._forbidden:
-            self._advance([*batch.others, *batch.chosen], batch.beams, output)
+            self._advance([*batch.others, *batch.chosen], output)
         else:
-            self._advance(batch.others, batch.beams, output)
+            self._advance(batch.others, output)
             _extend(batch.chosen, [output])
         return [output]
 
-    def _advance(self, searches: Sequence[tuple[Search, int]], beams: Sequence[BeamGroup], output: StepOutput) -> None:
+    def _advance(self, searches: Sequence[tuple[Search, int]], output: StepOutput) -> None:
         """Passes their rows of the output of one step to searches that are not done."""
-        for search, row in searches:
-            if search.slots:
-                search.advance(output.ids[row].tolist(), output.scores[row].tolist())
-        moves = [self._beams.advance(group, output) for group in beams]
-        if any(targets for targets, _ in moves):
-            self.backend.reorder(*[[slot for move in moves for slot in move[side]] for side in (0, 1)])
+        beams: dict[int, list[tuple[BeamSearch, int]]] = {}
+        for search, first in searches:
+            if not search.slots:
+                continue
+            if search.forced[0] < 0 and isinstance(search, BeamSearch):
+                beams.setdefault(search.width, []).append((search, first))
+            else:
+                search.advance(output.ids[first].tolist(), output.scores[first].tolist())
+        targets: list[int] = []
+        origins: list[int] = []
+        for group in beams.values():
+            for (search, _), parents in zip(group, advance_beams(group, output), strict=True):
+                slots = search.slots
+                targets += slots[: len(parents)]
+                origins += [slots[parent] for parent in parents]
+        moved = [row for row, slot in enumerate(targets) if slot != origins[row]]
+        if moved:
+            self.backend.reorder([targets[row] for row in moved], [origins[row] for row in moved])
 
     def _restart(self, searches: Sequence[Search]) -> None:
         """Starts the rows of the searches that ask for it again from the source, but for those with queued steps."""

@@ -71,12 +71,12 @@ class Search(ABC):
         self._guarded = options.loop_guard and options.target is None
         if options.target is not None:
             generation = DEFAULT_GENERATION
-        self.forbidden, self.forced_end = frozenset(generation.forbidden), generation.forced_end
+        self.forbidden, self._forced_end = frozenset(generation.forbidden), generation.forced_end
         self._beam_threshold = generation.beam_threshold
         self._unseen = 0 if options.first_token is None else 1
         prefix, limit = _prefix_and_limit(options, end, len(source), max_length - self._unseen)
         self._prefix = prefix if options.first_token is None else (options.first_token, *prefix)
-        self.limit = limit + self._unseen
+        self._limit = limit + self._unseen
         self.begin()
 
     def begin(self) -> None:
@@ -85,8 +85,7 @@ class Search(ABC):
         self.steps = 0
         self.trace: list[TraceStep] = []
         self.generated: list[int] = []
-        self._finished: list[Any] = []
-        self.rows = 1
+        self._finished: list[Hypothesis] = []
         # With one candidate a backend may run several greedy steps in one call, which n-gram blocking does not allow.
         least = 2 * self.width if self.width > 1 or self._ngram else 1
         self._fewest = self.candidates = max(least, TRACED if self.options.trace else 0)
@@ -156,7 +155,7 @@ class Search(ABC):
         if self.done:
             loops = has_loop(self.hypotheses()[0].tokens, self.source)
         else:
-            rows = range(0 if self._finished else self.rows)
+            rows = range(0 if self._finished else len(self.tokens))
             loops = bool(rows) and all(ends_in_loop(self._target(row)) for row in rows)
             loops = loops and min(longest_loop(self._target(row)) for row in rows) > 2 * longest_loop(self.source)
         if loops:

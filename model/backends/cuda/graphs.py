@@ -229,7 +229,7 @@ class GraphedBackend(TorchBackend):
     def _capture(self, candidates: int) -> None:
         """Captures a step as a graph. All slots are inactive meanwhile, so no length changes."""
         self.cache.active.zero_()
-        self._parents.copy_(self.cache.every)
+        self._parents.copy_(torch.arange(self._rows, device=self.device))
         stream = _streams.setdefault(self.device, torch.cuda.Stream(self.device))  # type: ignore[no-untyped-call]
         current = torch.cuda.current_stream(self.device)
         stream.wait_stream(current)

@@ -35,14 +35,14 @@ class StaticCache(KVCache):
         super().__init__(config, slots, dtype, device)
         self.room = 0
         self._longest = config.max_length
-        self.every = torch.arange(slots, device=device)
+        self._every = torch.arange(slots, device=device)
         self._parents = np.arange(slots)
         """The row that each row continues from, on the host: moves that no step has made yet."""
         self.places = torch.zeros(slots, 0, dtype=torch.long, device=device)
-        self._time = self.every[:0]  # the positions of `places`
+        self._time = self._every[:0]  # the positions of `places`
         self.ensure(min(room, config.max_length))
         # Lengths, source lengths (at least 1: a softmax over nothing is NaN) and slots of the sources.
-        self._rows_on_device = torch.stack([torch.zeros_like(self.every), torch.ones_like(self.every), self.every])
+        self._rows_on_device = torch.stack([torch.zeros_like(self._every), torch.ones_like(self._every), self._every])
         self.live, self.sources, self.origins = self._rows_on_device
         self.active = torch.zeros(slots, dtype=torch.long, device=device)  # 1 for the active slots of a step
         self._newcomers = torch.zeros(0, dtype=torch.long, device=device)
@@ -58,7 +58,7 @@ class StaticCache(KVCache):
             held |= {"self_keys": self.self_keys, "self_values": self.self_values}
         moved = {name: self._moved(tensor, room) for name, tensor in held.items()}
         moved["_time"] = torch.arange(room, device=self._device)
-        moved["places"] = torch.cat([self.places, self.every[:, None].expand(-1, room - self.room)], dim=1)
+        moved["places"] = torch.cat([self.places, self._every[:, None].expand(-1, room - self.room)], dim=1)
         for name, tensor in moved.items():
             setattr(self, name, tensor)
         self.room = room
@@ -99,11 +99,11 @@ class StaticCache(KVCache):
     def follow(self, parents: Tensor) -> None:
         """Makes the moves of `parents` (slots,) on the device, and sets them to none."""
         written = self._time < self.live[parents][:, None]
-        torch.where(written, self.places[parents], self.every[:, None], out=self.places)
+        torch.where(written, self.places[parents], self._every[:, None], out=self.places)
         if self._recurrent:
             self.states.copy_(self.states[:, parents])
         self._rows_on_device.copy_(self._rows_on_device[:, parents])
-        parents.copy_(self.every)
+        parents.copy_(self._every)
 
     @torch.inference_mode()
     def settle(self, slots: list[int] | Slots) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import pytest
@@ -10,14 +9,12 @@ import torch
 
 from model.backends.cuda.graphs import GraphedBackend
 from model.backends.torch.backend import TorchBackend
-from model.model_folder import Generation
 from model.search.backend_interface import Backend
 from model.search.driver import SearchDriver, search_kind, translate
 from model.search.options import DecodingOptions, Hypothesis
 from model.search.search import NotFiniteError
 from model.transformer import Transformer
 from tests.support.models.cpu_models import LIBRARY, cpu_backend, tiny
-from tests.support.models.table_search import Table, search
 
 pytestmark = pytest.mark.numeric
 BAD = 7
@@ -103,15 +100,3 @@ def test_ids_of_rows_that_are_not_finite_are_in_the_vocabulary(name: str) -> Non
     if hasattr(one, "multi_step"):
         for output in one.multi_step([0], [2], 4, forbidden):
             assert 0 <= output.ids.min() <= output.ids.max() < 200
-
-
-@pytest.mark.parametrize("beam_size", [1, 2, 4])
-@pytest.mark.parametrize("steps", [1, 2, 5])
-def test_a_forced_end_does_not_hide_that_the_last_step_is_not_finite(beam_size: int, steps: int) -> None:
-    class Broken(Table):
-        def log_probabilities(self, prefix: tuple[int, ...]) -> Any:
-            found = super().log_probabilities(prefix) - [9.0, *[0.0] * (self.size - 1)]  # the end is unlikely
-            return found * math.nan if len(prefix) == 2 + steps else found
-
-    with pytest.raises(NotFiniteError):
-        search(Broken(6), beam_size=beam_size, max_length=steps, generation=Generation(forced_end=True))
