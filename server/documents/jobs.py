@@ -37,7 +37,7 @@ texts, its `state`, and the `problem` of a failure, or the `token` of the transl
 
 
 class FileJobs:
-    """The jobs of one server. `records` keeps their states for `seconds` after the last change. Places of documents limit
+    """The jobs of one server. `records` keeps their states for `seconds` after a change. Places of documents limit
     their number. All methods raise StateUnreachable."""
 
     def __init__(self, documents: DocumentTranslator, records: Store, seconds: float) -> None:
