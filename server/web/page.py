@@ -13,7 +13,7 @@ from posixpath import dirname, join, normpath
 
 from server.web.assets import PAGE_POLICY, asset, source_hash
 
-_TEXTS = "translator/texts.js"
+_TEXTS, _SPEAKER = "translator/texts.json", "translator/messages.js"
 _SENTENCES = "explorer/sentences.json"
 _STYLE = re.compile(r'<link rel="stylesheet" href="static/([^"]+)">')
 _SCRIPT = re.compile(r'<script src="static/([^"]+)"></script>')
@@ -37,8 +37,7 @@ class Page:
 @cache
 def interface_texts() -> dict[str, dict[str, str]]:
     """Returns the texts of the translator's page by language and name."""
-    source = asset(_TEXTS)
-    texts: dict[str, dict[str, str]] = json.loads(source[source.index("{") : source.rindex("}") + 1])
+    texts: dict[str, dict[str, str]] = json.loads(asset(_TEXTS))
     return texts
 
 
@@ -78,7 +77,8 @@ def _translated(html: str, language: str) -> str:
 
 
 def _template(module: str, script: str) -> str:
-    """Returns a template that preloads the imports of a module, those of their own included, and starts it."""
+    """Returns a template that preloads the imports of a module, those of their own included, and starts it. A module that
+    speaks finds its texts beside it."""
     imported = {module: None}  # in the order in which they are found
     waiting = [module]
     while waiting:
@@ -87,4 +87,7 @@ def _template(module: str, script: str) -> str:
         waiting += [name for name in names if name not in imported]
         imported |= dict.fromkeys(names)
     links = [f'<link rel="modulepreload" href="static/{name}">' for name in imported if name != module]
+    texts = json.dumps(interface_texts(), ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+    if _SPEAKER in imported:
+        links.append(f'<script type="application/json" id="texts">{texts}</script>')
     return "\n".join(['<template id="modules">', *links, script, "</template>"])

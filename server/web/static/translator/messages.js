@@ -1,8 +1,9 @@
 // The language of the interface.
 import { el } from "../common/dom.js";
 import { phrases, worded } from "../common/server.js";
-import { TEXTS } from "./texts.js";
 
+/** The texts of the page by language and name. */
+const TEXTS = JSON.parse(document.getElementById("texts").textContent);
 let language = "en";
 const KINDS = { 401: "key", 403: "key", 413: "large", 429: "busy", 503: "starting", 504: "slow" };
 
