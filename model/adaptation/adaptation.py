@@ -79,7 +79,7 @@ def adapt(task: Adaptation) -> Adapted | None:
     checkpoints = task.work / key[:16]
     checkpoints.mkdir(parents=True, exist_ok=True)
     after = train(task.base, examples, checkpoints, max(_LEAST_TRAINING * task.minutes, seconds / 60))
-    return None if after is None else _best_mixture(task, examples, sentences[: len(before)], before, after)
+    return None if after is None else _best_mixture(task, examples, sentences, before, after)
 
 
 def _best_mixture(
@@ -113,7 +113,7 @@ def _best_mixture(
         task.say(f"{share:.0%} of the new weights: kept chrF {chrf}, general chrF {general}")
     # Half of what may be lost, because these are fewer sentences.
     share = max(judged, key=lambda share: (min(0.0, MOST_LOST / 2 - judged[share].lost), judged[share].gained))
-    folder, translations, judgement = translated(share, len(sentences), task.left)
+    folder, translations, judgement = translated(share, len(before), task.left)
     return Adapted(folder, share, judgement, list(zip(sentences, before, translations, strict=False)))
 
 

@@ -53,12 +53,14 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """Scores on the kept pairs and on the general set; None where there are no terms, or is no general set."""
+    """Scores on those of the `kept` pairs that were translated, and on the general set; None where there are no terms, or is
+    no general set."""
 
     bleu: Score
     chrf: Score
     terms: Score | None
     general: Score | None
+    kept: int
 
     @property
     def gained(self) -> float:
@@ -78,15 +80,19 @@ class Judgement:
 
     def _enough(self) -> str:
         """Returns how many pairs would show that the gain is not chance: the interval shrinks with the square root of their
-        number."""
-        half, count = self.gained - self.chrf.low, math.inf
+        number. There may be as many, if the minutes sufficed for a part of them."""
+        half, judged = self.gained - self.chrf.low, math.inf
         if self.gained > 0:
-            count = KEPT_SHARE * (self.chrf.count * (half / self.gained) ** 2 + 1)
-        if count > KEPT_SHARE * MOST_KEPT:
+            judged = self.chrf.count * (half / self.gained) ** 2 + 1
+        if judged > MOST_KEPT:
             return f"a larger gain, as {LIKELY_PAIRS:,} pairs of such texts or more are likely to give"
-        rounded = math.ceil(count / 100) * 100
+        rounded = math.ceil(judged / 10) * 10
+        if rounded <= self.kept:
+            return (
+                f"more --minutes: {self.chrf.count} of {self.kept} kept pairs were judged, and about {rounded} suffice"
+            )
         return (
-            f"about {rounded:,} such pairs for the same gain, if the --minutes suffice to judge {rounded // KEPT_SHARE}"
+            f"about {KEPT_SHARE * rounded:,} such pairs for the same gain, if the --minutes suffice to judge {rounded}"
         )
 
     def table(self) -> list[tuple[str, ...]]:
@@ -133,6 +139,7 @@ def judge(
         compare(CHRF(), kept),
         _compared(first, second, lambda sums: 100 * float(sums[0] / max(1.0, sums[1]))) if first[:, 1].any() else None,
         compare(CHRF(), general) if general else None,
+        sum(not sentence.general for sentence in sentences),
     )
 
 

@@ -124,10 +124,18 @@ def test_shares_are_tried_while_the_minutes_last(tmp_path, monkeypatch, slow) ->
 @pytest.mark.parametrize("gain", [0.2, 1.0, 3.0])
 def test_a_refusal_says_how_many_pairs_would_be_enough(gain) -> None:
     score = Score(40.0, 40.0 + gain, gain - 4.0, gain + 4.0, 50)
-    [_, enough] = Judgement(score, score, None, None).reasons()
+    [_, enough] = Judgement(score, score, None, None, 50).reasons()
     pairs = int(re.search(r"([\d,]+) (?:such )?pairs", enough)[1].replace(",", ""))
     # The interval shrinks with the square root of the number of judged pairs, a tenth of all.
     assert pairs == 5_000 if gain == 0.2 else 0 <= pairs - 10 * 50 * (4.0 / gain) ** 2 <= 120
+
+
+@pytest.mark.parametrize("kept", [60, 90, 100, 1_000])
+def test_a_refusal_asks_for_minutes_where_the_pairs_would_be_enough(kept) -> None:
+    score = Score(40.0, 43.0, -1.0, 7.0, 50)  # 89 sentences would show that it is not chance
+    [_, enough] = Judgement(score, score, None, None, kept).reasons()
+    assert enough.startswith("Enough would be more --minutes: 50 of") == (kept >= 90)
+    assert ("such pairs" in enough) == (kept < 90)
 
 
 def test_the_package_has_general_sentences_in_both_directions() -> None:
