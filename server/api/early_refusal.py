@@ -29,7 +29,7 @@ class EarlyRefusal:
     def __init__(self, services: Services, routes: Sequence[BaseRoute]) -> None:
         self._services = services
         admissions = {"translate": self._text, "translate_file": self._file}
-        admissions |= dict.fromkeys(("attention", "encoder", "score", "align", "live", "traced"), self._look)
+        admissions |= dict.fromkeys(("attention", "tensors", "encoder", "score", "align", "live", "traced"), self._look)
         self._routes = {
             (method, route.path): (route, admissions[route.name])
             for route in routes
