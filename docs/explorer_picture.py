@@ -18,7 +18,7 @@ SENTENCE = "The children are playing in the garden because it is warm."
 def main(
     url: str, file: str, sentence: str = SENTENCE, source: str = "en", target: str = "de", theme: str = "light"
 ) -> None:
-    """Translates the sentence, stops the film at its third word, and takes the picture of the film and its chapters."""
+    """Translates the sentence, stops the film at its third word, and takes the picture of the film and of the model."""
     program = shutil.which("chromium") or shutil.which("google-chrome")
     fragment = urlencode({"q": sentence, "source": source, "target": target, "beam": 4, "film": 2})
     with sync_playwright() as driver:
@@ -30,12 +30,12 @@ def main(
         page = context.new_page()
         page.goto(f"{url}/attention#{fragment}")
         page.wait_for_selector("#film .runners button")
-        page.wait_for_selector("#chapters .stage .fw")
+        page.wait_for_selector("#opening svg")
         page.click("#go")  # again, because the first answer includes the start of the browser
         page.wait_for_selector("#film .play >> text=Play again")
         page.locator("#film .target .fw").nth(2).click()
         page.mouse.move(0, 0)
-        bottom = page.locator("#chapters").bounding_box()
+        bottom = page.locator("#opening").bounding_box()
         page.screenshot(path=file, clip={"x": 0, "y": 0, "width": 1240, "height": bottom["y"] + bottom["height"] + 20})
         browser.close()
 
