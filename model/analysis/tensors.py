@@ -47,7 +47,7 @@ NUMBERS_LIMIT = 150_000
 
 
 class Tensor(NamedTuple):
-    """The axes of a tensor, the formula of the paper, and what it is."""
+    """The axes of a tensor, its formula in the paper, and its meaning in words."""
 
     axes: str
     formula: str
@@ -112,7 +112,7 @@ CAPTURED = (
     ),
     *("cross.norm", "feed_forward.inner", "feed_forward.output", "feed_forward.norm"),
 )
-"""What a backend writes, in the order of the engine."""
+"""The tensors that a backend writes, in the order of the engine."""
 SUBLAYERS = ("self", "cross", "feed_forward")
 _OF_HEAD = ("query", "key", "value", "scores", "weights", "head")
 

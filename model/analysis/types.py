@@ -67,7 +67,7 @@ class Followed(NamedTuple):
 
     @property
     def choice(self) -> MapChoice:
-        """What a forced pass computes for it."""
+        """The layers, maps and tensors that a forced pass computes for it."""
         encoder, decoder, cross = (
             (self.layer,) if kind == self.part else () for kind in ("encoder", "decoder", "cross")
         )

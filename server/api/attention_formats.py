@@ -25,7 +25,7 @@ from server.inspection.attention_view import (
     too_many_weights,
 )
 from server.inspection.pictures.picture import picture
-from server.inspection.types import InspectionResult, Tokens
+from server.inspection.types import InspectedSentence, InspectionResult, Tokens
 from server.inspection.word_alignment import align_words
 from server.web import html_report
 
@@ -72,12 +72,9 @@ def chosen_maps(parameters: AttentionParameters, result: InspectionResult) -> li
     return maps
 
 
-def attention_body(parameters: AttentionParameters, result: InspectionResult) -> dict[str, Any]:
-    """Returns the body as in AttentionAnswer. Maps are [layer][head][query][key], also for one layer or head."""
-    subject = result.subject
-    maps = chosen_maps(parameters, result)
-    aligned = align_words(result)
-    body: dict[str, Any] = {
+def subject_body(subject: InspectedSentence) -> dict[str, Any]:
+    """Returns the fields of a body as in SubjectAnswer."""
+    return {
         "id": subject.id,
         "model": subject.leg.model.name,
         "language": {"source": subject.leg.source, "target": subject.leg.target},
@@ -85,6 +82,16 @@ def attention_body(parameters: AttentionParameters, result: InspectionResult) ->
         "sentences": subject.sentences,
         "leg": subject.leg_number,
         "legs": subject.legs,
+    }
+
+
+def attention_body(parameters: AttentionParameters, result: InspectionResult) -> dict[str, Any]:
+    """Returns the body as in AttentionAnswer. Maps are [layer][head][query][key], also for one layer or head."""
+    subject = result.subject
+    maps = chosen_maps(parameters, result)
+    aligned = align_words(result)
+    body: dict[str, Any] = {
+        **subject_body(subject),
         "level": parameters.level,
         "source": text_pieces(result.source) | {"words": result.source.words},
         "target": text_pieces(result.target)

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from model.analysis.tensors import TENSORS
 from model.analysis.types import Followed
-from server.api.attention_formats import lists
+from server.api.attention_formats import lists, subject_body
 from server.api.dependencies import deadline, enter, json_response, services_of, storage_of
 from server.api.openapi import errors
 from server.api.routes.attention import CompressedRoute, inspected_sentence
@@ -57,13 +57,7 @@ def tensor_body(followed: Followed, result: InspectionResult) -> dict[str, Any]:
     queries, keys = result.sides(followed.part)
     values = maps.tensors or {}
     body: dict[str, Any] = {
-        "id": subject.id,
-        "model": subject.leg.model.name,
-        "language": {"source": subject.leg.source, "target": subject.leg.target},
-        "sentence": subject.sentence,
-        "sentences": subject.sentences,
-        "leg": subject.leg_number,
-        "legs": subject.legs,
+        **subject_body(subject),
         "exact": result.exact,
         "part": followed.part,
         "layer": followed.layer,

@@ -123,14 +123,8 @@ class AlignmentAnswer(Answer):
     )
 
 
-class AttentionAnswer(Answer):
-    """Maps have the axes layer, head, query and key, also if one layer or head is chosen."""
-
-    exact: bool = Field(
-        description="Whether `target.scores` are those of the decode that wrote the translation, to the bit. False for a given "
-        "translation, for other masked heads, for records of older versions, and where the server computes otherwise than "
-        "when it translated."
-    )
+class SubjectAnswer(Answer):
+    """The sentence of a translation whose forced pass is shown."""
 
     id: str | None = Field(description="Id of the translation; null for one that is given or not stored.")
     model: str
@@ -139,6 +133,16 @@ class AttentionAnswer(Answer):
     sentences: int = Field(description="Number of sentences in the text.")
     leg: int
     legs: int = Field(description="Number of steps of the route.")
+
+
+class AttentionAnswer(SubjectAnswer):
+    """Maps have the axes layer, head, query and key, also if one layer or head is chosen."""
+
+    exact: bool = Field(
+        description="Whether `target.scores` are those of the decode that wrote the translation, to the bit. False for a given "
+        "translation, for other masked heads, for records of older versions, and where the server computes otherwise than "
+        "when it translated."
+    )
     level: Literal["piece", "word"]
     source: SourceAnswer
     target: TargetAnswer

@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from model.analysis.tensors import NUMBERS_LIMIT, TENSORS
 from model.analysis.types import Kind
-from server.api.schemas.attention import SubjectParameters
+from server.api.schemas.attention import SubjectAnswer, SubjectParameters
 from server.api.schemas.base import Answer
 from server.errors import InvalidRequest
 
@@ -59,16 +59,9 @@ class TensorValues(Answer):
     values: list[float | None] | list[list[float | None]]
 
 
-class TensorAnswer(Answer):
+class TensorAnswer(SubjectAnswer):
     """Tensors of the forced pass that reads the translation again, on the engine that wrote it."""
 
-    id: str | None = Field(description="Id of the translation; null for one that is given or not stored.")
-    model: str
-    language: dict[str, str] = Field(description="`source` and `target`.")
-    sentence: int
-    sentences: int = Field(description="Number of sentences in the text.")
-    leg: int
-    legs: int = Field(description="Number of steps of the route.")
     exact: bool = Field(description="As in GET /attention.")
     part: Kind
     layer: int
