@@ -19,6 +19,7 @@ import orjson
 from server.documents.service import DocumentTranslator, ReceivedDocument
 from server.documents.store import StoredFile
 from server.errors import TIME_PASSED, AttentiveError, NotFound, StateUnreachable
+from server.kept import forget_soon
 from server.store.interface import BEAT_SECONDS, Store
 from server.store.keys import digest
 from server.translation.types import TranslationRequest
@@ -63,6 +64,8 @@ class FileJobs:
         self._working[id] = (record, task)
         task.add_done_callback(lambda _: self._working.pop(id, None))
         task.add_done_callback(lambda _: self._documents.close(document))  # also if it is cancelled before it begins
+        if request.storage == "none":
+            task.add_done_callback(lambda _: forget_soon())
         return id, key
 
     async def find(self, id: str, key: str) -> Record:

@@ -19,7 +19,6 @@ from server.engine.client.batch import BURST, Batch, gather_or_cancel
 from server.engine.client.engine_client import Deliver, EngineClient, InFlight
 from server.engine.ipc.messages import JobResult
 from server.errors import ModelFailed
-from server.kept import forget_soon
 from server.observability.metrics import Metrics
 from server.store.history import History
 from server.store.history_records import LegRecord, SentenceRecord, TranslationRecord, encoded, new_id
@@ -165,7 +164,7 @@ class Translator:
                 kind="document" if document else "short",
                 key=key,
             ),
-            self._using(catalog, request),
+            self._using(catalog),
         ):
             async with asyncio.timeout_at(request.deadline):
                 await self._turns.next(request.client)
@@ -188,13 +187,11 @@ class Translator:
             await self._released[catalog].wait()
 
     @contextmanager
-    def _using(self, catalog: ModelCatalog, request: TranslationRequest) -> Iterator[None]:
+    def _using(self, catalog: ModelCatalog) -> Iterator[None]:
         self._users[catalog] += 1
         try:
             yield
         finally:
-            if request.storage == "none":
-                forget_soon()
             self._users[catalog] -= 1
             if not self._users[catalog]:
                 del self._users[catalog]
@@ -224,7 +221,7 @@ class Translator:
             current = self.catalog
             if current is catalog:
                 raise
-        with self._using(current, request):
+        with self._using(current):
             some = dataclasses.replace(request, texts=tuple([text.text for text in prepared]))
             chosen = current if request.model is None else current.only(request.model)
             size = sum(map(len, some.texts))

@@ -20,6 +20,7 @@ from opentelemetry.trace import SpanKind, StatusCode, set_span_in_context
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from server.engine.client.engine_client import AlignmentClock, alignment_clock
 from server.observability.logging import trace_id
 
 QUIET = frozenset({"/health", "/ready", "/metrics"})
@@ -57,10 +58,14 @@ class Tracing:
         context = TraceContextTextMapPropagator().extract(caller)
         span = self._tracer.start_span(scope["method"], context, SpanKind.SERVER)
         token = trace_id.set(f"{span.get_span_context().trace_id:032x}")
+        clock = AlignmentClock()
+        clock_token = alignment_clock.set(clock)
 
         async def send_recorded(message: Message) -> None:
             if message["type"] == "http.response.start":
                 parts = timings(message)
+                if clock.seconds:
+                    parts.append(("align", 1000 * clock.seconds))
                 span.set_attributes(response_attributes(message, parts))
                 self._add_parts(parts, set_span_in_context(span))
                 if message["status"] >= 500:
@@ -71,14 +76,15 @@ class Tracing:
             await self.app(scope, receive, send_recorded)
         finally:
             trace_id.reset(token)
+            alignment_clock.reset(clock_token)
             route = getattr(scope.get("route"), "path", "unmatched")
             span.update_name(f"{scope['method']} {route}")
             span.set_attributes({"http.request.method": scope["method"], "http.route": route})
             span.end()
 
     def _add_parts(self, timings: Sequence[tuple[str, float]], parent: Context) -> None:
-        """Adds a span for each part in Server-Timing. Only their lengths are known, so each begins where the one before it
-        ends, and the last one ends now."""
+        """Adds a span for each part. Only their lengths are known, so each begins where the one before it ends, and the last one
+        ends now."""
         parts = [(name, round(1e6 * milliseconds)) for name, milliseconds in timings if milliseconds]
         moment = time.time_ns() - sum(nanoseconds for _, nanoseconds in parts)
         for name, nanoseconds in parts:
@@ -88,11 +94,13 @@ class Tracing:
 
 
 def response_attributes(start: Message, parts: Sequence[tuple[str, float]]) -> dict[str, str | int | float]:
-    """Returns attributes of a response: status, request id, and the seconds of each part in Server-Timing."""
+    """Returns attributes of a response: status, request id, and the seconds of each part."""
     attributes: dict[str, str | int | float] = {"http.response.status_code": start["status"]}
     if identity := header(start, b"x-request-id"):
         attributes["attentive.request_id"] = identity
-    return attributes | {f"attentive.{part}_seconds": milliseconds / 1000 for part, milliseconds in parts}
+    return attributes | {
+        f"attentive.{part}_seconds": milliseconds / 1000 for part, milliseconds in parts if milliseconds
+    }
 
 
 def timings(start: Message) -> list[tuple[str, float]]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
@@ -40,6 +42,33 @@ class InFlight:
     options: DecodingOptions
     future: asyncio.Future[JobResult]
     callers: list[Deliver] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class AlignmentClock:
+    """Adds up the seconds in which at least one alignment is waited for: those of sentences that are aligned together
+    count once."""
+
+    seconds: float = 0.0
+    _running: int = 0
+    _began: float = 0.0
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Counts the time of the block."""
+        if not self._running:
+            self._began = time.perf_counter()
+        self._running += 1
+        try:
+            yield
+        finally:
+            self._running -= 1
+            if not self._running:
+                self.seconds += time.perf_counter() - self._began
+
+
+alignment_clock: ContextVar[AlignmentClock | None] = ContextVar("alignment_clock", default=None)
+"""The clock of the present request, if somebody reads it."""
 
 
 class EngineClient(ModelPool):
@@ -84,8 +113,10 @@ class EngineClient(ModelPool):
             item = self.send(
                 model, loaded, source, options, deliver, look, charged=charged, counted=counted, on_progress=on_progress
             )
+            clock = alignment_clock.get() if look is not None and look.words is not None else None
             try:
-                answer = await waiter
+                with clock.running() if clock is not None else nullcontext():
+                    answer = await waiter
             except WorkerFailure as failure:
                 raise server_error(failure) from failure
             finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import random
+import threading
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ from server import kept
 from server.engine.ipc import transport
 from server.text import vocabulary
 from server.text.reading import stand_ins_of
+from tests.support.engine.fake_engine import FakeEngine
 from tests.support.servers.in_process import wait_for
 from tests.support.servers.keys import KeyFile
 
@@ -68,6 +70,28 @@ def test_no_text_stays_in_memory(
     key = keys.create("a", remembered=False)[0] if by == "key" else ""
     client = serve(**settings)
     halves = sent(client, {"Authorization": f"Bearer {key}"} if key else {"Cache-Control": "no-store"}, 1)
+    wait_for(lambda: not places_of(halves), 30)
+
+
+def test_no_text_of_a_file_stays_in_memory_when_its_job_has_ended(
+    client: TestClient, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The job ends after what the request that began it has left was forgotten."""
+    engine.gate = threading.Event()
+    monkeypatch.setattr(kept, "SECONDS", 0.05)
+    mark = "".join(random.Random(3).choices("bcdfghklmnprstvz", k=14))
+    halves, text = (mark[:7], mark[7:]), "\n".join(body["q"][2] for _, body in requests(mark) if "format" in body)
+    sent = client.post(
+        "/v2/document",
+        files={"file": ("a.html", text.encode())},
+        data={"source_lang": "EN", "target_lang": "DE"},
+        headers={"Cache-Control": "no-store"},
+    ).json()
+    wait_for(lambda: engine.submitted and not kept._waiting, 30)
+    engine.gate.set()
+    path, key = f"/v2/document/{sent['document_id']}", {"document_key": sent["document_key"]}
+    wait_for(lambda: client.post(path, json=key).json()["status"] == "done", 60)
+    del text
     wait_for(lambda: not places_of(halves), 30)
 
 

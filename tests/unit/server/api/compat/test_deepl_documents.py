@@ -136,14 +136,15 @@ async def test_jobs_expire_and_release_what_they_hold(monkeypatch):
     monkeypatch.setattr("time.time", lambda: now[0])
     documents = Documents()
     jobs = FileJobs(documents, SQLiteStore(None), 10.0)
-    id, key = await jobs.start(SimpleNamespace(name="first", characters=1), None)
+    id, key = await jobs.start(SimpleNamespace(name="first", characters=1), SimpleNamespace(storage="use"))
     work = jobs._working[id][1]
     now[0] = 11.0
     with pytest.raises(NotFound):
         await jobs.find(id, key)
     work.cancel()
     await asyncio.wait([work])
-    await jobs.start(SimpleNamespace(name="second", characters=1), None)  # cancelled before its first step
+    # cancelled before its first step
+    await jobs.start(SimpleNamespace(name="second", characters=1), SimpleNamespace(storage="use"))
     works = [task for _, task in jobs._working.values()]
     await jobs.close()
     await asyncio.wait(works)
@@ -154,7 +155,7 @@ async def test_jobs_outlive_their_server_in_the_data_folder(monkeypatch, tmp_pat
     now = [0.0]
     monkeypatch.setattr("time.time", lambda: now[0])
     first, second = [FileJobs(Documents(), SQLiteStore(tmp_path), 100.0) for _ in range(2)]
-    id, key = await first.start(SimpleNamespace(name="first", characters=1), None)
+    id, key = await first.start(SimpleNamespace(name="first", characters=1), SimpleNamespace(storage="use"))
     assert (await second.find(id, key))["state"] == "translating"
     now[0] = 16.0  # the first one is killed, and says no longer that it is running
     stopped = await second.find(id, key)

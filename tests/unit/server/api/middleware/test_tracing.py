@@ -13,6 +13,8 @@ from starlette.testclient import TestClient
 
 from server.api.app import create_app
 from server.config import Settings
+from server.engine.client import engine_client
+from server.engine.client.engine_client import AlignmentClock
 from server.errors import SettingsError
 from server.services import Services
 from tests.support.engine.fake_engine import FakeEngine, fake_catalog
@@ -80,6 +82,35 @@ def test_a_request_is_a_span_of_the_callers_trace(collector: Collector) -> None:
     assert found["attentive.request_id"] == "mine"
     assert {"attentive.queue_seconds", "attentive.decode_seconds"} <= set(found)
     assert not any(b"Secret" in body for body in collector.bodies)
+
+
+def test_the_alignment_of_tags_is_a_part_after_the_decode(collector: Collector) -> None:
+    """The sentences of a request are aligned together, so the part is not their sum."""
+    with client(collector.url) as http:
+        text = "One <b>two</b> three. " * 4
+        body = {"q": text, "source": "en", "target": "de", "format": "html"}
+        assert http.post("/translate", json=body).status_code == 200
+    (span,) = (span for span in collector.spans() if span.name == "POST /translate")
+    parts = [part for part in collector.spans() if part.parent_span_id == span.span_id]
+    assert [part.name for part in parts] == ["queue", "encode", "decode", "align"]
+    assert (
+        0 < attributes(span)["attentive.align_seconds"] < 1e-9 * (span.end_time_unix_nano - span.start_time_unix_nano)
+    )
+
+
+def test_time_in_which_several_alignments_run_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [10.0]
+    monkeypatch.setattr(engine_client.time, "perf_counter", lambda: now[0])
+    clock = AlignmentClock()
+    first, second = clock.running(), clock.running()
+    for step in (first.__enter__, second.__enter__, lambda: first.__exit__(None, None, None)):
+        step()
+        now[0] += 1
+    second.__exit__(None, None, None)
+    now[0] += 100
+    with clock.running():
+        now[0] += 2
+    assert clock.seconds == 5
 
 
 def test_an_unknown_path_is_not_a_span_name(collector: Collector) -> None:
