@@ -68,6 +68,7 @@ RUN pip install ${PIP_ARGS} --require-hashes -r build.txt
 COPY pyproject.toml README.md LICENSE attentive.py ./
 COPY model model
 COPY server server
+COPY training training
 RUN pip install --no-deps --no-build-isolation --target /attentive/code .
 
 # Trained or imported weights may be readable only by their owner.

@@ -44,7 +44,7 @@ DIST ?= dist
 STAGE ?= build/wheel
 CSRC := $(STAGE)/model/backends/cpu/csrc
 wheel: $(VENV)/python-ready
-	rm -rf $(STAGE) && mkdir -p $(STAGE) && cp -r pyproject.toml README.md LICENSE attentive.py model server weights $(STAGE)
+	rm -rf $(STAGE) && mkdir -p $(STAGE) && cp -r pyproject.toml README.md LICENSE attentive.py model server training weights $(STAGE)
 	rm -f $(CSRC)/attentive-* $(CSRC)/trial-*
 	cd $(STAGE) && $(abspath $(BIN))/python -m model.backends.cpu build --isa $(ISA) --machine $(MACHINE)
 	$(BIN)/python -m pip --disable-pip-version-check --quiet wheel $(PIP_ARGS) --no-deps --wheel-dir $(DIST) $(abspath $(STAGE)) --config-settings=--build-option=--plat-name=manylinux_$$( \

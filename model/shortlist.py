@@ -1,6 +1,6 @@
 """The lexical shortlist of a model: the target tokens that it may write for a source. Imports no torch.
 
-Firefox's models have one, and `model.training shortlist` makes one. The projection to the vocabulary then computes some
+Firefox's models have one, and `training shortlist` makes one. The projection to the vocabulary then computes some
 hundred outputs instead of all.
 """
 

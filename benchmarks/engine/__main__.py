@@ -28,8 +28,8 @@ from benchmarks.common.development_sets import choose, read_sets
 from benchmarks.engine.adapters import Clock, Ids, Kind, Spec
 from benchmarks.engine.engine_process import EngineProcess, Run
 from model.backends.cpu.isa import Isa
+from model.evaluation import score
 from model.model_folder import ModelFolder, read_folder
-from model.training.loop.evaluate import score
 from server.engine.worker.device_config import GPU_SLOTS
 
 _HEADER = ("search", "batch", "engine", "sentences/s", "tokens/s", "ratio", "same", "BLEU")

@@ -25,7 +25,7 @@ from benchmarks.common.development_sets import choose, read_sets
 from benchmarks.common.http_connection import Address
 from benchmarks.load.closed_loop import Job, Round, jobs, run
 from benchmarks.load.processor_time import Server, Spent
-from model.training.loop.evaluate import score
+from model.evaluation import score
 
 _HEADER = ("system", "clients", "sentences/s", "p50 ms", "p95 ms", "p99 ms", "requests", "errors", "BLEU")
 _TIMES = ("front us", "workers us")

@@ -21,8 +21,8 @@ from attentive import Client, ServerError
 from benchmarks.common import report
 from benchmarks.common.development_sets import DevelopmentSet, choose, read_sets
 from benchmarks.common.model_loader import Engine, OpenModel, open_model
+from model.evaluation import score, translate_texts
 from model.search.options import DecodingOptions
-from model.training.loop.evaluate import score, translate_texts
 
 _HEADER = ("set", "direction", "engine", "precision", "search", "sentences", "BLEU", "chrF", "sentences/s")
 Translated = tuple[Sequence[str], dict[str, int]]

@@ -19,7 +19,7 @@ import httpx
 
 from benchmarks.common import report
 from benchmarks.common.development_sets import DevelopmentSet, choose, read_sets
-from model.training.loop.evaluate import score
+from model.evaluation import score
 
 _TWO = re.compile(r"[.!?]\s")
 """Two sentences, of which POST /live translates the first."""

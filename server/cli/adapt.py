@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 
-from model.adaptation.pairs import LEAST_PAIRS, Pair, split
 from model.convert.importer import card, new_folder
 from model.head_roles import measure, open_exact
 from model.model_folder import FolderError, ModelFolder, read_folder
+from model.pairs import LEAST_PAIRS, Pair, split
 from server.cli.local_services import FLAGS, local_services, local_settings, running
 from server.cli.models import shortened
 from server.cli.terminal import add_direction, print_table
@@ -31,8 +31,8 @@ from server.translation.types import TranslationRequest
 from server.translation_memory.memory import read_memory
 
 if TYPE_CHECKING:
-    from model.adaptation.adaptation import Adapted
-    from model.adaptation.judgement import Sentence
+    from training.adaptation.adaptation import Adapted
+    from training.adaptation.judgement import Sentence
 
 NAME = "adapt"
 HELP = "Adapt a model to translation memories: written as a new model if it is better for them and no worse otherwise."
@@ -68,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     began = time.monotonic()
     try:
-        from model.adaptation.adaptation import Adaptation, adapt
+        from training.adaptation.adaptation import Adaptation, adapt
     except ModuleNotFoundError as error:
         if error.name not in ("torch", "sacrebleu"):
             raise
@@ -137,7 +137,7 @@ def find(arguments: argparse.Namespace, settings: Settings) -> tuple[ModelFolder
 
 def read(arguments: argparse.Namespace) -> tuple[list[Pair], list[Sentence]]:
     """Returns the pairs to train on and the sentences that judge. Raises InvalidRequest and OSError."""
-    from model.adaptation.judgement import Sentence, general_sentences
+    from training.adaptation.judgement import Sentence, general_sentences
 
     pairs, dropped = read_memory(arguments.memories, arguments.source, arguments.target)
     count = sum(not pair.term for pair in pairs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from model.adaptation.pairs import Pair, folded
+from model.pairs import Pair, folded
 from server.errors import InvalidRequest
 from server.text.language_id import LanguageDetector
 from server.text.languages import has_letters, language_name, primary_subtag

@@ -10,7 +10,7 @@ from functools import lru_cache
 from itertools import chain, islice
 from pathlib import Path
 
-from model.adaptation.pairs import Pair
+from model.pairs import Pair
 from server.documents.formats.gettext import decoded, is_translated, parse
 from server.documents.formats.plain import LINES, decode
 from server.documents.formats.xml.xliff import marks_of

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from model.adaptation.pairs import Pair
+from model.pairs import Pair
 from server.errors import InvalidRequest
 from server.translation_memory.cleaning import Cleaner
 from server.translation_memory.formats import KINDS, reader_of

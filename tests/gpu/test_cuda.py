@@ -19,16 +19,16 @@ from model.checkpoint import save_model
 from model.config import ModelConfig
 from model.search.driver import translate
 from model.search.options import DecodingOptions
-from model.training.data.batches import Batch
-from model.training.loop.hardware import autocast, compile_layers, training_device, without_compilation
-from model.training.loop.loss import batch_loss
-from model.training.loop.muon import Muon
-from model.training.loop.optimizers import build_optimizers
-from model.training.recipe import TrainRecipe
 from model.transformer import Transformer
 from server.engine.client.worker_pool import WorkerPool
 from server.engine.ipc.messages import Job
 from server.engine.ipc.options import WorkerOptions
+from training.data.batches import Batch
+from training.loop.hardware import autocast, compile_layers, training_device, without_compilation
+from training.loop.loss import batch_loss
+from training.loop.muon import Muon
+from training.loop.optimizers import build_optimizers
+from training.recipe import TrainRecipe
 
 if not torch.cuda.is_available():
     pytest.skip("needs a CUDA device", allow_module_level=True)

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-MODULES = sorted((*ROOT.glob("model/**/*.py"), *ROOT.glob("server/**/*.py")))
+MODULES = sorted(path for room in ("model", "server", "training") for path in ROOT.glob(f"{room}/**/*.py"))
 
 API_SIDE = [
     "server.api.app",

@@ -34,7 +34,7 @@ def requirements() -> list[Requirement]:
 
 def test_every_file_that_is_not_python_is_package_data() -> None:
     ignored = {".py", ".pyc", ".so", ".o", ".md"}
-    everything = (path for top in ("model", "server") for path in (ROOT / top).rglob("*"))
+    everything = (path for top in ("model", "server", "training") for path in (ROOT / top).rglob("*"))
     tools = {"biome.json"}  # settings of the checks
     files = [path for path in everything if path.is_file() and path.suffix not in ignored and path.name not in tools]
     listed = {
@@ -63,7 +63,7 @@ def imported_distributions(*folders: str) -> set[str]:
             elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
                 modules.add(node.module.split(".")[0])
     beside = {path.stem for folder in folders for path in (ROOT / folder).rglob("*.py")}
-    ours = {"model", "server", "benchmarks", "tests", "attentive"}
+    ours = {"model", "server", "training", "benchmarks", "tests", "attentive"}
     foreign = modules - sys.stdlib_module_names - beside - ours - {"triton"}  # torch's builds for GPUs bring triton
     providers = packages_distributions()
     return {canonicalize_name(providers.get(module, [module])[0]) for module in foreign}
@@ -76,7 +76,9 @@ def declared(*extras: str) -> set[str]:
 
 
 def test_everything_the_server_imports_is_declared() -> None:
-    assert imported_distributions("model", "server") <= declared("train", "redis", "ray", "otel", "export", "bench")
+    assert imported_distributions("model", "server", "training") <= declared(
+        "train", "redis", "ray", "otel", "export", "bench"
+    )
 
 
 PEERS = {"libretranslate", "argostranslate"}

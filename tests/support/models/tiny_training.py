@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import sentencepiece
 
-from model.training.data.shards import Shard
-from model.training.recipe import DataRecipe, Recipe, TrainRecipe, VocabularyRecipe, load_recipe
+from training.data.shards import Shard
+from training.recipe import DataRecipe, Recipe, TrainRecipe, VocabularyRecipe, load_recipe
 
 ENGLISH = "the cat dog bird house tree sees has likes big small red old one two".split()
 GERMAN = "die Katze Hund Vogel Haus Baum sieht hat mag groß klein rot alt eins zwei".split()

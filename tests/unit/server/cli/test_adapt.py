@@ -66,7 +66,7 @@ def test_a_model_is_written_with_a_card_or_refused(command, monkeypatch, capsys)
 
 @pytest.mark.slow
 def test_no_kept_pair_is_trained_on(command, monkeypatch):
-    adaptation = pytest.importorskip("model.adaptation.adaptation")
+    adaptation = pytest.importorskip("training.adaptation.adaptation")
     tasks = []
     monkeypatch.setattr(adaptation, "adapt", tasks.append)
     assert main(command) == 130
@@ -77,7 +77,7 @@ def test_no_kept_pair_is_trained_on(command, monkeypatch):
 
 
 def test_a_memory_of_long_texts_only_is_refused(command, capsys):
-    pytest.importorskip("model.adaptation.adaptation")
+    pytest.importorskip("training.adaptation.adaptation")
     rows = [f"{a} {'The garden. ' * 70}\t{b} {'Der Garten. ' * 70}\n" for a, b in PAIRS.items()]
     Path("memory.tsv").write_text("".join(rows))
     command.remove("terms.csv")
@@ -87,10 +87,8 @@ def test_a_memory_of_long_texts_only_is_refused(command, capsys):
 
 def test_without_pytorch_a_sentence_names_the_extra(command, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "torch", None)
-    monkeypatch.delitem(sys.modules, "model.adaptation.adaptation", raising=False)
-    for name in [
-        name for name in sys.modules if name.startswith("model.adaptation.") and name != "model.adaptation.pairs"
-    ]:
+    monkeypatch.delitem(sys.modules, "training.adaptation.adaptation", raising=False)
+    for name in [name for name in sys.modules if name.startswith("training.adaptation.") and name != "model.pairs"]:
         monkeypatch.delitem(sys.modules, name)
     assert main(command) == 1
     assert 'needs PyTorch and sacrebleu: pip install "attentive-server[train]"' in capsys.readouterr().err

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from model.adaptation.pairs import Pair
+from model.pairs import Pair
 from server.errors import InvalidRequest
 from server.translation_memory.memory import read_memory
 

@@ -1,1 +1,0 @@
-"""Training: data preparation, the training loop, and packaging of a model folder. See `python -m model.training --help`."""

@@ -1,0 +1,136 @@
+"""A finished training becomes a model folder that translates, alone or mixed with another model, with a shortlist."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+import sentencepiece
+import torch
+from safetensors.torch import save_file
+
+from model.backends.torch.backend import TorchBackend
+from model.checkpoint import load_model
+from model.model_folder import Generation, read_folder
+from model.search.driver import translate
+from model.search.options import DecodingOptions
+from model.shortlist import read_shortlist
+from tests.support.models.folders import new_folder
+from tests.support.models.tiny_training import ENGLISH, GERMAN, run_folder, tiny_recipe
+from training import commands, shortlist
+from training.loop.build import build_trainer, model_config
+from training.package import average, mix, package, rounded
+from training.recipe import RecipeError
+
+
+@pytest.mark.slow
+def test_packaged_folder_translates(prepared: Path, tmp_path: Path) -> None:
+    folder = run_folder(prepared, tmp_path / "run")
+    recipe = dataclasses.replace(tiny_recipe(prepared, steps=3), generation=Generation(beam_size=3, length_penalty=1.4))
+    build_trainer(recipe, folder).run()
+    package(recipe, prepared / "adam-wsd-3.toml", folder, tmp_path / "weights", last=1)
+    served = read_folder(tmp_path / "weights")
+    assert served.generation == recipe.generation
+    assert served.pairs == (("en", "de"), ("de", "en"))
+    tokenizer = served.load_tokenizer()
+    source = tokenizer.encode("the cat sees one dog.", "de").ids
+    shape = served.model
+    hypotheses = translate(
+        TorchBackend(load_model(served), 2),
+        [source],
+        DecodingOptions(max_length=8),
+        start=shape.decoder_start_id,
+        end=shape.eos_id,
+        max_length=shape.max_length,
+    )
+    assert len(hypotheses[0][0].tokens) <= 8
+
+
+@pytest.mark.parametrize("last", [0, -1])
+def test_a_package_averages_at_least_one_checkpoint(prepared: Path, tmp_path: Path, last: int) -> None:
+    with pytest.raises(RecipeError, match="--last must be at least 1"):
+        package(tiny_recipe(prepared), prepared / "adam-wsd-3.toml", tmp_path, tmp_path / "weights", last=last)
+
+
+@pytest.mark.slow
+def test_a_package_may_be_a_mixture_with_a_finished_model(prepared: Path, tmp_path: Path) -> None:
+    folder, file = run_folder(prepared, tmp_path / "run"), prepared / "adam-wsd-3.toml"
+    recipe = tiny_recipe(prepared, steps=3)
+    build_trainer(recipe, folder).run()
+    package(recipe, file, folder, tmp_path / "old", last=1)
+    build_trainer(tiny_recipe(prepared, steps=6), folder).run()
+    package(recipe, file, folder, tmp_path / "new", last=1)
+    package(recipe, file, folder, tmp_path / "mixed", last=1, mixture=(tmp_path / "old", 0.25))
+    old, new, mixed = (load_model(read_folder(tmp_path / name)).state_dict() for name in ("old", "new", "mixed"))
+    for name, weights in mixed.items():
+        torch.testing.assert_close(weights, 0.75 * new[name] + 0.25 * old[name], rtol=0.1, atol=1e-2)
+    assert any(not torch.equal(old[name], new[name]) for name in new)
+    facts = json.loads((tmp_path / "mixed" / "training.json").read_text(encoding="utf-8"))
+    assert facts["mixture"] == {"model": "old", "share": 0.25}
+
+
+def test_the_shortlist_has_the_translations_of_each_word(
+    prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("_PAIRS", 500), ("_BEST", 3), ("_FREQUENT", 2)):
+        monkeypatch.setattr(shortlist, name, value)
+    recipe, run = tiny_recipe(prepared), prepared / "run"
+    tokenizer = (run / "tokenizer.model").read_bytes()
+    (tmp_path / "tokenizer.model").write_bytes(tokenizer)
+    line = commands.write_shortlist(recipe, run, tmp_path)
+    config = model_config(
+        recipe, processor := sentencepiece.SentencePieceProcessor(model_file=str(run / "tokenizer.model"))
+    )
+    folder = new_folder(tmp_path, config)
+    found = read_shortlist(folder)
+    assert found is not None and found.by_default
+    assert found.tags == tuple(processor.piece_to_id([">>en<<", ">>de<<"]))
+    assert line.startswith(f"{len(found.targets)} targets; ")
+    for tag, words, translations in (">>de<<", ENGLISH, GERMAN), (">>en<<", GERMAN, ENGLISH):
+        common = found.common()[found.tags.index(processor.piece_to_id(tag))].tolist()
+        assert config.eos_id in common and processor.piece_to_id(".") in common
+        assert 3 <= len(common) <= 4  # two frequent pieces, the full stop, the end
+        for word, translation in zip(words, translations, strict=True):
+            source = [processor.piece_to_id(tag), *processor.encode(word), config.eos_id]
+            split = found.split(source, config.eos_id)
+            assert split is not None
+            assert {*processor.encode(translation), *source} <= {*common, *split[1].tolist()}
+    (tmp_path / "tokenizer.model").write_bytes(b"another")
+    with pytest.raises(RecipeError, match="does not have the vocabulary"):
+        commands.write_shortlist(recipe, run, tmp_path)
+
+
+def test_an_average_needs_a_checkpoint() -> None:
+    with pytest.raises(RecipeError, match="no checkpoint"):
+        average([])
+
+
+def test_rounded_matrices_have_few_bits_and_others_stay() -> None:
+    weights = {"matrix": torch.randn(64, 64), "bias": torch.randn(64)}
+    found = rounded(weights)
+    assert torch.equal(found["bias"], weights["bias"])
+    mantissa, _ = torch.frexp(found["matrix"])
+    assert torch.equal(mantissa * 32, (mantissa * 32).round())
+    assert ((found["matrix"] - weights["matrix"]).abs() <= weights["matrix"].abs() / 32).all()
+    assert torch.equal(rounded({"zero": torch.zeros(2, 2)})["zero"], torch.zeros(2, 2))
+
+
+@pytest.mark.parametrize(
+    ("other", "share", "error"),
+    [
+        ({"w": torch.ones(3)}, 0.25, "same shape and vocabulary"),
+        ({"v": torch.ones(2)}, 0.25, "same shape and vocabulary"),
+        ({"w": torch.ones(2)}, 1.0, "between 0 and 1, not 1"),
+    ],
+)
+def test_a_mixture_that_cannot_be_made_is_refused(other: dict[str, torch.Tensor], share: float, error: str) -> None:
+    with pytest.raises(RecipeError, match=error):
+        mix({"w": torch.zeros(2)}, other, share)
+
+
+def test_average_is_the_mean(tmp_path: Path) -> None:
+    for i in range(3):
+        save_file({"w": torch.full((2,), float(i))}, tmp_path / f"step-{i}.safetensors")
+    assert torch.equal(average(sorted(tmp_path.iterdir()))["w"], torch.full((2,), 1.0))

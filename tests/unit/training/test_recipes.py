@@ -1,0 +1,50 @@
+"""Every recipe in the package is valid, and the paper's optimiser, schedule and depth train a narrow model."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+
+from model.config import PRESETS
+from model.transformer import Transformer
+from training import commands
+from training import recipe as recipes
+from training.loop.build import build_trainer
+from training.loop.optimizers import build_optimizers
+from training.recipe import load_recipe
+
+_FOLDER = Path(recipes.__file__).parent / "recipes"
+
+
+@pytest.mark.parametrize("path", [*_FOLDER.glob("*.toml"), *Path("weights").glob("*/recipe.toml")])
+def test_recipes_are_valid(path: Path) -> None:
+    recipe = load_recipe(path)
+    narrow = {**recipe.model, "d_model": 32, "heads": 2, "d_ff": 32}
+    build_optimizers(Transformer(PRESETS[recipe.preset](200, **narrow)), recipe.train)
+
+
+@pytest.mark.slow
+def test_the_paper_recipe_lowers_the_loss(tmp_path: Path) -> None:
+    pairs = [(f"a{i % 7} b{i % 5} c{i % 3}", f"x{i % 7} y{i % 5} z{i % 3}") for i in range(400)]
+    train = tmp_path / "train.en-de.tsv"
+    train.write_text("".join(f"made\t{a}\t{b}\n" for a, b in pairs), encoding="utf-8")
+    paper = load_recipe(_FOLDER / "paper.toml")
+    assert (paper.train.optimizer, paper.train.schedule, paper.model["dropout"]) == ("adam", "noam", 0.1)
+    small = dataclasses.replace(
+        paper,
+        languages=("en", "de"),
+        model={**paper.model, "d_model": 32, "heads": 4, "d_ff": 64},
+        data=dataclasses.replace(paper.data, files=(str(train),), development=(), max_tokens=40),
+        vocabulary=dataclasses.replace(paper.vocabulary, size=300),
+        train=dataclasses.replace(paper.train, steps=60, warmup=20, batch_tokens=840),
+    )
+    commands.prepare(small, tmp_path / "run")
+    trainer = build_trainer(small, tmp_path / "run")
+    assert (len(trainer.model.encoder), len(trainer.model.decoder)) == (6, 6)
+    trainer.run()
+    lines = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").read_text(encoding="utf-8").splitlines()]
+    losses = [line["loss"] for line in lines if "loss" in line]
+    assert losses[-1] < losses[0] - 0.3

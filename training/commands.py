@@ -1,0 +1,85 @@
+"""The training commands: prepare data, train, and write a shortlist. `package` has the last one."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+import signal
+import threading
+from datetime import timedelta
+from pathlib import Path
+
+from torch import distributed
+
+from training.cooldown import cooling
+from training.data.shards import shard_file, tokenise
+from training.data.vocabulary import train_vocabulary
+from training.loop.build import build_trainer
+from training.loop.hardware import rank_and_world_size, training_device
+from training.recipe import Recipe, RecipeError
+from training.shortlist import build_shortlist
+
+_WAIT = timedelta(hours=12)
+"""How long ranks wait for each other: rank 0 prepares the data and validates alone."""
+
+
+def prepare(recipe: Recipe, folder: Path) -> None:
+    """Writes vocabulary, training shard and development shard to `folder`. Keeps files that exist."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tokenizer = folder / "tokenizer.model"
+    if not tokenizer.exists() and recipe.vocabulary.start is not None:
+        shutil.copyfile(Path(recipe.vocabulary.start) / "tokenizer.model", tokenizer)
+    if not tokenizer.exists():
+        print(f"Training a vocabulary of {recipe.vocabulary.size} pieces.")
+        train_vocabulary(recipe, folder)
+    if not shard_file(folder, "pairs").exists():
+        shard = tokenise(recipe, tokenizer)
+        print(f"{len(shard.group)} pairs, {len(shard.english)} English and {len(shard.other)} other tokens.")
+        shard.save(folder, "pairs")
+    if recipe.data.development and not shard_file(folder, "development").exists():
+        data = dataclasses.replace(recipe.data, files=recipe.data.development, weights={}, default_weight=1.0)
+        tokenise(dataclasses.replace(recipe, data=data), tokenizer).save(folder, "development")
+
+
+def train(
+    recipe: Recipe, folder: Path, *, cooldown: float | None = None, until: float = 1.0, processes: int = 0
+) -> None:
+    """Prepares the data, then trains or resumes until the share `until` of the recipe's budget is used up. In a `cooldown`
+    the rate falls to zero in so many minutes. `processes` make the batches of a rank.
+
+    Under torchrun rank 0 writes the data for all ranks. SIGTERM ends the training after the current step with a
+    checkpoint, where this is the main thread. Raises RecipeError, OSError or ValueError if recipe, data and folder do not
+    fit together.
+    """
+    rank, count = rank_and_world_size()
+    device = training_device()  # chosen before NCCL starts, which otherwise takes the first GPU in every rank
+    gpu = device if device.type == "cuda" else None
+    if count > 1:
+        distributed.init_process_group("nccl" if gpu else "gloo", timeout=_WAIT, device_id=gpu)
+    if rank == 0:
+        prepare(recipe, folder)
+        if cooldown is not None:
+            cooling(recipe, folder, cooldown)  # writes its beginning for all ranks
+    if count > 1:
+        distributed.barrier()
+    trainer = build_trainer(recipe if cooldown is None else cooling(recipe, folder, cooldown), folder, processes)
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, lambda *_: trainer.stop())
+    trainer.run(until)
+    if count > 1:
+        distributed.barrier()
+        distributed.destroy_process_group()
+
+
+def write_shortlist(recipe: Recipe, folder: Path, weights: Path) -> str:
+    """Writes the shortlist of the model folder `weights`, which is used by default. Returns a line about it.
+
+    Raises RecipeError if the model has another vocabulary than the training in `folder`.
+    """
+    tokenizer = weights / "tokenizer.model"
+    if not tokenizer.is_file() or tokenizer.read_bytes() != (folder / "tokenizer.model").read_bytes():
+        raise RecipeError(f"{weights} does not have the vocabulary of {folder}.")
+    shortlist = build_shortlist(recipe, folder)
+    shortlist.write(weights)
+    common = ", ".join(str(len(tokens)) for tokens in shortlist.common())
+    return f"{len(shortlist.targets)} targets; for every source of a language: {common}."
