@@ -39,6 +39,8 @@ REMOVED = {"history_storage": "state", "limits_storage": "state"}
 BOOLEANS = dict.fromkeys(("1", "true", "yes", "on"), True) | dict.fromkeys(("0", "false", "no", "off"), False)
 ORIGIN = re.compile(r"\*|null|[a-z][a-z0-9+.-]*://[^A-Z\s/?#@*\\]+")
 """An origin as browsers send it."""
+FRAME_ANCESTOR = re.compile(r"https?://[a-z0-9.-]+(:[0-9]{1,5})?")
+"""An origin that a Content-Security-Policy can name as an ancestor of a frame: it holds no wildcard and ends no directive."""
 PLACEHOLDERS = {int: "N", float: "X", bool: "BOOL"}
 """Names of values in `--help`, by type."""
 
@@ -228,6 +230,11 @@ class Settings:
     )
 
     cors_origins: str = setting("*", "Origins, separated by commas, from which browsers may call the server.")
+    frame_ancestors: str = setting(
+        "",
+        "Origins, separated by commas, whose pages may show one view of the explorer in a frame: "
+        "/attention?...&embed=1. No other page is shown in a frame, and none where --key-required is set.",
+    )
     otlp_endpoint: str = setting(
         "", "OTLP/HTTP address that receives traces, such as http://localhost:4318. Empty sends none."
     )
@@ -250,9 +257,21 @@ class Settings:
                 f"{flag_and_variable('cors_origins')} must be *, or origins such as https://example.org:8443 with commas "
                 f"between them, not {wrong[0]!r}."
             )
+        self.frame_origins  # noqa: B018  raises SettingsError
         object.__setattr__(self, "host", re.sub(r"^\[(.*:.*)\]$", r"\1", self.host))  # an IPv6 address as in a URL
         if self.data is not None and self.data.exists() and not self.data.is_dir():
             raise SettingsError(f"{flag_and_variable('data')} must be a folder, and {str(self.data)!r} is a file.")
+
+    @property
+    def frame_origins(self) -> list[str]:
+        """The origins of `frame_ancestors`. Raises SettingsError."""
+        origins = comma_separated(self.frame_ancestors)
+        if wrong := [origin for origin in origins if not FRAME_ANCESTOR.fullmatch(origin)]:
+            raise SettingsError(
+                f"{flag_and_variable('frame_ancestors')} must be origins such as "
+                f"https://course.example.org with commas between them, not {wrong[0]!r}."
+            )
+        return origins
 
     @property
     def processes(self) -> int:

@@ -8,9 +8,10 @@ from functools import cache
 from pathlib import Path
 
 FOLDER = Path(__file__).parent / "static"
+NO_FRAME = "frame-ancestors 'none'"
 PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    f"base-uri 'none'; form-action 'none'; {NO_FRAME}"
 )
 
 

@@ -42,11 +42,11 @@ def interface_texts() -> dict[str, dict[str, str]]:
 
 
 @cache
-def page(name: str, language: str = "en") -> Page:
+def page(name: str, language: str = "en", embedded: bool = False) -> Page:
     """Returns a page of this package, such as "translator/index.html", in a language of `interface_texts`.
 
     Styles and first scripts are inlined. The module and its imports are put into a template, whose
-    content `common/modules.js` inserts after the first paint.
+    content `common/modules.js` inserts after the first paint. An `embedded` page shows one view only.
     """
     hashes: dict[str, list[str]] = {"style": [], "script": []}
 
@@ -56,6 +56,8 @@ def page(name: str, language: str = "en") -> Page:
         return f"<{kind}>{text}</{kind}>"
 
     text = _translated(asset(name), language)
+    if embedded:
+        text = text.replace("<html ", "<html data-embed ", 1)
     text = _MODULE.sub(lambda match: _template(match[1], match[0]), text)
     text = _STYLE.sub(lambda match: inlined("style", match), text)
     text = _SCRIPT.sub(lambda match: inlined("script", match), text)

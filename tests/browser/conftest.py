@@ -6,8 +6,12 @@ import dataclasses
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from html import escape
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 
@@ -68,14 +72,39 @@ def browser() -> Iterator[Any]:
         chromium.close()
 
 
+class FramePage(BaseHTTPRequestHandler):
+    """Answers /?ADDRESS with a page that has the address in a frame."""
+
+    def do_GET(self) -> None:
+        body = f'<iframe width=700 height=500 src="{escape(unquote(self.path[2:]))}"></iframe>'.encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        """Writes nothing."""
+
+
 @pytest.fixture(scope="module")
-def live(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
+def course() -> Iterator[str]:
+    """The origin of another server, whose pages may have a view of the live server in a frame."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), FramePage) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.fixture(scope="module")
+def live(browser: Any, course: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
     """A server with two models of random weights that produce words. They translate English to German and French, and
     German to English."""
     folder = tmp_path_factory.mktemp("models")
     speaking_model(folder / "tiny")
     speaking_model(folder / "back", pairs=(("de", "en"),))
-    with live_server(folder, folder / "server.log", ("--dtype", "float32")) as server:
+    flags = ("--dtype", "float32", "--frame-ancestors", course)
+    with live_server(folder, folder / "server.log", flags) as server:
         yield server
 
 

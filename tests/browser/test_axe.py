@@ -73,6 +73,28 @@ def test_an_error(
     page_log.messages.clear()  # the status 429
 
 
+CHOSEN = """([chosen, other]) => [chosen, other].map((selector) => {
+  const { backgroundColor, outlineStyle } = getComputedStyle(document.querySelector(selector));
+  return backgroundColor + outlineStyle;
+})"""
+
+
+def test_forced_colours_show_what_is_chosen_what_matters_and_how_much(explorer: Any) -> None:
+    explorer.emulate_media(forced_colors="active")
+    explorer.hover("#output .w >> nth=1")
+    explorer.evaluate("document.querySelector('#chapters .head').classList.add('alive')")
+    pairs = [
+        (".seg [aria-checked=true]", ".seg [aria-checked=false]"),
+        ("[role=tab][aria-selected=true]", "[role=tab][aria-selected=false]"),
+        (".head.alive", ".head:not(.alive, [aria-pressed=true])"),
+        (".doubts .track i", ".doubts .track"),
+        ("#output .w.on", "#output .w:not(.on)"),
+    ]
+    for pair in pairs:
+        chosen, other = explorer.evaluate(CHOSEN, list(pair))
+        assert chosen != other, pair
+
+
 def check_themes(page: Any, violations: Violations) -> None:
     """Checks a page in its theme, with forced colours, and the colors of the other theme."""
     assert violations(page) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -105,6 +106,10 @@ def test_the_report_opens_from_disk_without_a_network(explorer: Any, open_page: 
     page.goto(file.as_uri())
     page.wait_for_selector("#report canvas")
     assert page.inner_text("h1") == SENTENCE
+    levels = [
+        int(name[1]) for name in page.eval_on_selector_all("h1, h2, h3", "nodes => nodes.map((n) => n.localName)")
+    ]
+    assert levels[0] == 1 and all(after <= before + 1 for before, after in pairwise(levels))
     page.click("role=radio[name='All heads']")
     assert page.locator(".thumb").count() == 8
 

@@ -37,6 +37,9 @@ def test_no_sentence_stays_english(open_page: OpenPage, live: LiveServer, langua
         page.wait_for_selector(selector)
     page.set_viewport_size({"width": 360, "height": 740})
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    if tab == "works":
+        numbers = " ".join(page.locator("#works-training svg text").all_text_contents())
+        assert re.search(r"\d,\d", numbers) and not re.search(r"\d\.\d", numbers)
     assert page.get_attribute("html", "lang") == page.input_value("#interface") == language
     own = {row[INTERFACES.index(language)] for row in ROWS}
     english = {row[0] for row in ROWS if re.search("[a-z]{3}", row[0])} - own

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, quote, urlsplit
 
 import pytest
 
@@ -101,3 +101,37 @@ def test_an_id_that_is_not_kept_is_named_and_the_page_works_on(
     translate(page, SENTENCE)
     assert page.locator("#error").is_hidden()
     page_log.messages.clear()  # the status 404 or 410
+
+
+@pytest.mark.parametrize(
+    ("view", "shown", "hidden"),
+    [
+        ("", "#film .target .fw", "#inside"),
+        ("&tab=attention&kind=encoder", "#panel-attention canvas >> nth=0", "#show"),
+    ],
+)
+def test_a_page_of_an_allowed_origin_shows_one_view_in_a_frame(
+    browser: Any, live: LiveServer, course: str, view: str, shown: str, hidden: str
+) -> None:
+    frame = embedded(browser, live, course, view)
+    frame.wait_for_selector(shown)
+    frame.wait_for_selector("#output:not(.busy) .w", state="attached")
+    assert not frame.is_visible(hidden)
+    assert frame.locator("header:visible, #translate:visible, nav:visible, footer:visible, h2:visible").count() == 0
+    assert frame.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert "embed=1" in frame.url
+    frame.page.context.close()
+
+
+def test_a_page_of_another_origin_gets_no_frame(browser: Any, live: LiveServer, course: str) -> None:
+    frame = embedded(browser, live, course.replace("127.0.0.1", "localhost"), "")
+    assert frame.url.startswith("chrome-error:") and frame.locator("#film").count() == 0
+    frame.page.context.close()
+
+
+def embedded(browser: Any, live: LiveServer, origin: str, view: str) -> Any:
+    """Opens a page of an origin that has a view in a frame, and returns the frame when it is loaded."""
+    page = browser.new_context(reduced_motion="reduce").new_page()
+    address = f"{live.url}/attention?source=en&target=de&q=the+cat+sleeps.&embed=1{view}"
+    page.goto(f"{origin}/?{quote(address, safe='')}")
+    return page.frames[1]

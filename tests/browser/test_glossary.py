@@ -32,10 +32,13 @@ def wait_without_term(page: Any, term: str) -> None:
 
 def test_own_terms_are_used_and_kept_for_each_pair_of_languages(page: Any) -> None:
     page.select_option("#terms", "own")
-    page.fill("#pairs", "cat = Schnurrer\nunfinished\nhouse\tHütte")
+    page.fill("#pairs", f"cat = Schnurrer\n\nunfinished\nhouse\tHütte\ncat = Maus\n= a\n{'x' * 301} = b")
     page.fill("#text", SENTENCE)
     wait_for_term(page, "Schnurrer")
     wait_for_term(page, "Hütte")
+    unused = page.inner_text("#unused")
+    assert [part in unused for part in ("Line 3", "“unfinished”", "Line 5", "“cat = Maus”", "Line 6")] == [True] * 5
+    assert "Line 1" not in unused and "Line 4" not in unused and len(unused) < 300
     page.reload()
     wait_for_term(page, "Schnurrer")
     page.select_option("#to", "fr")

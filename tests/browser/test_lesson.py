@@ -40,7 +40,14 @@ def test_slides_are_moved_by_keys(open_page: OpenPage, live: LiveServer, width: 
     page.goto(f"{live.url}/attention?{VIEW}&present=1")
     sync_api.expect(page.locator("#slide")).to_have_text(re.compile(r"1 / \d+"))
     count = page.locator("#film, .slide").count()
-    for keys, number in (("ArrowRight", 2), ("PageDown", 3), ("ArrowLeft", 2), ("1 2", 12), ("End", count)):
+    for keys, number in (
+        ("ArrowRight", 2),
+        ("PageDown", 3),
+        ("ArrowLeft", 2),
+        ("1 9", 19),
+        ("ArrowRight", 20),
+        ("End", count),
+    ):
         for key in keys.split():
             page.keyboard.press(key)
         sync_api.expect(page.locator("#slide")).to_have_text(f"{number} / {count}")
@@ -48,6 +55,7 @@ def test_slides_are_moved_by_keys(open_page: OpenPage, live: LiveServer, width: 
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         if width > 900:  # a phone scrolls
             page.wait_for_function("document.documentElement.scrollHeight <= innerHeight")
+            assert page.locator(".now").evaluate("node => Number(node.style.zoom)") > 0.7  # the type stays large
     assert f"present={count}" in page.url and not page.locator("header").is_visible()
     page.keyboard.press("?")
     sync_api.expect(page.locator("#keys")).to_be_hidden()

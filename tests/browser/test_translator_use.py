@@ -151,3 +151,31 @@ def test_a_long_text_shows_its_progress(open_page: OpenPage, live: LiveServer, a
     shares = page.evaluate("shares")
     assert shares == sorted(shares) and any(0.2 < share < 0.8 for share in shares)
     assert page.locator("#progress").is_hidden()
+
+
+@pytest.mark.parametrize("address", ["/", "/attention", "/live"])
+def test_what_an_input_method_composes_is_translated_when_it_is_written(
+    open_page: OpenPage, live: LiveServer, address: str
+) -> None:
+    page = open_page()
+    page.clock.install()
+    page.goto(f"{live.url}{address}#source=en&target=de&q=a")
+    page.wait_for_selector("#to option", state="attached")
+    page.clock.run_for(10_000)
+    page.focus("#text")
+    page.keyboard.press("ControlOrMeta+a")
+    sent: list[str] = []
+    page.on("request", lambda request: sent.append(request.post_data or ""))
+    keyboard = page.context.new_cdp_session(page)
+    for composed in ("hau", "hause "):
+        keyboard.send("Input.imeSetComposition", {"text": composed, "selectionStart": 0, "selectionEnd": 3})
+        page.clock.run_for(10_000)
+    assert page.input_value("#text") == "hause " and not any("hau" in body for body in sent)
+    with page.expect_request(lambda request: "house " in (request.post_data or "")):
+        keyboard.send("Input.insertText", {"text": "house "})
+        page.clock.run_for(10_000)
+
+
+def test_no_translator_of_a_browser_translates_the_texts(page: Any) -> None:
+    texts = "#text, #mirror, #output, #alternatives, #entries, #pairs"
+    assert page.eval_on_selector_all(texts, "nodes => nodes.map((node) => node.translate)") == [False] * 6

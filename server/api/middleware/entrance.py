@@ -35,8 +35,9 @@ CLIENT_CLOSED = 499
 FIXED_HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
-    (b"x-frame-options", b"DENY"),
 ]
+NO_FRAME = (b"x-frame-options", b"DENY")
+"""Header of all responses but those whose policy names ancestors; it can name none."""
 CONTENT_POLICY = (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")
 """Header of responses that are not HTML and have no policy of their own: it denies everything."""
 ORIGIN = b"origin"
@@ -88,7 +89,7 @@ class Exchange:
     def _with_fixed(self, headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
         """Returns the headers of a response with the request's id and the fixed headers."""
         identity = self._identity.encode()
-        result, policy = [(b"x-request-id", identity), *FIXED_HEADERS], True
+        result, policy, framed = [(b"x-request-id", identity), *FIXED_HEADERS], True, False
         vary = b"Origin"  # a cache keeps responses with and without an origin apart
         same_origin = ORIGIN not in self.headers  # else CORSMiddleware has done it
         for name, value in headers:  # ASGI's names are in small letters
@@ -97,9 +98,12 @@ class Exchange:
                 continue
             if name == CONTENT_POLICY[0] or (name == b"content-type" and value.startswith(b"text/html")):
                 policy = False
+                framed = framed or b"frame-ancestors http" in value
             result.append((name, value))
         if policy:
             result.append(CONTENT_POLICY)
+        if not framed:
+            result.append(NO_FRAME)
         if same_origin:
             result.append((b"vary", vary))
         if path_of(self._scope).startswith("/v2/"):  # DeepL's clients read this name

@@ -49,7 +49,10 @@ class AttentionRoute(CompressedRoute):
         return prefers_html(request) and "format" not in request.query_params
 
     async def respond(self, request: Request) -> Response:
-        return html_page(request, "explorer/index.html") if self.is_page(request) else await super().respond(request)
+        if not self.is_page(request):
+            return await super().respond(request)
+        embedded = request.query_params.get("embed") == "1"
+        return html_page(request, "explorer/index.html", embedded=embedded)
 
 
 def compressed(response: Response) -> Response:

@@ -11,11 +11,11 @@ from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
-from server.api.dependencies import json_response, reader_languages
+from server.api.dependencies import json_response, reader_languages, services_of
 from server.api.openapi import content
 from server.api.parameters import prefers_html
 from server.version import server_version
-from server.web.assets import FOLDER, PAGE_POLICY
+from server.web.assets import FOLDER, NO_FRAME, PAGE_POLICY
 from server.web.page import interface_texts, page
 
 router = APIRouter(tags=["operation"])
@@ -65,15 +65,27 @@ class PageFiles(StaticFiles):
 STATIC = Mount("/static", GZipMiddleware(PageFiles(directory=FOLDER, packages=[SWAGGER]), compresslevel=6))
 
 
-def html_page(request: Request, name: str) -> Response:
+def html_page(request: Request, name: str, *, embedded: bool = False) -> Response:
     """Returns a page whose address has another answer for other clients, in the first language of the reader that it has or in
-    English, with gzip if the client accepts it, or 304 if the client has the page."""
+    English, with gzip if the client accepts it, or 304 if the client has the page. One that is `embedded` shows one view, and
+    pages of the origins in `frame_ancestors` may have it in a frame."""
     codes = (code.partition("-")[0].lower() for code in reader_languages(request))
-    html = page(name, next((code for code in codes if code in interface_texts()), "en"))
+    html = page(name, next((code for code in codes if code in interface_texts()), "en"), embedded)
     headers = {"Vary": "Accept, Accept-Encoding, Accept-Language", "ETag": html.tag, "Cache-Control": "no-cache"}
-    headers |= {"Content-Security-Policy": html.policy}
+    ancestors = frame_ancestors(request) if embedded else NO_FRAME
+    headers |= {"Content-Security-Policy": html.policy.replace(NO_FRAME, ancestors)}
     if html.tag in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)
     if "gzip" in request.headers.get("accept-encoding", ""):
         return HTMLResponse(html.compressed, 200, headers | {"Content-Encoding": "gzip"})
     return HTMLResponse(html.html, 200, headers)
+
+
+def frame_ancestors(request: Request) -> str:
+    """Returns the directive that says which pages may have this one in a frame: none if it could act for the owner of a key."""
+    services = services_of(request)
+    has_key = "authorization" in request.headers or "api_key" in request.query_params
+    origins = services.settings.frame_origins
+    if not origins or has_key or services.authenticator.key_required:
+        return NO_FRAME
+    return f"frame-ancestors {' '.join(origins)}"

@@ -85,6 +85,21 @@ def test_values_of_every_type_are_parsed():
         ("--cors-origins", "https://a.example/"),
         ("--cors-origins", "https://*.a.example"),
         ("--cors-origins", "HTTPS://A.example"),
+        *(
+            ("--frame-ancestors", origin)
+            for origin in (
+                "*",
+                "null",
+                "'self'",
+                "https:",
+                "https://*.a.example",
+                "https://a.example/",
+                "https://a.example https://b.example",
+                "https://a.example; script-src *",
+                "https://a.example,http://b.example:x",
+                "data:",
+            )
+        ),
     ],
 )
 def test_an_invalid_value_is_reported_with_flag_and_variable(flags):

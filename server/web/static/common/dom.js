@@ -43,6 +43,12 @@ export const chance = (score) => percent(Math.exp(score));
 /** Returns the value of a CSS variable. */
 export const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
+/** Calls `changed(event)` when the text of a field changes. While an input method composes, `event.isComposing` is true; the last
+ * event comes after it. */
+export function onText(field, changed) {
+  for (const name of ["input", "compositionend"]) field.addEventListener(name, changed);
+}
+
 /** Shows a progress bar of `length` characters and returns the function that sets how many are done. */
 export function shareOf(bar, length) {
   bar.max = length;

@@ -15,7 +15,10 @@ export const unreachable = () =>
     worded(() => phrases.unreachable),
     { passing: true },
   );
+/** An embedded page is of another one, for which it never uses the key of its reader. */
+const embedded = "embed" in document.documentElement.dataset;
 export const key = () => {
+  if (embedded) return null;
   try {
     return localStorage.getItem("key");
   } catch {
@@ -45,7 +48,7 @@ export const failure = (status, answer, wait) =>
   });
 /** Asks for a key after a 403 to a request with the key `used`. Returns whether there is another one now. */
 export function otherKey(used) {
-  const given = key() === used ? prompt(phrases.key) : null;
+  const given = !embedded && key() === used ? prompt(phrases.key) : null;
   try {
     if (given) localStorage.setItem("key", given.trim());
   } catch {

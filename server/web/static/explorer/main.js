@@ -1,5 +1,5 @@
 // The explorer: translates a text and shows its attention. Uses the public API of this server only.
-import { chance, decimal, el, percent, segmented, shareOf } from "../common/dom.js";
+import { chance, decimal, el, onText, percent, segmented, shareOf } from "../common/dom.js";
 import { say } from "../common/sentences.js";
 import { ask, download, query, repeating } from "../common/server.js";
 import { interfaceLanguage } from "../translator/messages.js";
@@ -338,11 +338,11 @@ function swap() {
 }
 function textEvents() {
   const soon = guard(translate);
-  $("text").addEventListener("input", () => {
+  onText($("text"), ({ isComposing }) => {
     resize();
     clearTimeout(timer);
     if (state.done) outdated($("text").value !== state.done.text);
-    if ($("text").value.length < LONG) timer = setTimeout(() => soon({ typed: true }), 450);
+    if (!isComposing && $("text").value.length < LONG) timer = setTimeout(() => soon({ typed: true }), 450);
   });
   for (const event of ["pointermove", "pointerdown"]) $("text").addEventListener(event, pointAtSource);
   $("text").addEventListener(

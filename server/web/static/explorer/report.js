@@ -33,6 +33,7 @@ document
     ),
     chips(result.source),
     chips(result.target, result.target.scores),
+    el("h2", {}, say("Attention")),
     views,
   );
 panel(views, result, start());

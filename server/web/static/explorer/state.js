@@ -112,7 +112,7 @@ export function permalink() {
 }
 /** Writes the view into the URL, without a query: as a new entry of the browser's history, or in place of the current one. */
 export function remember(replace = false) {
-  if (!state.done) return;
+  if (!state.done || "embed" in document.documentElement.dataset) return;
   const link = permalink();
   if (link === location.hash && !location.search) return;
   history[replace || state.restoring ? "replaceState" : "pushState"](null, "", location.pathname + link);

@@ -1,5 +1,5 @@
 // Live translation: sends the words so far, shows what will not change any more, and why the next word waits.
-import { el, observe, svg } from "../common/dom.js";
+import { el, observe, onText, svg } from "../common/dom.js";
 import { say } from "../common/sentences.js";
 import { ask, repeating } from "../common/server.js";
 import { wordSpans } from "../common/words.js";
@@ -184,9 +184,10 @@ async function load() {
 }
 for (const id of ["from", "to", "wait"]) $(id).addEventListener("change", restart);
 $("play").addEventListener("click", play);
-$("text").addEventListener("input", (event) => {
+onText($("text"), (event) => {
   if (typing && event.isTrusted) play();
-  typed();
+  if (event.isComposing) clearTimeout(timer);
+  else typed();
 });
 $("translate").addEventListener("submit", (event) => event.preventDefault());
 translate();

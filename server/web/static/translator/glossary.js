@@ -1,13 +1,16 @@
 // The glossary of translations: one of the server's, or pairs that are typed in. The choice and the pairs are kept on this
 // device for each pair of languages.
-import { el } from "../common/dom.js";
+import { el, onText } from "../common/dom.js";
 import { ask } from "../common/server.js";
 import { keep, kept } from "./memory.js";
 import { say } from "./messages.js";
 
 const $ = (id) => document.getElementById(id);
 const OWN = "own",
-  PAUSE = 300;
+  PAUSE = 300,
+  LONGEST = 300, // characters of a term
+  NAMED = 3,
+  CLIPPED = 60;
 let served = [],
   source = "",
   target = "",
@@ -19,18 +22,25 @@ const typed = () => kept("pairs", {})[pair()] || "";
 const put = (name, value) => keep(name, { ...kept(name, {}), [pair()]: value });
 const base = (code) => code.toLowerCase().split("-")[0];
 
-/** Returns the pairs of a text with one in each line: term = translation. Other lines are left out. */
-const pairsOf = (text) =>
-  text
-    .split("\n")
-    .map((line) => /^\s*(.+?)\s*[=\t→]\s*(.+?)\s*$/.exec(line))
-    .filter(Boolean)
-    .map(([, term, translation]) => [term, translation]);
+/** Returns the pairs of a text with one in each line, term = translation, and the lines that are not used, [[number, line]]. */
+function read(text) {
+  const pairs = new Map(),
+    unused = [];
+  text.split("\n").forEach((whole, i) => {
+    const line = whole.trim(),
+      at = line.search(/[=\t→]/),
+      terms = at > 0 ? [line.slice(0, at).trim(), line.slice(at + 1).trim()] : [];
+    const fits = terms[1] && terms.every((term) => [...term].length <= LONGEST);
+    if (fits && !pairs.has(terms[0])) pairs.set(...terms);
+    else if (line) unused.push([i + 1, line]);
+  });
+  return { pairs: [...pairs], unused };
+}
 
 /** Returns the parameter `glossary` of a request: an id, or pairs; null for none. */
 export function glossary() {
   if (chosen() !== OWN) return chosen() || null;
-  const pairs = pairsOf(typed());
+  const { pairs } = read(typed());
   return pairs.length ? pairs : null;
 }
 
@@ -49,7 +59,19 @@ export function drawGlossary(from = source, to = target) {
   $("terms").value = chosen();
   $("pairs").value = typed();
   $("own").hidden = chosen() !== OWN;
+  drawUse();
+}
+/** Shows whether there is a glossary, and which lines of the own one are not used. */
+function drawUse() {
+  const { unused } = read(typed()),
+    clip = (line) => (line.length > CLIPPED ? `${line.slice(0, CLIPPED)}…` : line);
   $("glossary").classList.toggle("used", Boolean(glossary()));
+  $("unused").hidden = !unused.length || chosen() !== OWN;
+  $("unused").textContent = [
+    ...unused.slice(0, NAMED).map(([number, line]) => say("unusedLine", number, clip(line))),
+    ...(unused.length > NAMED ? ["…"] : []),
+    say("lineRule", LONGEST),
+  ].join(" ");
 }
 
 /** Begins to listen. `changed()` is called when translations would have other terms. */
@@ -68,10 +90,13 @@ export function beginGlossary(changed) {
     if ($("terms").value === OWN) $("pairs").focus();
     changed();
   };
-  $("pairs").oninput = () => {
+  onText($("pairs"), ({ isComposing }) => {
     put("pairs", $("pairs").value);
-    $("glossary").classList.toggle("used", Boolean(glossary()));
     clearTimeout(timer);
-    timer = setTimeout(changed, PAUSE);
-  };
+    if (isComposing) return;
+    timer = setTimeout(() => {
+      drawUse();
+      changed();
+    }, PAUSE);
+  });
 }

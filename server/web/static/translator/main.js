@@ -1,5 +1,5 @@
 // The translator: translates while one types. Uses the public API of this server only.
-import { el, shareOf } from "../common/dom.js";
+import { el, onText, shareOf } from "../common/dom.js";
 import { aborted, ask, copyText, query, repeating } from "../common/server.js";
 import { acceptFiles, drawFiles } from "./files.js";
 import { beginGlossary, drawGlossary, glossary } from "./glossary.js";
@@ -122,13 +122,14 @@ function store() {
   rememberTranslation({ ...shown.done, result: result() });
   drawHistory(recall);
 }
-function typed() {
+/** Translates soon; a text that an input method composes is not written yet. */
+function typed({ isComposing }) {
   resize();
   clearTimeout(timer);
   clearTimeout(settled);
-  if (!$("text").value.trim()) return guard(translate)();
+  if (!$("text").value.trim()) return isComposing || guard(translate)();
   if (shown.done) outdated($("text").value !== shown.done.text);
-  timer = setTimeout(guard(translate), PAUSE);
+  if (!isComposing) timer = setTimeout(guard(translate), PAUSE);
 }
 function resize() {
   const { value } = $("text"),
@@ -225,7 +226,7 @@ function restore() {
 
 // -- the page itself --------------------------------------------------------------------------------------------------
 function buttons() {
-  $("text").addEventListener("input", typed);
+  onText($("text"), typed);
   $("text").addEventListener(
     "keydown",
     (event) => (event.ctrlKey || event.metaKey) && event.key === "Enter" && guard(translate)(),

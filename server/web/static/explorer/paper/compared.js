@@ -49,7 +49,7 @@ const NAMES = ["Recurrence", "Convolution", "Self-attention"];
 /** Draws the chapter for the width `d` of a model; the slider begins at the `n` pieces of the sentence. */
 export function compared(host, d, n) {
   const view = el("div", { "aria-live": "polite" }),
-    curves = el("div", { class: "drawing card narrow" });
+    curves = el("div", { class: "drawing card" });
   const cell = (text) => el("td", { class: "n" }, text);
   const draw = (length) => {
     const count = ([formula, value], ...sizes) =>
@@ -82,8 +82,7 @@ export function compared(host, d, n) {
       ),
     ),
     el("div", { class: "controls" }, length),
-    view,
-    curves,
+    el("div", { class: "split" }, view, curves),
     el("p", { class: "note" }, say(SOURCE)),
     el(
       "p",

@@ -13,24 +13,33 @@ const WIDTH = 480,
   HEIGHT = 240,
   [LEFT, RIGHT, TOP, BOTTOM] = [48, 468, 14, 206];
 
+/** Returns a function that writes the numbers of an axis with as many decimals as three digits of the largest of `ends` need. */
+function writer(ends) {
+  const top = Math.max(...ends.map(Math.abs)) || 1,
+    most = Math.max(0, 2 - Math.floor(Math.log10(top))),
+    digits = ends.map((x) => String(Number(x.toFixed(most))).split(".")[1]?.length ?? 0);
+  return (x) => decimal(x, Math.max(...digits));
+}
 /** Draws curves, each a list of points [x, y], with three numbers at each axis. `title` says what they are; `names` stand at the higher ends of
  * the curves, and points are marked if `dots`. The axis includes `base`. Values of x are spaced by their logarithms if `log`. */
-export function chart(host, curves, title, { names = [], formatX = String, log = false, dots = false, base = 0 } = {}) {
+export function chart(host, curves, title, { names = [], formatX, log = false, dots = false, base = 0 } = {}) {
   const all = curves.flat(),
-    spread = log ? Math.log : (x) => x,
-    write = (v) => String(Number(v.toPrecision(3)));
+    spread = log ? Math.log : (x) => x;
   const [x0, x1] = [Math.min, Math.max].map((end) => end(...all.map(([x]) => x)));
   const [y0, y1] = [Math.min, Math.max].map((end) => end(base, ...all.map(([, y]) => y)));
   const x = (v) => LEFT + ((spread(v) - spread(x0)) * (RIGHT - LEFT)) / (spread(x1) - spread(x0) || 1),
     y = (v) => TOP + ((y1 - v) * (BOTTOM - TOP)) / (y1 - y0 || 1);
+  const heights = [y0, (y0 + y1) / 2, y1],
+    write = writer(heights),
+    writeX = formatX ?? writer([x0, x1]);
   const drawing = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, width: "100%", role: "img", "aria-label": title });
   const label = (text, at) => drawing.append(svg("text", { class: "soft", ...at }, text));
-  for (const v of [y0, (y0 + y1) / 2, y1]) {
+  for (const v of heights) {
     drawing.append(svg("line", { x1: LEFT, x2: RIGHT, y1: y(v), y2: y(v), class: "edge" }));
     label(write(v), { x: LEFT - 6, y: y(v) + 4, "text-anchor": "end" });
   }
-  label(formatX(x0), { x: LEFT, y: BOTTOM + 14 });
-  label(formatX(x1), { x: RIGHT, y: BOTTOM + 14, "text-anchor": "end" });
+  label(writeX(x0), { x: LEFT, y: BOTTOM + 14 });
+  label(writeX(x1), { x: RIGHT, y: BOTTOM + 14, "text-anchor": "end" });
   label(title, { x: (LEFT + RIGHT) / 2, y: HEIGHT - 6, "text-anchor": "middle" });
   curves.forEach((points, i) => {
     const places = points.map(([a, b]) => [x(a).toFixed(1), y(b).toFixed(1)]),

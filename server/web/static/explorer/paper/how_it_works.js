@@ -8,7 +8,7 @@ import { order } from "./encoder_study.js";
 import { path } from "./path.js";
 import { positions } from "./positions.js";
 import { shift } from "./shift.js";
-import { training } from "./training.js";
+import { regularization, training } from "./training.js";
 
 const MOST_PLACES = 64; // of GET /positions
 
@@ -41,6 +41,7 @@ export function howItWorks(host, model, result, { tensors, study, places, englis
     chapter("shift", say("Shifting a position"), [], (body) => shift(body, c, n, chosen.distance, choose("distance"))),
     chapter("compared", say("Recurrence, convolution and self-attention"), [], (body) => compared(body, c.d_model, S)),
     chapter("training", say("How it was trained"), [], (body) => training(body, c)),
+    chapter("regularization", say("Label smoothing and dropout"), [], (body) => regularization(body, c)),
     chapter("figures", say("Figures 3 to 5 of the paper"), [], (body) =>
       appendix(body, english, chosen.figures, choose("figures")),
     ),

@@ -31,7 +31,7 @@ const FALLEN = [
 const percent = (share) => `${decimal(100 * share, 0)} %`;
 const card = (title, ...content) => el("div", { class: "card" }, el("h3", {}, title), ...content);
 
-/** Draws the chapter for the configuration `c` of a model. */
+/** Draws the chapter of the steps for the configuration `c` of a model. */
 export function training(host, c) {
   host.replaceChildren(
     el(
@@ -41,8 +41,12 @@ export function training(host, c) {
         "The model reads a sentence and the beginning of its translation, and gives each next piece a probability. The loss is the negative logarithm of that of the right piece. All positions are trained at once, thanks to the mask.",
       ),
     ),
-    el("div", { class: "split even" }, warmUp(c.d_model), smoothing(c.vocab_size), dropout(), adam(), losses()),
+    el("div", { class: "split even" }, warmUp(c.d_model), adam(), losses()),
   );
+}
+/** Draws the chapter of what keeps a model from learning its texts by heart. */
+export function regularization(host, c) {
+  host.replaceChildren(el("div", { class: "split even" }, smoothing(c.vocab_size), dropout()));
 }
 function warmUp(d) {
   const curve = el("div", { class: "drawing" });

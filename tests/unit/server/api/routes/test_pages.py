@@ -125,3 +125,41 @@ def test_only_known_static_files_are_served(client):
     assert client.get("/static/explorer/main.js", headers={"If-None-Match": first.headers["etag"]}).status_code == 304
     for name in ("explorer/index.html", "..%2f..%2fpyproject.toml", "../assets.py", "none.js"):
         assert client.get(f"/static/{name}").status_code == 404
+
+
+FRAMES = "https://course.example,http://10.0.0.1:8080"
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "settings", "framed"),
+    [
+        ("/attention?q=a&embed=1", {}, {}, True),
+        ("/attention?q=a&embed=1", {}, {"frame_ancestors": ""}, False),
+        ("/attention?q=a&embed=1", {}, {"key_required": True}, False),
+        ("/attention?q=a&embed=1&api_key=a", {}, {}, False),
+        ("/attention?q=a&embed=1", {"Authorization": "Bearer a"}, {}, False),
+        ("/attention?embed=1&format=html&q=a&source=en&target=de", {}, {}, False),
+        *[
+            (path, {}, {}, False)
+            for path in (
+                "/attention",
+                "/attention?embed=0",
+                "/?embed=1",
+                "/live?embed=1",
+                "/docs?embed=1",
+                "/languages",
+            )
+        ],
+    ],
+)
+def test_only_one_view_is_shown_in_a_frame_and_only_to_the_origins_of_the_setting(
+    serve, keys, path, headers, settings, framed
+):
+    client = serve(**{"frame_ancestors": FRAMES, "data": keys.folder} | settings)
+    answer = client.get(path, headers=BROWSER | headers).headers
+    ancestors = re.findall("frame-ancestors [^;]*", answer["content-security-policy"])
+    if framed:
+        assert ancestors == ["frame-ancestors https://course.example http://10.0.0.1:8080"]
+    else:
+        assert set(ancestors) <= {"frame-ancestors 'none'"}
+    assert answer.get_list("x-frame-options") == ([] if framed else ["DENY"])
