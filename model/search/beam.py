@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import chain, count, starmap
 from operator import itemgetter
 
 import numpy as np
+from numpy.typing import NDArray
 
 from model.search.backend_interface import StepOutput
 from model.search.options import RERANK_THRESHOLD, Hypothesis, TraceStep
 from model.search.search import Search, traced_candidates
 
-_Continuation = tuple[float, int, int, float]
-"""Summed log-probability, parent row, token, its log-probability."""
-_total = itemgetter(0)
-_FEW = 3
-"""Up to so many searches are faster one by one than as arrays."""
+_Traced = tuple[tuple[tuple[int, float], ...], ...]
+_Finished = tuple[float, int, int, int, float, bool]
+"""The score of a hypothesis, steps before its last one, then row, token and log-probability, whether the step is the last."""
+_score_of = itemgetter(0)
 
 
 class BeamSearch(Search):
@@ -43,63 +44,48 @@ class BeamSearch(Search):
         """The parents, tokens and log-probabilities of the rows after each step."""
         self._written: list[list[int]] = [[]]
         """The tokens of each row, with n-gram blocking only, which reads them at every step."""
-        self.special = self.options.trace or self.options.shrinking_beam or self._forced_end
+        self.special = self.options.trace or self.options.shrinking_beam
+        """Whether `choose` takes every step."""
         super().begin()
 
     @property
     def last(self) -> bool:
         """Returns whether the next step is the last one."""
-        return self.steps + 1 >= self._limit
-
-    def select(self, output: StepOutput, first: int) -> Sequence[int]:
-        """Takes the candidates of its rows, of which the `first` is given. Returns the parents of the next rows, none when
-        done."""
-        rows = slice(first, first + len(self.totals))
-        ids, scores = output.ids[rows].tolist(), output.scores[rows].tolist()
-        if not math.isfinite(sum([row[0] for row in scores])):
-            return self.fail()
-        ends = self._forced_end and self.last
-        if ends:
-            ids, scores = [[self.end]] * len(ids), [[0.0]] * len(ids)
-        found: list[_Continuation] = []
-        for parent, total in enumerate(self.totals):
-            blocked = () if ends else self.blocked[parent] if self.blocked else self.forbidden
-            found += [
-                (total + score, parent, token, score)
-                for token, score in zip(ids[parent][: self.candidates], scores[parent], strict=False)
-                if score > -math.inf and token not in blocked
-            ]
-        found.sort(key=_total, reverse=True)  # stable: equal ones keep their order
-        traced = traced_candidates(ids, scores) if self.options.trace else ()
-        return self.choose(found[: 2 * self.width], traced)
+        return self.steps + 1 >= self.limit
 
     def choose(
-        self, ranked: list[_Continuation], traced: tuple[tuple[tuple[int, float], ...], ...] = ()
+        self, parents: list[int], tokens: list[int], scores: list[float], totals: list[float], traced: _Traced = ()
     ) -> Sequence[int]:
-        """Takes the 2 k best continuations, best first. Returns the parents of the next rows, none when done."""
-        width, last = self.width, self.last
-        if self.options.shrinking_beam:
-            del ranked[width - len(self._finished) :]
-        live, ended = [], []
-        for rank, one in enumerate(ranked):
-            if one[2] != self.end:
-                live.append(one)
+        """Takes the 2 k best continuations, best first; those whose total is not above -inf are none. Returns the parents
+        of the next rows, none when done."""
+        width, last, live, ended = self.width, self.last, [], []
+        if last and self.forced_end:
+            rows = len(self.totals)
+            parents, tokens, scores, totals = [*range(rows)], [self.end] * rows, [0.0] * rows, self.totals
+            traced = traced and traced_candidates([[self.end]] * rows, [[0.0]] * rows)
+        ranks = width - len(self._finished) if self.options.shrinking_beam else 2 * width
+        for rank, total in enumerate(totals[:ranks]):
+            if not total > -math.inf:
+                break
+            if rank < width and (last or tokens[rank] == self.end):
+                self._finish(parents[rank], tokens[rank], scores[rank], total, last)
+            if tokens[rank] != self.end:
+                live.append(rank)
             elif rank < width:
-                ended.append(one)
-            if rank < width and (last or one[2] == self.end):
-                self._finish(one, last)
+                ended.append((parents[rank], tokens[rank], total))
         del live[width:]
-        totals, parents, tokens, scores = map(list, zip(*live, strict=True)) if live else ([], [], [], [])
-        return self.proceed(totals, parents, tokens, scores, ended, traced)
+        parents, tokens = [parents[rank] for rank in live], [tokens[rank] for rank in live]
+        scores, totals = [scores[rank] for rank in live], [totals[rank] for rank in live]
+        return self.proceed(parents, tokens, scores, totals, traced, ended)
 
     def proceed(
         self,
+        parents: list[int],
+        tokens: list[int],
+        scores: list[float],
         totals: list[float],
-        parents: Sequence[int],
-        tokens: Sequence[int],
-        scores: Sequence[float],
-        ended: Sequence[_Continuation] = (),
-        traced: tuple[tuple[tuple[int, float], ...], ...] = (),
+        traced: _Traced = (),
+        ended: Sequence[tuple[int, int, float]] = (),
     ) -> Sequence[int]:
         """Goes on with these rows, best first, without those that the threshold prunes. Returns their parents, none when
         done."""
@@ -107,12 +93,11 @@ class BeamSearch(Search):
         self.steps += 1
         if totals and not last and totals[-1] < (least := totals[0] - self._threshold):
             rows = sum([total >= least for total in totals])
-            totals, parents, tokens, scores = totals[:rows], parents[:rows], tokens[:rows], scores[:rows]
+            parents, tokens, scores, totals = parents[:rows], tokens[:rows], scores[:rows], totals[:rows]
         if self.options.trace:
-            finished = tuple((parent, token, total) for total, parent, token, _ in ended)
-            self.trace.append(TraceStep(traced, tuple(zip(parents, tokens, totals, strict=True)), finished))
+            self.trace.append(TraceStep(traced, tuple(zip(parents, tokens, totals, strict=True)), tuple(ended)))
         if last or not totals or (len(self._finished) >= self.width and self._settled(totals[0])):
-            self.done, parents = True, ()
+            self.done = True
         else:
             self._history.append((parents, tokens, scores))
             self.totals = totals
@@ -121,90 +106,105 @@ class BeamSearch(Search):
             self._prepare(tokens)
         if self._guarded:
             self._check_loops()
-        return () if self.restart else parents
+        return () if self.done or self.restart else parents
 
     def _advance(self, ids: Sequence[int], scores: Sequence[float]) -> None:
         traced = traced_candidates([ids], [scores]) if self.options.trace else ()
-        self.proceed([self.totals[0] + scores[0]], [0], ids[:1], scores[:1], (), traced)
+        self.proceed([0], [ids[0]], [scores[0]], [self.totals[0] + scores[0]], traced)
 
     def _hypotheses(self) -> tuple[Hypothesis, ...]:
-        return tuple(self._finished[: self.options.hypotheses])
+        return tuple(starmap(self._hypothesis, self._finished[: self.options.hypotheses]))
+
+    def _hypothesis(self, score: float, steps: int, row: int, token: int, number: float, last: bool) -> Hypothesis:
+        path = [*self._path(row, steps), (token, number)]
+        tokens = [token for token, _ in (path[:-1] if token == self.end else path)]
+        stopped = token == self.end and not (last and self.forced_end)
+        return Hypothesis(tuple(tokens), tuple([score for _, score in path]), score, "stop" if stopped else "length")
 
     def _target(self, row: int) -> list[int]:
-        return self._written[row] if self._ngram else [tokens[place] for tokens, _, place in self._path(row)]
+        return self._written[row] if self._ngram else [token for token, _ in self._path(row, len(self._history))]
 
-    def _path(self, row: int) -> list[tuple[Sequence[int], Sequence[float], int]]:
-        """Returns the tokens and log-probabilities of all rows after each step, and which of them became `row`."""
+    def _path(self, row: int, steps: int) -> list[tuple[int, float]]:
+        """Returns the tokens and log-probabilities of a row after so many steps."""
         path = []
-        for parents, tokens, scores in reversed(self._history):
-            path.append((tokens, scores, row))
+        for parents, tokens, scores in reversed(self._history[:steps]):
+            path.append((tokens[row], scores[row]))
             row = parents[row]
         return path[::-1]
 
     def _settled(self, best: float) -> bool:
-        return self.options.early_stopping or self._finished[-1].score >= self._score(best, self.steps)
+        return self.options.early_stopping or self._finished[-1][0] >= self._score(best, self.steps)
 
     def _score(self, total: float, steps: int) -> float:
         return self._normalized(total, steps - self._unseen)
 
-    def _finish(self, continuation: _Continuation, last: bool) -> None:
-        """Adds a hypothesis, if it is among the best."""
-        total, parent, token, number = continuation
+    def _finish(self, parent: int, token: int, number: float, total: float, last: bool) -> None:
+        """Adds the hypothesis of a row and its next token, if it is among the best."""
         score = self._score(total, self.steps + 1)
-        if len(self._finished) == self.width and score <= self._finished[-1].score:
-            return
-        path = self._path(parent)
-        tokens = [tokens[row] for tokens, _, row in path]
-        numbers = [*[scores[row] for _, scores, row in path], number]
-        stopped = token == self.end and not (last and self._forced_end)
-        tokens += [] if token == self.end else [token]
-        found = Hypothesis(tuple(tokens), tuple(numbers), score, "stop" if stopped else "length")
-        self._finished.append(found)
-        self._finished.sort(key=lambda hypothesis: -hypothesis.score)
-        del self._finished[self.width :]
+        if len(self._finished) < self.width or score > self._finished[-1][0]:
+            self._finished.append((score, len(self._history), parent, token, number, last))
+            self._finished.sort(key=_score_of, reverse=True)  # stable: equal ones keep their order
+            del self._finished[self.width :]
 
 
 def advance_beams(beams: Sequence[tuple[BeamSearch, int]], output: StepOutput) -> list[Sequence[int]]:
     """Advances searches of one width, each with its first row in the output of a step. Returns the parents of the rows of
     their next steps, none for those that are done."""
-    if len(beams) <= _FEW:
-        return [search.select(output, first) for search, first in beams]
-    width, end, forbidden = beams[0][0].width, beams[0][0].end, beams[0][0].forbidden
-    rows: list[int] = []
-    totals: list[float] = []
-    lacking: list[int] = []
-    for search, first in beams:
-        live = len(search.totals)
-        rows += range(first, first + live)
-        totals += search.totals
-        if live < width:  # any numbers, which the mask below excludes
-            lacking += range(len(rows), len(rows) + width - live)
-            rows += [first] * (width - live)
-            totals += [0.0] * (width - live)
+    if not beams:
+        return []
+    ids, scores, totals = _rows(beams, output)
+    sums = totals[:, None] + scores  # (rows of all searches, C), float64
+    _exclude(beams, ids, sums)
+    width, end, columns, rows = beams[0][0].width, beams[0][0].end, ids.shape[1], len(ids) // len(beams)
+    order = (-sums).reshape(len(beams), -1).argsort(axis=1, kind="stable")  # equal ones keep their order
+    places = order[:, :width]
+    parents = (places // columns).tolist()
+    if len(beams) > 1:
+        places = places + np.arange(0, sums.size, rows * columns)[:, None]
+    best = scores[:, 0].tolist()
+    finite = math.isfinite(sum(best))
+    ranked = [each.take(places).tolist() for each in (ids, scores, sums)]
+    found = []
+    for number, (search, _), own, tokens, numbers, summed in zip(count(), beams, parents, *ranked, strict=False):
+        if finite and summed[-1] > -math.inf and end not in tokens and not (search.special or search.last):
+            found.append(search.proceed(own, tokens, numbers, summed))
+            continue
+        part = slice(number * rows, number * rows + len(search.totals))
+        if not finite and not math.isfinite(sum(best[part])):
+            found.append(search.fail())
+            continue
+        traced = traced_candidates(ids[part].tolist(), scores[part].tolist()) if search.options.trace else ()
+        more = order[number, : 2 * width]
+        each = [values[number * rows :].take(more).tolist() for values in (ids, scores, sums)]
+        found.append(search.choose((more // columns).tolist(), *each, traced))
+    return found
+
+
+def _rows(
+    beams: Sequence[tuple[BeamSearch, int]], output: StepOutput
+) -> tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.float64]]:
+    """Returns the candidates of the rows of searches, their log-probabilities, and the totals of these rows. Each search has
+    as many rows as the one with most; those that it lacks have a total of -inf."""
     columns = max([search.candidates for search, _ in beams])
-    ids, scores = output.ids[:, :columns].take(rows, axis=0), output.scores[:, :columns].take(rows, axis=0)
-    sums = np.array(totals)[:, None] + scores  # (searches x width, C)
-    sums[lacking] = -math.inf
+    ids, scores = output.ids[:, :columns], output.scores[:, :columns]
+    totals = [*chain.from_iterable([search.totals for search, _ in beams])]
+    live = [len(search.totals) for search, _ in beams]
+    most = max(live)
+    if len(totals) == len(ids) == most * len(beams):
+        return ids, scores, np.array(totals)
+    rows, totals = [], []
+    for (search, first), number in zip(beams, live, strict=True):
+        rows += [*range(first, first + number), *[first] * (most - number)]
+        totals += [*search.totals, *[-math.inf] * (most - number)]
+    return ids.take(rows, axis=0), scores.take(rows, axis=0), np.array(totals)
+
+
+def _exclude(beams: Sequence[tuple[BeamSearch, int]], ids: NDArray[np.int64], sums: NDArray[np.float64]) -> None:
+    """Sets the sums of tokens that are forbidden or blocked to -inf."""
+    forbidden = beams[0][0].forbidden
     for token in forbidden:
         sums[ids == token] = -math.inf
     for number, (search, _) in enumerate(beams):
-        for row, blocked in enumerate(search.blocked, number * width) if search.blocked else ():
+        for row, blocked in enumerate(search.blocked, number * len(ids) // len(beams)) if search.blocked else ():
             if len(blocked) > len(forbidden):
                 sums[row, [token in blocked for token in ids[row].tolist()]] = -math.inf
-    order = (-sums).reshape(len(beams), -1).argsort(axis=1, kind="stable")[:, : 2 * width]  # equal ones in their order
-    places = order + np.arange(0, sums.size, sums.size // len(beams))[:, None]
-    best, tokens = sums.take(places), ids.take(places)
-    ranked = best, order // sums.shape[1], tokens, scores.take(places)
-    finite = np.isfinite(scores[:, 0]).tolist()
-    others = (~(best[:, width - 1] > -math.inf) | (tokens == end).any(axis=1)).tolist()
-    found: list[Sequence[int]] = []
-    for number, values in enumerate(zip(*[column[:, :width].tolist() for column in ranked], strict=True)):
-        search, first = beams[number]
-        if search.special or False in finite[number * width : number * width + width]:
-            found.append(search.select(output, first))
-        elif others[number] or search.last:
-            each = zip(*[column[number].tolist() for column in ranked], strict=True)
-            found.append(search.choose([one for one in each if one[0] > -math.inf]))
-        else:
-            found.append(search.proceed(*values))
-    return found

@@ -3,8 +3,9 @@ itself."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 import numpy as np
 
@@ -39,9 +40,9 @@ def search_kind(options: DecodingOptions) -> type[GreedySearch | BeamSearch]:
 @dataclass(slots=True)
 class _Batch:
     """The rows of a step: their slots, tokens that they read, tokens that they are forced to write (-1 for none), and numbers of
-    candidates. `chosen` has the searches whose next tokens a device can choose, and their rows; `others` has those that need
-    the host after each step, and their first rows. `read` waits for the outputs of queued steps, after which the `longest` row
-    has so many tokens."""
+    candidates. `chosen` has the searches whose next tokens a device can choose; `others` and, by their widths, `beams` those
+    that need the host after each step; all with their first rows. `read` waits for the outputs of queued steps, after which
+    the `longest` row has so many tokens."""
 
     searches: Sequence[Search]
     slots: list[int] = field(default_factory=list)
@@ -50,6 +51,7 @@ class _Batch:
     candidates: list[int] = field(default_factory=list)
     chosen: list[tuple[GreedySearch, int]] = field(default_factory=list)
     others: list[tuple[Search, int]] = field(default_factory=list)
+    beams: dict[int, list[tuple[BeamSearch, int]]] = field(default_factory=dict)
     read: Callable[[], list[StepOutput]] = list
     longest: int = 0
 
@@ -93,10 +95,10 @@ class SearchDriver:
             self._unread = self._queue(self.backend, running, 0)
             return ((), 0) if self._unread is not None else self._step_at_once(running)
         outputs: list[StepOutput] = []
-        if last.others:
+        if last.others or last.beams:
             outputs = last.read()
-            self._advance(last.others, outputs[0])
-        for search, _ in last.others:
+            self._advance(last.others, last.beams, outputs[0])
+        for search, _ in chain(last.others, *last.beams.values()):
             search.queued = 0
         queued = self._queue(self.backend, running, last.longest)
         outputs = outputs or last.read()
@@ -128,7 +130,7 @@ class SearchDriver:
         known: list[tuple[Search, Sequence[int]]] = []
         others, room = [], _KNOWN_TOKENS
         for search in running:
-            if search.forced[0] < 0 or len(tokens := search.known) < 2:
+            if search.forced < 0 or len(tokens := search.known) < 2:
                 others.append(search)
             elif room:
                 known.append((search, tokens[:room]))
@@ -148,19 +150,25 @@ class SearchDriver:
         batch, alone = _Batch(searches), 1 + len(self._forbidden)
         slots, tokens, forced, candidates = batch.slots, batch.tokens, batch.forced, batch.candidates
         for search in searches:
-            if search.candidates == alone and search.forced[0] < 0 and isinstance(search, GreedySearch):
-                batch.chosen.append((search, len(slots)))
-                slots.append(search.slots[0])
-                tokens.append(-1 if search.queued else search.tokens[0])
-                forced.append(-1)
-                candidates.append(1)
-            else:
+            if isinstance(search, BeamSearch) and search.forced < 0:
+                batch.beams.setdefault(search.width, []).append((search, len(slots)))
                 rows = len(search.tokens)
-                batch.others.append((search, len(slots)))
                 slots += search.slots[:rows]
                 tokens += search.tokens
-                forced += search.forced
                 candidates += [search.candidates] * rows
+                continue
+            if search.candidates == alone and search.forced < 0 and isinstance(search, GreedySearch):
+                batch.chosen.append((search, len(slots)))
+                tokens.append(-1 if search.queued else search.tokens[0])
+                candidates.append(1)
+            else:
+                batch.others.append((search, len(slots)))
+                tokens.append(search.tokens[0])
+                candidates.append(search.candidates)
+            slots.append(search.slots[0])
+            forced += [-1] * (len(slots) - len(forced))
+            forced[-1] = search.forced
+        forced += [-1] * (len(slots) - len(forced))
         return batch
 
     def _queue(self, backend: QueueingBackend, running: Sequence[Search], longest: int) -> _Batch | None:
@@ -171,7 +179,7 @@ class SearchDriver:
             return None
         batch = self._gather(ready)
         own = max([search.steps + search.queued for search in ready])
-        steps = min(1 if batch.others else _MULTI_STEPS, self._max_length - max(own, longest))
+        steps = min(1 if batch.others or batch.beams else _MULTI_STEPS, self._max_length - max(own, longest))
         if steps <= 0:
             return None
         batch.longest = own + steps
@@ -185,7 +193,7 @@ class SearchDriver:
     def _run(self, batch: _Batch) -> list[StepOutput]:
         """Computes the next step or steps of searches, and advances them."""
         backend = self.backend
-        if self._multi_step and not batch.others and supports_multi_step(backend):
+        if self._multi_step and len(batch.chosen) == len(batch.searches) and supports_multi_step(backend):
             steps = min(_MULTI_STEPS, self._max_length - max([search.steps for search in batch.searches]))
             if steps > 1:
                 outputs = backend.multi_step(batch.slots, batch.tokens, steps, self._forbidden)
@@ -194,32 +202,34 @@ class SearchDriver:
         candidates = max(*batch.candidates, 1 + len(self._forbidden) if batch.chosen else 1)
         output = backend.step(batch.slots, batch.tokens, candidates, batch.forced)
         if self._forbidden:
-            self._advance([*batch.others, *batch.chosen], output)
+            self._advance([*batch.others, *batch.chosen], batch.beams, output)
         else:
-            self._advance(batch.others, output)
+            self._advance(batch.others, batch.beams, output)
             _extend(batch.chosen, [output])
         return [output]
 
-    def _advance(self, searches: Sequence[tuple[Search, int]], output: StepOutput) -> None:
+    def _advance(
+        self,
+        searches: Sequence[tuple[Search, int]],
+        beams: Mapping[int, Sequence[tuple[BeamSearch, int]]],
+        output: StepOutput,
+    ) -> None:
         """Passes their rows of the output of one step to searches that are not done."""
-        beams: dict[int, list[tuple[BeamSearch, int]]] = {}
         for search, first in searches:
-            if not search.slots:
-                continue
-            if search.forced[0] < 0 and isinstance(search, BeamSearch):
-                beams.setdefault(search.width, []).append((search, first))
-            else:
+            if search.slots:
                 search.advance(output.ids[first].tolist(), output.scores[first].tolist())
         targets: list[int] = []
         origins: list[int] = []
         for group in beams.values():
-            for (search, _), parents in zip(group, advance_beams(group, output), strict=True):
+            held = [one for one in group if one[0].slots]
+            for (search, _), parents in zip(held, advance_beams(held, output), strict=True):
                 slots = search.slots
-                targets += slots[: len(parents)]
-                origins += [slots[parent] for parent in parents]
-        moved = [row for row, slot in enumerate(targets) if slot != origins[row]]
-        if moved:
-            self.backend.reorder([targets[row] for row in moved], [origins[row] for row in moved])
+                for row, parent in enumerate(parents):
+                    if row != parent:
+                        targets.append(slots[row])
+                        origins.append(slots[parent])
+        if targets:
+            self.backend.reorder(targets, origins)
 
     def _restart(self, searches: Sequence[Search]) -> None:
         """Starts the rows of the searches that ask for it again from the source, but for those with queued steps."""

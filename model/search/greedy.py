@@ -21,7 +21,7 @@ class GreedySearch(Search):
         """Takes the tokens that the device chose in some steps and read in all but the last, which nothing blocks."""
         after = self.steps + len(tokens)
         among = self._guarded and self.steps // CHECK_INTERVAL < (after - 1) // CHECK_INTERVAL
-        if self.end in tokens or after >= self._limit or among or not math.isfinite(sum(scores)):
+        if self.end in tokens or after >= self.limit or among or not math.isfinite(sum(scores)):
             for token, score in zip(tokens, scores, strict=True):
                 if not (self.done or self.restart):
                     self.advance((token,), (score,))
@@ -39,13 +39,13 @@ class GreedySearch(Search):
 
     def _advance(self, ids: Sequence[int], scores: Sequence[float]) -> None:
         best, blocked = 0, self.blocked[0] if self.blocked else self.forbidden
-        while self.forced[0] < 0 and ids[best] in blocked:  # the end of sentence is never blocked
+        while self.forced < 0 and ids[best] in blocked:  # the end of sentence is never blocked
             best += 1
         token, score = ids[best], scores[best]
         self.steps += 1
-        last = self.steps >= self._limit
+        last = self.steps >= self.limit
         self._stopped = token == self.end
-        if self._forced_end and last:
+        if self.forced_end and last:
             token, score = self.end, 0.0
         self._scores.append(score)
         self.done = last or token == self.end

@@ -33,11 +33,11 @@ class NotFiniteError(ArithmeticError):
 class Search(ABC):
     """The state of one sentence in the batch.
 
-    `tokens` and `forced` have one entry per live row; there are never more than `width` rows, which are in the first of
-    its `slots`. `candidates` is the number of likeliest tokens per row that the next step needs. Forced tokens come first:
-    a first token of the options, which is not part of the target, then their target, or their prefix. `steps` counts the
-    tokens that the rows have read, `queued` those of steps whose outputs are not read yet. `generated` has the tokens so
-    far; it is empty for a beam search. `owner` is the caller's.
+    `tokens` has one entry per live row; there are never more than `width` rows, which are in the first of its `slots`.
+    The rows have to write the `forced` token next, -1 for any. `candidates` is the number of likeliest tokens per row that
+    the next step needs. Forced tokens come first: a first token of the options, which is not part of the target, then their
+    target, or their prefix. `steps` counts the tokens that the rows have read, `queued` those of steps whose outputs are not
+    read yet. `generated` has the tokens so far; it is empty for a beam search. `owner` is the caller's.
 
     With the loop guard, a target in which the same few tokens are repeated several times in a row, while the source has
     no such repetition, is decoded again with n-gram blocking; blocking everywhere would also forbid repetitions that
@@ -71,12 +71,12 @@ class Search(ABC):
         self._guarded = options.loop_guard and options.target is None
         if options.target is not None:
             generation = DEFAULT_GENERATION
-        self.forbidden, self._forced_end = frozenset(generation.forbidden), generation.forced_end
+        self.forbidden, self.forced_end = frozenset(generation.forbidden), generation.forced_end
         self._beam_threshold = generation.beam_threshold
         self._unseen = 0 if options.first_token is None else 1
         prefix, limit = _prefix_and_limit(options, end, len(source), max_length - self._unseen)
         self._prefix = prefix if options.first_token is None else (options.first_token, *prefix)
-        self._limit = limit + self._unseen
+        self.limit = limit + self._unseen
         self.begin()
 
     def begin(self) -> None:
@@ -85,7 +85,7 @@ class Search(ABC):
         self.steps = 0
         self.trace: list[TraceStep] = []
         self.generated: list[int] = []
-        self._finished: list[Hypothesis] = []
+        self._finished: list[Any] = []
         # With one candidate a backend may run several greedy steps in one call, which n-gram blocking does not allow.
         least = 2 * self.width if self.width > 1 or self._ngram else 1
         self._fewest = self.candidates = max(least, TRACED if self.options.trace else 0)
@@ -102,7 +102,7 @@ class Search(ABC):
         """Takes the candidates of the next token of the only row, best first: of a greedy search, or in a forced step."""
         if self.steps < self._unseen:
             self.steps += 1
-            self._prepare(self.forced)
+            self._prepare([self.forced])
         elif isfinite(scores[0]):
             self._advance(ids, scores)
         else:
@@ -135,8 +135,7 @@ class Search(ABC):
     def _prepare(self, tokens: Sequence[int]) -> None:
         """Sets the tokens that the rows read next, and what the step after them is forced or forbidden to write."""
         self.tokens = tokens
-        forced = self._prefix[self.steps] if self.steps < len(self._prefix) else -1
-        self.forced = [forced] * len(tokens)
+        self.forced = forced = self._prefix[self.steps] if self.steps < len(self._prefix) else -1
         if self._ngram or self.forbidden:
             self.blocked = ()
             if self._ngram and forced < 0:
