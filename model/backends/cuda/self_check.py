@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-import copy
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
+from torch.nn import functional
+from torch.overrides import TorchFunctionMode
 
 from model.backends.cuda.graphs import CAPTURE_AFTER, GraphedBackend
 from model.backends.torch.backend import TorchBackend
+from model.kv_cache import KVCache
+from model.search.backend_interface import StepOutput
+from model.transformer import Transformer
 
 _FACTOR, _FLOOR = 3.0, 1e-3
 """Log-probabilities may be this many times as far from those in float32 as plain steps in the same precision are, and
 _FLOOR for the order of sums."""
 _CANDIDATES = (1, 8)
 """Of greedy and of beam search."""
+_PART = 1 << 26
+"""Bytes of a weight in float32 that are in memory at once."""
 
 
 @torch.inference_mode()
@@ -28,7 +37,7 @@ def disagreement(backend: GraphedBackend) -> str | None:
     transformer, config = backend.transformer, backend.transformer.config
     compared = [backend, TorchBackend(transformer, len(slots))]
     if next(transformer.parameters()).dtype != torch.float32:
-        compared.append(TorchBackend(copy.deepcopy(transformer).float(), len(slots)))
+        compared.append(_Float32Backend(transformer, len(slots)))
     sources = [[token % config.vocab_size for token in range(1, 6 + 3 * slot)] for slot in slots]
     for each in compared:
         each.prefill(sources, slots)
@@ -47,3 +56,52 @@ def disagreement(backend: GraphedBackend) -> str | None:
     if errors[0] <= _FACTOR * errors[1] + _FLOOR:
         return None
     return f"Replayed steps differ from float32 by {errors[0]:.3g}, plain ones by {errors[1]:.3g}."
+
+
+class _Float32Backend(TorchBackend):
+    """Plain steps in float32 of a model whose weights are in another type: these are converted where they are used, some
+    rows at a time, because a copy of a large model has no room beside it."""
+
+    def __init__(self, transformer: Transformer, slots: int) -> None:
+        super().__init__(transformer, slots)
+        self.cache = KVCache(transformer.config, slots, torch.float32, self.device)
+
+    def prefill(self, *arguments: Any) -> None:
+        with _InFloat32():
+            super().prefill(*arguments)
+
+    def step(self, *arguments: Any) -> StepOutput:
+        with _InFloat32():
+            return super().step(*arguments)
+
+
+class _InFloat32(TorchFunctionMode):
+    """Computes what reads weights in float32; the numbers between are in float32 then, too."""
+
+    def __torch_function__(
+        self,
+        function: Callable[..., Any],
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        named = kwargs or {}
+        if function is functional.embedding:
+            return function(*args, **named).float()
+        if function is functional.linear:
+            return _linear(*args, **named)
+        if function is functional.layer_norm:
+            return function(
+                *[_float32(each) for each in args], **{name: _float32(each) for name, each in named.items()}
+            )
+        return function(*args, **named)
+
+
+def _linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    parts = torch.split(weight, max(1, _PART // (4 * weight.shape[1])))
+    product = torch.cat([functional.linear(x, part.float()) for part in parts], dim=-1)
+    return product if bias is None else product + bias.float()
+
+
+def _float32(value: Any) -> Any:
+    return value.float() if isinstance(value, Tensor) else value

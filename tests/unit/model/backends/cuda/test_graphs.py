@@ -5,15 +5,18 @@ Steps in PyTorch promise equal tokens and scores within 1e-4, because the order 
 
 from __future__ import annotations
 
+import copy
 import random
+import weakref
 from typing import Any
 from unittest.mock import Mock
 
 import numpy as np
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from model.backends.cuda import graphs
+from model.backends.cuda import graphs, self_check
 from model.backends.cuda.graphs import CAPTURE_AFTER, GraphedBackend
 from model.backends.cuda.self_check import disagreement
 from model.backends.cuda.static_cache import StaticCache
@@ -107,6 +110,50 @@ def test_the_self_check_compares_with_the_error_of_half_precision(shift: float, 
             return StepOutput(output.ids, output.scores + np.float32(shift))
 
     assert (disagreement(Shifted(transformer().bfloat16(), 4, capture=False)) is not None) == found
+
+
+class Live(TorchDispatchMode):
+    """Counts the bytes of the float32 tensors that exist at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bytes = self.most = 0
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        found = function(*args, **(kwargs or {}))
+        for tensor in found if isinstance(found, (tuple, list)) else [found]:
+            if isinstance(tensor, torch.Tensor) and tensor.dtype == torch.float32 and not tensor._is_view():
+                self.bytes += tensor.nbytes
+                self.most = max(self.most, self.bytes)
+                weakref.finalize(tensor, self.release, tensor.nbytes)
+        return found
+
+    def release(self, size: int) -> None:
+        self.bytes -= size
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_self_check_converts_few_weights_at_a_time(shape: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(self_check, "_PART", 1 << 12)
+    torch.manual_seed(3)
+    shapes = {"d_model": 32, "heads": 2, "d_ff": 64, "encoder_layers": 2, "max_length": 30}
+    layers = 40
+    model = Transformer(ModelConfig(vocab_size=97, decoder_layers=layers, **shapes, **VARIANTS[shape])).eval()
+    small, exact = model.bfloat16(), copy.deepcopy(model).float()
+    backend, reference = self_check._Float32Backend(small, 2), TorchBackend(exact, 2)
+    with Live() as live:
+        for each in (backend, reference):
+            each.prefill([[5, 6, 7], [8, 3]], [0, 1])
+            live.most = live.bytes
+            for step in range(3):
+                found = each.step([0, 1], [9, 10 + step], 8, [step, -1])
+            if each is backend:
+                steps, most = found, live.most
+    assert steps.ids.tolist() == found.ids.tolist()
+    assert steps.scores == pytest.approx(found.scores, abs=1e-5)
+    weights = sum(parameter.numel() for parameter in model.parameters()) * 4
+    held = sum(tensor.nbytes for tensor in backend.cache.tensors())
+    assert most - held < weights / 8, (most, held, weights)
 
 
 @pytest.mark.parametrize("shape", ["the paper's", "swish, half-and-half, bias, zero start", "untied"])
