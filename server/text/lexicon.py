@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
@@ -16,10 +15,10 @@ if TYPE_CHECKING:
     from simplemma.strategies import DefaultStrategy
 
 _ENDINGS = {
-    "en": re.compile(r"(?<=\w{4})(?:s|ly|less|like)$"),
-    "de": re.compile(r"(?<=\w{4})(?:e[mnrs]?|n|s|t)$"),
-    "fr": re.compile(r"(?<=\w{4})(?:aise?|aux|es?|s|ment)$"),
-    "es": re.compile(r"(?<=\w{4})(?:mente|it[oa]s?|[oae]?s?)$|(?<=[aeiáéí]r)(?:(?:[mts]e|nos)?l[aeo]s?|[mts]e|n?os)$"),
+    "en": "s ly less like",
+    "de": "e em en er es n s t",
+    "fr": "ais aise aux e es s ment",
+    "es": "mente ito ita itos itas o a e os as es s la le lo las les los me te se nos",
 }
 """Endings that a word may have beside those in its dictionary."""
 LANGUAGES = frozenset(_ENDINGS)
@@ -80,8 +79,10 @@ def is_word(word: str, language: str, parts: int = 1) -> bool:
             rests = [small[end + len(link) :] for link in _LINKS if small.startswith(link, end)]
             if any(len(rest) >= _LEAST_PART and is_word(rest, language, parts + 1) for rest in rests):
                 return True
-    ending = _ENDINGS[language].search(small) if parts < _MOST_PARTS else None
-    return ending is not None and is_word(small[: ending.start()], language, _MOST_PARTS)
+    least = _LEAST_PART + (language != "es")  # of darte the stem is dar
+    stems = [small.removesuffix(ending) for ending in _ENDINGS[language].split() if small.endswith(ending)]
+    stems = [stem for stem in stems if len(stem) >= least and parts < _MOST_PARTS]
+    return any(is_word(stem, language, _MOST_PARTS) for stem in stems)
 
 
 def strange_words(source: str, target: str, source_language: str, target_language: str) -> set[WordFlag]:

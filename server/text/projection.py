@@ -17,7 +17,6 @@ _TOKEN = re.compile(r"\d+(?:[.,:]\d+)+|\w+(?:[+#]{2,}|[+#−]+(?!\w))?")
 """A word, or what is never divided: 7:45, C++."""
 _CONTRACTED = re.compile(r"(?:(?<=[^\W\d_])['’-][^\W\d_]\w*)+")
 """The end of a word such as c'est and a-t-il."""
-_IN_TOKEN = re.compile(r"[\w.,:+#−]")
 WORD_OR_SYMBOL = re.compile(rf"{_TOKEN.pattern}|(?=[<\u2047\ufffd])(?:{SYMBOL.pattern})|[^\w\s]")
 
 
@@ -53,7 +52,7 @@ class SpanProjection:
     def within_word(self, span: Span) -> Span | None:
         """Returns the same part of the same word in the target, or None."""
         around = self.source[max(0, span[0] - 1) : span[0]] + self.source[span[1] : span[1] + 1]
-        if not _IN_TOKEN.search(around):
+        if not any(character.isalnum() or character in "_.,:+#−" for character in around):
             return None
         spans, starts = self._source_words
         i = bisect_right(spans, span[0], key=lambda word: word[0]) - 1

@@ -16,8 +16,8 @@ from unicodedata import category
 from model.symbols import PLACEHOLDERS, SYMBOLS
 from model.tokenizer import Tokenizer
 from server.kept import kept
+from server.text.characters import LETTERS, WORD, grown
 from server.text.languages import has_letters
-from server.text.offsets import Run
 from server.text.protection.glossary import TermMatch
 from server.text.segmentation import Span, blanked
 from server.text.tagged import PICTURES, RAISED, Code, Tagged
@@ -26,19 +26,16 @@ NAMES = ("Tom", "Linux", "Boston", "Google", "David")
 NUMBERS = ("27", "42", "36", "58", "63")
 SYMBOL = re.compile("|".join([*SYMBOLS, "\u2047", "\ufffd"]))
 """What a model may write that is no text: its symbols, an unknown piece, bytes that are no character."""
-LINE_ENDS = re.compile(r"[\t-\r\x85]")
+LINE_ENDS = str.maketrans(dict.fromkeys("\t\n\v\f\r\x85", " "))
 LEAST_CAPITALS = 4
 """Letters of a word alone in capitals that may be one of the language: CANCEL."""
-CAPITALS = re.compile(r"\w*[^\W\d_]{2}\w*")
 LONGEST_WORD = 50
 _MARKS = frozenset(".,;:!?")
 CODE_SPAN = "code span"
 """Kind of a code that may stand between two letters of other words. It is read with spaces."""
 APOSTROPHE = "apostrophe"
 """Kind of a code that is read as an apostrophe. Those of the translation are written like it."""
-_WORDS_AT_END = re.compile(r"[\w-]*$")
-_WORDS_AT_START = re.compile(r"[\w-]*")
-_UNIT_AT_START = re.compile(r"(?:[dhmsxkKMG]|[kKMGT]i?B|px|ms|min|[kcm]m|kg)(?!\w)")
+_UNITS = frozenset("d h m s x k K M G px ms min km cm mm kg kB KB MB GB TB kiB KiB MiB GiB TiB".split())
 
 
 class StandIn(NamedTuple):
@@ -51,20 +48,18 @@ class StandIn(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """The text that a model reads; it is empty where nothing is left to translate. `places` has a span of it for each code,
-    `runs` are the parts that the sentence shares with it. With `capitals` it is in sentence case and its translation in
-    capitals. Before the codes `apart` it has a space that the sentence lacks."""
+    """The text that a model reads; it is empty where nothing is left to translate. `places` has a span of it for each code.
+    With `capitals` it is in sentence case and its translation in capitals. Before the codes `apart` it has a space that the
+    sentence lacks."""
 
     text: str = ""
     capitals: bool = False
     stand_ins: tuple[StandIn, ...] = ()
     places: tuple[Span, ...] = ()
-    runs: tuple[Run, ...] = ()
     apostrophe: str = ""
     apart: frozenset[int] = frozenset()
 
     def pattern(self) -> re.Pattern[str]:
-        """A pattern that finds the stand-ins."""
         return stand_in_pattern(frozenset([item.word for item in self.stand_ins]))
 
     def without_stand_ins(self, text: str) -> str:
@@ -76,28 +71,24 @@ class Reading(NamedTuple):
         originals = self.originals
         return self.pattern().sub(lambda found: originals[found[0]], target) if originals else target
 
-    def missing(self, target: str) -> list[StandIn]:
-        """Returns the stand-ins that a translation lacks, in order."""
-        if not self.stand_ins:
-            return []
-        left = self._counts(target)
-        lacking = []
-        for item in self.stand_ins:
-            left[item.word] -= 1
-            if left[item.word] < 0:
-                lacking.append(item)
-        return lacking
+    def missing(self, target: str) -> bool:
+        """Returns whether a translation lacks a stand-in."""
+        return bool(self.stand_ins) and not self._words <= self._counts(target)
 
     def is_complete(self, target: str) -> bool:
         """Returns whether a translation has every stand-in as often as the text, and no other symbol."""
         if any(symbol not in self.text for symbol in SYMBOL.findall(target)):
             return False
-        return not self.stand_ins or self._counts(target) == Counter([item.word for item in self.stand_ins])
+        return not self.stand_ins or self._words == self._counts(target)
 
     @property
     def originals(self) -> dict[str, str]:
         """What a reader sees of the codes, by their stand-ins."""
         return {item.word: item.shown for item in self.stand_ins}
+
+    @property
+    def _words(self) -> Counter[str]:
+        return Counter([item.word for item in self.stand_ins])
 
     def _counts(self, target: str) -> Counter[str]:
         return Counter(self.pattern().findall(target))
@@ -106,11 +97,6 @@ class Reading(NamedTuple):
 def read(sentence: Tagged, terms: Sequence[TermMatch], tokenizer: Tokenizer, language: str) -> Reading:
     """Returns what a model with this vocabulary reads. `terms` are those of a glossary, in order."""
     text = sentence.text
-    if not sentence.codes and not terms:
-        if not has_letters(text, language):
-            return Reading()
-        capitals = is_all_caps(text, tokenizer)
-        return Reading(text_to_read(text, capitals), capitals)
     spans = [(code.start, code.end) for code in sentence.codes if code.end > code.start]
     spans += [(term.start, term.end) for term in terms]
     plain = blanked(text, spans) if spans else text
@@ -152,11 +138,14 @@ def _apart(sentence: Tagged, tokenizer: Tokenizer) -> frozenset[int]:
             number += 1
         if joins:
             start, end = codes[first].start, code.end
-            left = _WORDS_AT_END.search(text, max(0, start - LONGEST_WORD), start)
-            right = _WORDS_AT_START.match(text, end, end + LONGEST_WORD)
-            if left and right and (is_icon or _are_words(sign, left[0], right[0], tokenizer)):
+            low, high = grown(text, start, end, _is_joined, start - LONGEST_WORD, end + LONGEST_WORD)
+            if is_icon or _are_words(sign, text[low:start], text[end:high], tokenizer):
                 apart += joins
     return frozenset(apart)
+
+
+def _is_joined(character: str) -> bool:
+    return character.isalnum() or character in "_-"
 
 
 def _are_words(sign: str, left: str, right: str, tokenizer: Tokenizer) -> bool:
@@ -179,12 +168,12 @@ def masked(
     """Returns the reading with these stand-ins by the numbers of codes. Other codes are taken out, with the space before
     them, or after them at the beginning."""
     text = text_to_read(sentence.text, capitals)
-    text = text if len(text) == len(sentence.text) else LINE_ENDS.sub(" ", sentence.text)
+    if sentence.codes and len(text) != len(sentence.text):
+        text = sentence.text.translate(LINE_ENDS)
     if not apart and not any(code.role == "ph" or code.start < code.end for code in sentence.codes):
         points = tuple([(code.start, code.end) for code in sentence.codes])
-        return Reading(text, capitals, (), points, ((0, 0, len(text)),) if text else ())
+        return Reading(text, capitals, (), points)
     parts: list[str] = []
-    runs: list[Run] = []
     places: list[Span] = []
     stand_ins: list[StandIn] = []
     done = length = 0
@@ -193,7 +182,6 @@ def masked(
     def copy(end: int) -> None:
         nonlocal done, length
         if end > done:
-            runs.append((done, length, end - done))
             parts.append(text[done:end])
             length += end - done
             done = end
@@ -227,7 +215,7 @@ def masked(
         places.append((length, length))
         add(" ", number in apart and code.role == "ec")
     copy(len(text))
-    return Reading("".join(parts), capitals, tuple(stand_ins), tuple(places), tuple(runs), apostrophe, apart)
+    return Reading("".join(parts), capitals, tuple(stand_ins), tuple(places), apostrophe, apart)
 
 
 def widened(sentence: Tagged, symbols: bool) -> Tagged:
@@ -240,11 +228,11 @@ def widened(sentence: Tagged, symbols: bool) -> Tagged:
         if code.word and sentence.is_text(code) and code.equiv == text[start:end] and code.message is None:
             low = codes[i - 1].end if i else 0
             high = codes[i + 1].start if i + 1 < len(codes) else len(text)
-            before = None if symbols else _WORDS_AT_END.search(text, max(low, result[-1].end if result else 0), start)
-            start = before.start() if before else start
-            after = (_UNIT_AT_START if symbols else _WORDS_AT_START).match(text, end, high)
-            is_plural = after is not None and after[0] == "s" and not (result and result[-1].end > codes[i - 1].end)
-            end = after.end() if after and not is_plural else end
+            low = start if symbols else max(low, result[-1].end if result else 0)
+            start, last = grown(text, start, end, str.isalnum if symbols else _is_joined, low, high)
+            after = text[end:last]
+            is_plural = after == "s" and not (result and result[-1].end > codes[i - 1].end)
+            end = end if is_plural or (symbols and after not in _UNITS) else last
             if code.kind == CODE_SPAN:  # a word is no part of it
                 start = code.start if text[code.start - 2 : code.start].isalpha() else start
                 end = code.end if text[code.end : code.end + 2].isalpha() else end
@@ -260,7 +248,7 @@ def is_all_caps(text: str, tokenizer: Tokenizer) -> bool:
     one where the vocabulary has it in small letters, and not in capitals as it has NATO."""
     if not text.isupper():
         return False
-    words = CAPITALS.findall(text)
+    words = [word for word in WORD.findall(text) if any(len(letters) > 1 for letters in LETTERS.findall(word))]
     if len(words) == 1:
         is_long = len(words[0]) >= LEAST_CAPITALS
         return is_long and tokenizer.is_piece(words[0].lower()) and not tokenizer.is_piece(words[0])
@@ -269,7 +257,9 @@ def is_all_caps(text: str, tokenizer: Tokenizer) -> bool:
 
 def text_to_read(text: str, capitals: bool) -> str:
     """Returns a text without line ends, and if `capitals` in sentence case."""
-    return LINE_ENDS.sub(" ", re.sub(r"\bi\b", "I", text[:1] + text[1:].lower()) if capitals else text)
+    if capitals:
+        text = WORD.sub(lambda word: "I" if word[0] == "i" else word[0], text[:1] + text[1:].lower())
+    return text if text.isprintable() else text.translate(LINE_ENDS)
 
 
 class StandIns(NamedTuple):

@@ -9,22 +9,17 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from unicodedata import normalize
+from unicodedata import category, normalize
 
 import regex
 
 from model.tokenizer import Tokenizer
 from server.kept import kept
+from server.text.characters import grown
 from server.text.segmentation import blanked
 from server.text.tagged import Code, Tagged
 
 CLUSTER = regex.compile(r"\X")
-WORD = regex.compile(r"[\p{L}\p{M}\p{N}\p{Join_Control}]+")
-SPACE = regex.compile(r"\s+")
-WORD_END = regex.compile(rf"{WORD.pattern}$")
-LONG_WORD = regex.compile(r"(?![\p{Lu}\d]+$)[\p{L}\p{M}'’-]{3,}")
-"""A word, which a sign beside it is not a part of; short ones are units, capitals short forms."""
-TOKEN, TOKEN_END = regex.compile(r"\S+"), regex.compile(r"\S+$")
 OPENING, CLOSING = "\"'([{<¿¡„“‘«‚", "\"'.,;:!?)]}>…”’“»"
 PARTNERS = {")": "(", "]": "[", "}": "{", ">": "<", '"': '"'}
 _OPERAND = r"([A-Za-z]|[+-]?\d[\d.,%]*(?<![.,])[\"'′″]?)"
@@ -90,19 +85,26 @@ def _widened(text: str, run: tuple[int, int]) -> tuple[int, int]:
     """Returns a run with the word around it. A sign beside a word is alone, house†; in any other token it is a part of a
     code, 5°C, €20, p<0.05, R&D, and between short operands one with these, a && b."""
     start, end = run
-    if WORD.search(text, start, end):
-        before, after = WORD_END.search(text, max(0, start - LONGEST_PART), start), WORD.match(text, end)
-        return before.start() if before else start, after.end() if after else end
-    token = TOKEN_END.search(text, max(0, start - LONGEST_PART), start), TOKEN.match(text, end, end + LONGEST_PART)
-    low, high = token[0].start() if token[0] else start, token[1].end() if token[1] else end
+    if any(map(_in_word, text[start:end])):
+        return grown(text, start, end, _in_word, start - LONGEST_PART)
+    low, high = grown(text, start, end, lambda sign: not sign.isspace(), start - LONGEST_PART, end + LONGEST_PART)
     core = text[low:high].lstrip(OPENING)
     low = min(high - len(core), start)
     high = max(core_end(text, low, high), end)
     if low == start and high == end:
         operands = OPERAND_END.search(text, max(0, start - LONGEST_PART), start), OPERAND.match(text, end)
         return (operands[0].start(1), operands[1].end(1)) if operands[0] and operands[1] else run
-    is_alone = all(a == b or LONG_WORD.fullmatch(text, a, b) for a, b in ((low, start), (end, high)))
+    is_alone = all(not part or _is_apart(part) for part in (text[low:start], text[end:high]))
     return run if is_alone else (low, high)
+
+
+def _in_word(character: str) -> bool:
+    return category(character)[0] in "LMN" or character in "\u200c\u200d"
+
+
+def _is_apart(word: str) -> bool:
+    """Returns whether a sign beside a word is no part of it; short ones are units, capitals short forms."""
+    return len(word) > 2 and not word.isupper() and all(sign in "'’-" or category(sign)[0] in "LM" for sign in word)
 
 
 def core_end(text: str, start: int, end: int) -> int:
@@ -119,7 +121,7 @@ def core_end(text: str, start: int, end: int) -> int:
 def _joined(text: str, runs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     joined: list[tuple[int, int]] = []
     for start, end in runs:
-        if joined and (start <= joined[-1][1] or SPACE.fullmatch(text, joined[-1][1], start)):
+        if joined and (start <= joined[-1][1] or text[joined[-1][1] : start].isspace()):
             joined[-1] = min(start, joined[-1][0]), max(end, joined[-1][1])
         else:
             joined.append((start, end))
@@ -137,7 +139,7 @@ def _with_runs(tagged: Tagged, plain: str, runs: Sequence[tuple[int, int]]) -> T
             start = plain.index(shown, left)
             end = start + len(shown)
             between = text[:start].rstrip()[-1:].isalnum() and text[end:].lstrip()[:1].isalnum()
-            word = WORD.search(shown) is not None or (between and text[start - 1].isspace() and text[end].isspace())
+            word = any(map(_in_word, shown)) or (between and text[start - 1].isspace() and text[end].isspace())
             codes.append(Code(start, end, word="name" if word else "", kind="unwritable", equiv=shown))
     codes.sort(key=lambda code: (code.start, code.end))
     return Tagged(text, tuple(codes), tagged.escape)

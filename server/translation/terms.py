@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from server.text.characters import NO_SPACES
-from server.text.offsets import OffsetMap
+from server.text.offsets import OffsetMap, edited
 from server.text.projection import SpanProjection
 from server.text.protection.glossary import TermMatch
 from server.text.protection.terms import (
@@ -29,8 +29,6 @@ from server.translation.catalog import Leg
 from server.translation.context import Draft, SentenceContext
 from server.translation.preparation import Segment, encoded
 
-SPACE = "\u2581"
-"""The piece of a space alone."""
 SPACED = ".,;:!?…)]}»”%"
 """Characters after which a space follows."""
 FORCED = 8
@@ -87,24 +85,23 @@ async def _places(context: SentenceContext, draft: Draft, terms: Sequence[TermMa
     reading = segment.reading
     links = await context.links(reading.text, segment.ids, draft.tokens)
     projection = SpanProjection(reading.text, draft.text, links)
-    read = OffsetMap(reading.runs or ((0, 0, len(segment.text)),))
+    size, codes = len(segment.text), zip(segment.tagged.codes, reading.places, strict=False)
+    read = OffsetMap([(0, 0, size), *[(code.end, place[1], size) for code, place in codes]])
     return {term.start: projection.project(read.span((term.start, term.end))) for term in terms}
 
 
 def _prefix(leg: Leg, draft: Draft, term: TermMatch, place: int) -> tuple[int, ...]:
-    """Returns the tokens before a place of the translation, and those of the term."""
-    decoding = leg.model.tokenizer.decode_pieces(draft.tokens)
-    before = [token for token, (_, end) in zip(draft.tokens, decoding.offsets, strict=True) if end <= place]
-    before = _without_last_space(before, leg)
-    word = form(term, draft.segment.text, is_start(decoding.text, place))
-    return (*before, *_tokens_of(word, leg, is_joined(decoding.text, place)))
+    """Returns the tokens of the translation before a place, and of the term there."""
+    before = draft.text[:place]
+    word = form(term, draft.segment.text, is_start(before, place))
+    return leg.model.tokenizer.encode_target(before + " " * needs_space(before) + word)
 
 
 async def _with_edits(context: SentenceContext, draft: Draft, edits: Sequence[Edit]) -> Draft:
     """Returns the draft with edits of its best hypothesis, which the model scores."""
     if not edits:
         return draft
-    tokens = _edited(draft.tokens, context.leg, edits)
+    tokens = context.leg.model.tokenizer.encode_target(edited(draft.text, edits)[0])
     if len(tokens) + 1 >= context.leg.model.max_length:
         return draft
     scored = await context.decode("terms", draft.segment, target=tokens)
@@ -113,44 +110,8 @@ async def _with_edits(context: SentenceContext, draft: Draft, edits: Sequence[Ed
     return replace(draft, answer=answer, text=scored.text)
 
 
-def _edited(tokens: Sequence[int], leg: Leg, edits: Sequence[Edit]) -> tuple[int, ...]:
-    """Returns the tokens of a translation after edits of its text, which are in order and do not overlap."""
-    decoding = leg.model.tokenizer.decode_pieces(tokens)
-    text, spans = decoding.text, decoding.offsets
-    result: list[int] = []
-    done = 0
-    for start, end, word in edits:
-        while done < len(tokens) and spans[done][1] <= start and spans[done][0] < max(start, 1):
-            result.append(tokens[done])
-            done += 1
-        first = last = done
-        while last < len(tokens) and spans[last][0] < end:
-            last += 1
-        low = min(start, spans[first][0]) if last > first else start
-        high = max(end, spans[last - 1][1]) if last > first else end
-        result = _without_last_space(result, leg)
-        result += _tokens_of(text[low:start] + word + text[end:high], leg, is_joined(text, low))
-        done = last
-    return (*result, *tokens[done:])
-
-
-def is_joined(text: str, place: int) -> bool:
-    """Returns whether a word at a place of a text follows the character before it without a space: a bracket, a hyphen,
-    or a character of a script without spaces."""
-    before = text[place - 1 : place]
-    if not before or before.isspace():
-        return False
-    return not (before.isalnum() or before in SPACED) or NO_SPACES.match(before) is not None
-
-
-def _without_last_space(tokens: list[int], leg: Leg) -> list[int]:
-    """Returns the tokens without spaces at the end, which belong to the word after them."""
-    while tokens and leg.model.tokenizer.piece(tokens[-1]) == SPACE:
-        tokens = tokens[:-1]
-    return tokens
-
-
-def _tokens_of(word: str, leg: Leg, joined: bool) -> tuple[int, ...]:
-    """Returns the tokens of a word, which is `joined` to the character before it, or stands after a space."""
-    encode = leg.model.tokenizer.encode_target
-    return encode(f"({word}")[len(encode("(")) :] if joined else encode(word)
+def needs_space(before: str) -> bool:
+    """Returns whether a space is between a text and a word that follows it. None is after a bracket, a hyphen, or a character of
+    a script without spaces."""
+    last = before[-1:]
+    return (last.isalnum() or last in SPACED) and bool(before) and not NO_SPACES.match(last)

@@ -1,1 +1,1 @@
-"""Spans that every translation keeps: they are found, masked, restored and placed; and the terms of glossaries."""
+"""The terms of glossaries: found in a text, and written in its translation."""

@@ -22,7 +22,7 @@ _RULES = {
 }
 _OF_ADJECTIVES = {"de": "m", "fr": "e"}
 _LETTERS = {
-    language: frozenset("".join([ending for ending, _ in rules])) | frozenset(_OF_ADJECTIVES.get(language, ""))
+    language: frozenset("".join([ending for ending, _ in rules]) + _OF_ADJECTIVES.get(language, ""))
     for language, rules in _RULES.items()
 }
 _UMLAUTS = (("äu", "au"), ("ä", "a"), ("ö", "o"), ("ü", "u"))
