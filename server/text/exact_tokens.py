@@ -226,7 +226,7 @@ def lost_tokens(text: str, target: str, language: str = "") -> Sequence[Match] |
     lost += _lost_measures(text, target)
     signs = _signs(text)
     if text.count("$") > target.count("$") and not _DOLLAR.search(target):
-        signs += [Match(*sign.span(), "point") for sign in re.finditer(r"\$", text)]
+        signs += [Match(place, place + 1, "point") for place in places(text, "$")]
     odd = {sign for sign in {text[each.start] for each in signs} if text.count(sign) != target.count(sign)}
     gone, spans = [sign for sign in signs if text[sign.start] in odd], _numbers(text)
     near = [each for each in spans if any(each.start <= sign.end and sign.start <= each.end for sign in gone)]

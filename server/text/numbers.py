@@ -328,7 +328,7 @@ def _is_label(written: str, start: int, source: str, target: str, given: tuple[s
     """Returns whether a number is not in the `given` format, or follows a name that is in the translation."""
     parts = written.split(".")
     whole, sign, decimals = written.partition(given[0])
-    first, *groups = re.split(f"[{SPACES if given[1] in SPACES else given[1]}]", whole)
+    first, *groups = (given[1].join(whole.split()) if given[1] in SPACES else whole).split(given[1])
     is_grouped = not groups or (len(first) < 4 and {len(group) for group in groups} == {3})
     if not "".join((first, *groups, decimals if sign else "")).isdigit() or not is_grouped:
         return True

@@ -51,7 +51,6 @@ LABEL = re.compile(
 _LABELLED = re.compile(r"[\W\d①-➓]|\w{1,6}[^\w\s]|\w\s[-–—]")
 """The beginning of a line that may have a label."""
 _CUT_NAME = re.compile(r"(?<![\w.])[a-z_]\w+(?:\.[^\W\d]\w+)+\.$|(?<!\S)\.$")
-_SPACE = re.compile(r"[^\S ]")
 WORDS = re.compile(r"\S(?:.*\S)?", re.DOTALL)
 _UNSPACED = 40
 _WINDOW, _UNSPACED_WINDOW = 4_000, 1_000
@@ -75,9 +74,6 @@ CUTS = tuple(
         r"\s+",
     )
 )
-
-# Where a long text is cut, the best kinds first.
-TEXT_CUTS = tuple(re.compile(pattern) for pattern in (r"\n+", r"[.!?…][\"'”’»)\]]*\s+|[。！？][\"'”’»)\]]*\s*", r"\s+"))
 
 
 def split_sentences(
@@ -163,7 +159,9 @@ def _parts_of_line(line: str, language: str) -> list[str]:
     parts: list[str] = []
     begin, continues = 0, False
     while True:
-        window = _SPACE.sub(" ", line[begin : begin + size])  # the library fails at spaces of several bytes
+        window = line[begin : begin + size]
+        if not window.isprintable():  # the library fails at spaces of several bytes
+            window = "".join([" " if character.isspace() else character for character in window])
         found = segment(language, window)
         if "".join(found) != window:  # the library has normalised the text: it is kept whole so that nothing is lost
             found = [window]
@@ -237,14 +235,14 @@ def goes_on(part: str, following: str) -> bool:
 
 
 def cut_text(text: str, limit: int) -> list[str]:
-    """Cuts a text into pieces of at most `limit` characters, each in its last two thirds at the best of `TEXT_CUTS`. Raises
-    ValueError for a limit below 1."""
+    """Cuts a text into pieces of at most `limit` characters, each in its last two thirds: at a line end, the end of a
+    sentence, or a space. Raises ValueError for a limit below 1."""
     if limit < 1:
         raise ValueError(f"limit must be at least 1, not {limit}.")
     pieces: list[str] = []
     begin = 0
     while len(text) - begin > limit:
-        end = _best_cut(text, begin + limit // 3 + 1, begin + limit, TEXT_CUTS)
+        end = _best_cut(text, begin + limit // 3 + 1, begin + limit, (BREAKS, CUTS[0], CUTS[-1]), 1)
         pieces.append(text[begin:end])
         begin = end
     return [*pieces, text[begin:]]

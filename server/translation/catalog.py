@@ -6,7 +6,6 @@ import dataclasses
 import hashlib
 import logging
 import math
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,11 +25,13 @@ NO_FORMALITY = (
     "Target language without forms of address: 'formality' is not supported for given 'target_lang'; prefer_more and "
     "prefer_less pass without an effect."
 )
-INVISIBLE = re.compile("[\u00ad\u061c\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]")
+INVISIBLE = (
+    "\u00ad\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2060\u2061\u2062\u2063\u2064\u2066\u2067\u2068\u2069\ufeff"
+)
 """Soft hyphens, joiners and marks of the direction. A vocabulary spells them in bytes, which a model turns into letters."""
-_READ_AS = str.maketrans("\u2010\u2011\u00b4\u02bc\u201a\u2039\u203a", "--''„«»")
+_READ_AS = str.maketrans("\u2010\u2011\u00b4\u02bc\u201a\u2039\u203a", "--''„«»", INVISIBLE)
 """Hyphens, apostrophes and quotation marks that many vocabularies lack, and those that a model reads instead."""
-_CHANGED = re.compile(rf"[{INVISIBLE.pattern[1:-1]}{''.join(map(chr, _READ_AS))}]")
+_CHANGED = frozenset(map(chr, _READ_AS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,12 +151,12 @@ class Leg:
 
 def readable(text: str) -> str:
     """Returns a text without invisible characters and with common hyphens and quotation marks."""
-    return text if text.isascii() or not _CHANGED.search(text) else INVISIBLE.sub("", text).translate(_READ_AS)
+    return text if text.isascii() or _CHANGED.isdisjoint(text) else text.translate(_READ_AS)
 
 
 def _with_places_in(text: str, encoding: Encoding) -> Encoding:
     """Returns the encoding of a text without its invisible characters, with the offsets in the text itself."""
-    places = [i for i, character in enumerate(text) if not INVISIBLE.match(character)] + [len(text)]
+    places = [i for i, character in enumerate(text) if character not in INVISIBLE] + [len(text)]
     offsets = [
         (places[start], places[end - 1] + 1) if start < end else (places[start] if start else 0,) * 2
         for start, end in encoding.offsets

@@ -22,11 +22,6 @@ A matrix of weights that has changed contains several samples."""
 SETTING = "--weights (ATTENTIVE_WEIGHTS)"
 
 
-def find_served(settings: Settings) -> tuple[list[ServedModel], dict[str, str]]:
-    """Returns what `find_models` does for the folders of a server."""
-    return find_models(settings.weights, settings.slots, settings.pulled)
-
-
 def find_model(settings: Settings, name: str) -> ServedModel:
     """Returns the model of a server with this name. Raises InvalidRequest."""
     models, errors = find_served(settings)
@@ -37,15 +32,12 @@ def find_model(settings: Settings, name: str) -> ServedModel:
     return named
 
 
-def find_models(weights: Path, slots: int = 0, pulled: Path | None = None) -> tuple[list[ServedModel], dict[str, str]]:
-    """Returns the models under a folder and under that of the `pulled` ones, and for each unusable folder one sentence with
-    the reason, by folder name. Beams that no request chooses are at most `slots` wide, if that is not 0.
-
-    Raises SettingsError if there is no usable model.
-    """
-    weights = weights.absolute()  # for the messages
+def find_served(settings: Settings) -> tuple[list[ServedModel], dict[str, str]]:
+    """Returns the models of a server, and for each unusable folder one sentence with the reason, by folder name. Beams that no
+    request chooses are at most `slots` wide, if that is not 0. Raises SettingsError if there is no usable model."""
+    weights, pulled = settings.weights.absolute(), settings.pulled.absolute()  # for the messages
     try:
-        folders = find_folders(pulled.absolute()) if pulled is not None and pulled.is_dir() else []
+        folders = find_folders(pulled) if pulled.is_dir() else []
         folders += find_folders(weights)
     except (FolderError, OSError) as error:
         raise SettingsError(f"{SETTING}: {error}") from None
@@ -53,7 +45,7 @@ def find_models(weights: Path, slots: int = 0, pulled: Path | None = None) -> tu
     errors: dict[str, str] = {}
     for folder in folders:
         try:
-            model = read_model(folder, slots)
+            model = read_model(folder, settings.slots)
             if model.name in models:
                 raise FolderError(f"Another folder already serves a model with the name {model.name!r}.")
             models[model.name] = model

@@ -9,8 +9,13 @@ from pathlib import Path
 import pytest
 
 from model.model_folder import FolderError
+from server.config import Settings
 from server.errors import SettingsError
-from server.translation.model_discovery import find_models, fingerprint, read_model
+from server.translation.model_discovery import find_served, fingerprint, read_model
+
+
+def find_models(weights: Path, slots: int = 0):
+    return find_served(Settings(weights=weights, slots=slots, data=weights / "none"))
 
 
 def test_a_folder_of_models_and_a_single_model_folder_are_read(weights):
