@@ -51,7 +51,6 @@ LABEL = re.compile(
 _LABELLED = re.compile(r"[\W\d①-➓]|\w{1,6}[^\w\s]|\w\s[-–—]")
 """The beginning of a line that may have a label."""
 _CUT_NAME = re.compile(r"(?<![\w.])[a-z_]\w+(?:\.[^\W\d]\w+)+\.$|(?<!\S)\.$")
-WORDS = re.compile(r"\S(?:.*\S)?", re.DOTALL)
 _UNSPACED = 40
 _WINDOW, _UNSPACED_WINDOW = 4_000, 1_000
 """Characters of a line whose sentences are found at once; the second for scripts without spaces."""
@@ -186,8 +185,8 @@ def _without_cut_names(parts: Sequence[str]) -> Iterator[str]:
 
 
 def _trimmed(text: str, start: int, end: int) -> Iterator[Span]:
-    if found := WORDS.search(text, start, end):
-        yield found.span()
+    if part := text[start:end].lstrip():
+        yield end - len(part), end - len(part) + len(part.rstrip())
 
 
 def blanked(text: str, spans: Iterable[Span], character: str = " ") -> str:

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 from model.search.options import DecodingOptions
 from server.errors import InvalidRequest
-from server.kept import kept
 from server.text.finishing import unchanged
 from server.text.tagged import MASKED
 from server.translation import candidates, checks, finish, terms
@@ -25,39 +24,24 @@ _NGRAM = 3
 
 
 def declared(request: TranslationRequest, options: DecodingOptions, best: DecodingOptions) -> Mapping[Form, int]:
-    """Returns the most rows of each form in which a sentence may be decoded, computed once for what determines them. `options`
-    and `best` have the widths of its beams: for all hypotheses, and for the best one. Forced tokens, and the attention of a
-    translation, take one row."""
-    has_terms, has_form = bool(request.glossary), bool(request.formality)
-    return _declared(options, best, request.options.hypotheses, has_terms, has_form, request.thorough, request.on_flag)
-
-
-@kept(256)
-def _declared(
-    options: DecodingOptions,
-    best: DecodingOptions,
-    hypotheses: int,
-    terms: bool,
-    form: bool,
-    thorough: bool,
-    on_flag: str,
-) -> Mapping[Form, int]:
-    beam = best.beam_size
+    """Returns the most rows of each form in which a sentence may be decoded. `options` and `best` have the widths of its beams:
+    for all hypotheses, and for the best one. Forced tokens, and the attention of a translation, take one row."""
+    beam, hypotheses, terms = best.beam_size, request.options.hypotheses, request.glossary is not None
     reverse = max(candidates.MOST, hypotheses) if best.rerank and beam > 1 else 0
     alone = options.beam_size if options.hypotheses > best.hypotheses else 0
     whole = beam + alone + reverse
     forms: dict[Form, int] = {
         "beam": beam, "list": alone, "reverse": reverse, "small": whole, "masked": (4 if terms else 2) * whole,
-        "bare": whole, "parts": 2, "links": 1, "attention": int(thorough),
+        "bare": whole, "parts": 2, "links": 1, "attention": int(request.thorough),
     }  # fmt: skip
-    if form:
+    if request.formality:
         forms["address"] = candidates.ADDRESS_BEAM
     if terms:  # also in the bare form
         forms["terms"] = 3 * ((FORCED + 1) * whole + 2)
         forms["links"] += 3 * (FORCED + 1)
-    if on_flag == "retry":
-        wider = retry_options(options), retry_options(best)
-        forms["wider"] = sum(_declared(*wider, hypotheses, terms, form, False, "mark").values()) + thorough
+    if request.on_flag == "retry":
+        wider = replace(request, on_flag="mark", thorough=False), retry_options(options), retry_options(best)
+        forms["wider"] = sum(declared(*wider).values()) + request.thorough
     return forms
 
 
