@@ -6,13 +6,16 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import orjson
 
 from server.errors import InvalidRequest
 from server.text.languages import script_of
+from server.text.offsets import edited
 from server.text.syntax.html import parse
+from server.text.tagged import Tagged
+from server.translation.coded_text import decoded
 
 if TYPE_CHECKING:  # its module imports numpy, which the process that reads documents does not need
     from server.translation.types import Format
@@ -21,6 +24,7 @@ UNIT_CHARACTERS = 2_000
 """Neighbouring texts of a document are joined up to this length if the format allows it."""
 DEPTH_LIMIT = 100
 """Largest number of collections within each other in files of messages."""
+NO_MEMORY = "The file needs more memory than this server has for one file; split it."
 SAMPLE_CHARACTERS = 2_000
 """Number of characters for the detection of the language."""
 
@@ -34,9 +38,34 @@ class Document:
     format: Format
     write: Callable[[Sequence[str]], bytes]
 
-    @property
-    def characters(self) -> int:
-        return sum(map(len, self.texts))
+
+class Place(NamedTuple):
+    """A text of a file from `start` to `end`, and the function that writes its translation there."""
+
+    start: int
+    end: int
+    text: str
+    write: Callable[[str], str]
+
+
+def in_place(
+    content: str,
+    encode: Callable[[str], bytes],
+    places: Sequence[Place],
+    format: Format,
+    others: Sequence[tuple[int, int, str]] = (),
+) -> Document:
+    """Returns a file in which only what is translated changes, and `others`: edits that the target language needs."""
+
+    def write(translations: Sequence[str]) -> bytes:
+        edits = [
+            (place.start, place.end, place.write(new))
+            for place, new in zip(places, translations, strict=True)
+            if new != place.text
+        ]
+        return encode(edited(content, sorted([*edits, *others]))[0])
+
+    return Document(tuple([place.text for place in places]), format, write)
 
 
 class Workspace:
@@ -89,12 +118,16 @@ def has_words(text: str) -> bool:
     return any(script_of(character) for character in text)
 
 
+def tagged_of(text: str, format: Format) -> Tagged:
+    """Returns a text of a document with its codes, and no others."""
+    return parse(text) if format == "html" else decoded(text) if format == "coded" else Tagged(text)
+
+
 def sample(document: Document) -> str:
     """Returns text from the beginning of a document, without markup."""
     words = ""
-    for whole in document.texts:
-        text = whole[: 2 * SAMPLE_CHARACTERS]
-        words += (text if document.format == "text" else parse(text).text) + "\n"
+    for text in document.texts:
+        words += tagged_of(text[: 2 * SAMPLE_CHARACTERS], document.format).text + "\n"
         if len(words) > SAMPLE_CHARACTERS:
             break
     return words

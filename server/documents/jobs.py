@@ -77,9 +77,7 @@ class FileJobs:
             return record
         # It ended after the record was read, or its server has stopped.
         record = await self._find(id) or record
-        if record["state"] == "translating":
-            return record | {"state": "error", "problem": STOPPED}
-        return record
+        return record | {"state": "error", "problem": STOPPED} if record["state"] == "translating" else record
 
     async def take(self, job: Record) -> StoredFile:
         """Returns the file of a job that is done, and removes the job. Raises NotFound for everyone but the first caller,

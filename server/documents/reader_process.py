@@ -14,12 +14,20 @@ from typing import Any
 
 import orjson
 
-from server.documents.document import Document, Workspace, add_lines, join_pieces, read_lines, sample
+from server.documents.document import (
+    NO_MEMORY,
+    Document,
+    Workspace,
+    add_lines,
+    join_pieces,
+    read_lines,
+    sample,
+    tagged_of,
+)
 from server.documents.formats import format_of
 from server.errors import AttentiveError, PayloadTooLarge, TextTooLong, Unavailable
 from server.process import tune_garbage_collector
 from server.text.segmentation import cut_text
-from server.text.syntax.html import parse
 from server.text.tagged import Tagged
 
 DATA_BYTES = 256_000_000
@@ -30,8 +38,6 @@ PIECE_CHARACTERS = 10_000
 """Longest piece of a text that is translated at once, unless it is a passage of HTML with markup in it."""
 PASSAGE_CHARACTERS = 50_000
 """Limit on such a passage: a request that fills the queue keeps other documents out of it."""
-Reader = Callable[[bytes, str], Document]
-"""Reads a document from (content, target language), or raises InvalidRequest or PayloadTooLarge."""
 
 
 def main() -> None:
@@ -60,19 +66,20 @@ def perform(action: str, folder: str, name: str, target: str, characters: int, o
             translations = ["".join(islice(translated, len(cut_pieces(document, text)))) for text in document.texts]
             workspace.result.write_bytes(document.write(translations))
             return {}
-        if document.characters > characters:
-            raise TextTooLong(f"The file's {document.characters:,} characters are over the limit of {characters:,}.")
+        size = sum(map(len, document.texts))
+        if size > characters:
+            raise TextTooLong(f"The file's {size:,} characters are over the limit of {characters:,}.")
         pieces = [piece for text in document.texts for piece in cut_pieces(document, text)]
         if max(map(len, pieces), default=0) > PASSAGE_CHARACTERS:
             raise PayloadTooLarge(
                 f"A paragraph of the file is over the limit of {PASSAGE_CHARACTERS:,} characters; split it."
             )
         add_lines(workspace.texts, pieces)
-        return {"format": document.format, "characters": document.characters, "sample": sample(document)}
+        return {"format": document.format, "characters": size, "sample": sample(document)}
     except AttentiveError as error:
         return failure(error)
     except (MemoryError, RecursionError):
-        return failure(PayloadTooLarge("The file needs more memory than this server has for one file; split it."))
+        return failure(PayloadTooLarge(NO_MEMORY))
     except OSError:
         return failure(Unavailable("The file cannot be kept: the disk is full or not writable.", 60))
     except Exception as error:  # noqa: BLE001  one document must not end the process
@@ -88,10 +95,8 @@ def cut_pieces(document: Document, text: str) -> list[str]:
     """Returns a text of the document, and a long one in pieces, each of which is translated alone."""
     if len(text) <= PIECE_CHARACTERS:
         return [text]
-    if document.format == "text":
-        return cut_text(text, PIECE_CHARACTERS)
     pieces: list[str] = []
-    for passage in parse(text).passages():
+    for passage in tagged_of(text, document.format).passages():
         has_codes = any(not code.splits for code in passage.codes)
         first, *others = [passage.text] if has_codes else cut_text(passage.text, PIECE_CHARACTERS)
         pieces += [passage._replace(text=first).write(), *[Tagged(each, (), passage.escape).write() for each in others]]
@@ -102,7 +107,9 @@ def read_document(name: str, content: bytes, target: str, output: str = "") -> D
     """Reads a file, in the format that its name says, for a translation into `target` that is written as `output`, or as
     usual. Raises InvalidRequest."""
     format = format_of(name, output)
-    read: Reader = getattr(import_module(f"server.documents.formats.{format.reader}"), format.function)
+    read: Callable[[bytes, str], Document] = getattr(
+        import_module(f"server.documents.formats.{format.reader}"), format.function
+    )
     return read(content, target)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from server.documents.document import NO_MEMORY
 from server.errors import PayloadTooLarge
 from server.fair_slots import FairSlots
 from server.task_process import TaskProcess
@@ -36,9 +37,7 @@ class Readers:
             except TimeoutError:
                 raise PayloadTooLarge("The file takes too long to read; split it.") from None
             except MemoryError:
-                raise PayloadTooLarge(
-                    "The file needs more memory than this server has for one file; split it."
-                ) from None
+                raise PayloadTooLarge(NO_MEMORY) from None
             finally:
                 self._free.append(process)
 

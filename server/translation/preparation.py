@@ -19,6 +19,7 @@ from server.text.syntax import html, plain, xml
 from server.text.syntax.match import Match
 from server.text.tagged import MASKED, SPELLED, Code, Tagged, Word
 from server.text.vocabulary import may_lack, with_unwritable
+from server.translation import coded_text
 from server.translation.catalog import AUTO, Leg, ModelCatalog, readable
 from server.translation.types import TranslationRequest
 
@@ -154,7 +155,8 @@ def _scanned(text: str, request: TranslationRequest, source: str) -> Tagged:
         return html.scan(text, source, request.markup.ignored, request.do_not_translate)
     if request.format == "xml":
         return xml.scan(text, request.markup, request.do_not_translate)
-    return plain.scan(Tagged(text), request.do_not_translate)
+    tagged = coded_text.decoded(text) if request.format == "coded" else Tagged(text)
+    return plain.scan(tagged, request.do_not_translate)
 
 
 def segment(tagged: Tagged, leg: Leg, request: TranslationRequest, first: bool = True) -> SegmentedText:

@@ -13,7 +13,7 @@ from server.text.protection.glossary import TermIndex
 from server.text.segmentation import Split
 from server.text.syntax.xml import Rules
 
-Format = Literal["text", "html", "xml"]
+Format = Literal["text", "html", "xml", "coded"]
 Fault = Literal[
     "truncated",
     "repetition",

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
-from server.documents.document import Document
+from server.documents.document import Document, tagged_of
 from server.documents.reader_process import read_document
 from server.errors import AttentiveError
 from server.glossaries.formats import EntriesFormat, read_entries, write_entries
@@ -138,7 +138,7 @@ def check_pdf(data: bytes) -> bool:
 
 def words(document: Document) -> list[str]:
     """Returns the words to translate, without markup."""
-    texts = (passage.text for text in document.texts for passage in make.passages(text, document.format))
+    texts = (passage.text for text in document.texts for passage in tagged_of(text, document.format).passages())
     return [word for text in texts for word in text.split()]
 
 

@@ -14,7 +14,8 @@ from server.documents.formats.labels import MARK, label
 from server.documents.formats.plain import LINES, decode
 from server.errors import InvalidRequest
 
-CHARSET = re.compile(rb"Content-Type:[^\"\n]{0,100}charset=([\w.:\-]{2,40})", re.IGNORECASE)
+CHARSET = re.compile(rb"(Content-Type:[^\"\n]{0,100}charset=)([\w.:\-]{2,40})", re.IGNORECASE)
+OTHER_CHARSET = re.compile(CHARSET.pattern.replace(rb"=)", rb"=)(?!utf-8)"), re.IGNORECASE)
 PLURALS = re.compile(r"nplurals\s*=\s*([1-6])")
 LONG_LINE = re.compile(r'(?:msg\w*(?:\[\d\])?\s+)?"(?:[^"\\]|\\.){81}')
 """A line longer than those of a catalog that wraps them."""
@@ -29,7 +30,7 @@ ONE_FORM = frozenset("ja zh ko vi th id ms lo my".split())
 def decoded(data: bytes) -> tuple[str, Callable[[str], bytes], bool]:
     """Returns the text of a catalog, its encoder, and whether it leaves its encoding open."""
     charset = CHARSET.search(data)
-    named = charset[1].decode() if charset else "utf-8"
+    named = charset[2].decode() if charset else "utf-8"
     open_charset = named == "CHARSET"
     return *decode(data, "utf-8" if open_charset else named), open_charset
 
@@ -53,7 +54,7 @@ def read(data: bytes, target: str) -> Document:
     labels = [label(text, MARK) for entry in entries for text in (entry.msgid, entry.msgid_plural) if text]
 
     def write(translations: Sequence[str]) -> bytes:
-        done = (each.written(new) for each, new in zip(labels, translations, strict=True))
+        done = (written(new) for (_, written), new in zip(labels, translations, strict=True))
         stated = catalog.metadata.get("Plural-Forms", "")
         rule = stated if PLURALS.search(stated) else plural_rule(target)
         forms = int(PLURALS.findall(rule)[0])
@@ -70,15 +71,18 @@ def read(data: bytes, target: str) -> Document:
             first, last = entry_lines(lines, entry.linenum - 2)
             edits.append((first, last, rewritten(lines[first:last], made, width)))
         settings = {"Language": target, "Plural-Forms": rule}
-        if open_charset or "Content-Type" not in catalog.metadata:
+        if "Content-Type" not in catalog.metadata:
             settings["Content-Type"] = "text/plain; charset=UTF-8"
         for first, last, block in reversed(edits):
             lines[first:last] = block
         lines = with_settings(lines, settings, bool(catalog.metadata))
         written = line_end.join(lines)
-        return written.encode() if open_charset else encode(written)
+        content, unicode = encode(written), written.encode("utf-8", "replace")
+        if open_charset or (content == unicode and not written.isascii()):
+            return OTHER_CHARSET.sub(rb"\1UTF-8", unicode, count=1)
+        return content
 
-    return Document(tuple(each.text for each in labels), "text", write)
+    return Document(tuple(text for text, _ in labels), "text", write)
 
 
 def entry_lines(lines: Sequence[str], first: int) -> tuple[int, int]:

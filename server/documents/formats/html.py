@@ -41,7 +41,7 @@ def read(data: bytes, target: str) -> Document:
     """Reads HTML or XHTML in the encoding that it declares, and sets its language to `target`. Characters outside the
     encoding are written as references."""
     match = CHARSET.search(data[:HEAD_BYTES])
-    text, encode = decode(data, (match[1] or match[2]).decode() if match else "utf-8")
+    text, encode = decode(data, (match[1] or match[2]).decode() if match else "utf-8", markup=True)
     tokens = list(markup_tokens(text))
     for token in tokens[:50]:
         if isinstance(token, Tag) and token.raw[:9].lower() == "<!doctype" and "[" in token.raw:

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import orjson
 
-from server.documents.document import Document, check_depth, has_words
-from server.documents.formats.labels import document_of
+from server.documents.document import Document, check_depth, has_words, in_place
+from server.documents.formats.labels import labelled
 from server.documents.formats.plain import decode
 from server.errors import InvalidRequest
 
@@ -62,9 +62,11 @@ def read(data: bytes, target: str, comments: bool = False) -> Document:
         for value in values
         if value.path == ("@@locale",) and value.text != target
     ]
-    return document_of(
-        text, encode, texts, lambda value, new: quoted(new, text[value.start : value.end], escapes), locales
-    )
+    places = [
+        labelled(start, end, own, partial(quoted, source=text[start:end], ascii_only=escapes))
+        for start, end, _, own in texts
+    ]
+    return in_place(text, encode, places, "text", locales)
 
 
 read_with_comments = partial(read, comments=True)

@@ -1,5 +1,5 @@
 """Reads Markdown (.md). Paragraphs, headings, table cells and HTML blocks are translated in place; everything else (code,
-link targets, front matter, comments) is copied. markdown-it finds the blocks; their markup are numbered codes.
+link targets, front matter, comments) is copied. markdown-it finds the blocks, whose markup are codes.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from os.path import commonprefix
 from typing import Any
@@ -17,18 +18,21 @@ from typing import Any
 from markdown_it import MarkdownIt
 from markdown_it.common.utils import normalizeReference
 
-from server.documents.document import Document, has_words
+from server.documents.document import Document, Place, has_words, in_place
 from server.documents.formats.html import spelled_as
-from server.documents.formats.numbered import NUMBERED_TAG, NumberedText
+from server.documents.formats.json import blank
 from server.documents.formats.plain import decode
-from server.text.offsets import edited
-from server.text.syntax.html import parse
+from server.text.syntax.html import LONGEST_NAME, Builder, parse
+from server.text.syntax.markup import OPAQUE, Tag, markup_tokens
+from server.text.tagged import ESCAPES, Tagged
+from server.translation import coded_text
+from server.translation.coded_text import coded
 
 BLOCKS = MarkdownIt("commonmark").enable("table").disable("inline")
 """Finds the blocks; inline markup is read by `to_inline`."""
 PARAGRAPH = ["paragraph_open", "inline", "paragraph_close"]
 CELLS = ("td_open", "th_open")
-FRONT_MATTER = re.compile(r"---\n.*?\n(?:---|\.\.\.)(?:\n|\Z)|\+\+\+\n.*?\n\+\+\+(?:\n|\Z)", re.DOTALL)
+FRONT_MATTER = re.compile(r"\A(?:---\n.*?\n(?:---|\.\.\.)(?:\n|\Z)|\+\+\+\n.*?\n\+\+\+(?:\n|\Z))", re.DOTALL)
 FENCE = re.compile(r"\s*(?:[-*+>]\s+)*(`{3,}|~{3,})([^`\n]*)")
 FRAME = re.compile(
     r"[\s>]*(?:(?:\{\{[<%].*[>%]\}\}|\{\{/\*.*\*/\}\}|\{%.*%\}|\{:[^{}]*\}|:(?:class|name|icon|open):.*)"
@@ -60,14 +64,13 @@ MARKER = re.compile(
 @dataclass(frozen=True, slots=True)
 class Block:
     """A part of the file from `start` to `end`. `source` are its lines without their `indent`, the line break within it with
-    the indentation of the next line. `escaped` are the characters that are written as in the source. `inline` is None for
-    a block of HTML. One that is `in_line` begins after a mark, as headings and cells do."""
+    the indentation of the next line. `escaped` are the characters that are written as in the source. One that is `in_line`
+    begins after a mark, as headings and cells do."""
 
     start: int
     end: int
-    html: str
-    source: str = ""
-    inline: NumberedText | None = None
+    tagged: Tagged
+    source: str
     escaped: Mapping[str, str] = field(default_factory=dict)
     indent: str = "\n"
     in_line: bool = False
@@ -75,45 +78,37 @@ class Block:
 
 def read(data: bytes, target: str) -> Document:
     """Reads a Markdown file in UTF-8, or in UTF-16 with a byte order mark."""
-    text, encode = decode(data)
+    text, encode = decode(data, markup=True)
     line_end = next((end for end in ("\r\n", "\n", "\r") if end in text), "\n")
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     found = sorted(find_blocks(text), key=lambda block: block.start)
-    blocks = [block for block in found if has_words(parse(block.html).text)]
-
-    def write(translations: Sequence[str]) -> bytes:
-        edits = [
-            (block.start, block.end, written(block, translated))
-            for block, translated in zip(blocks, translations, strict=True)
-            if translated != block.html  # an unchanged block is copied
-        ]
-        return encode(edited(text, edits)[0].replace("\n", line_end))
-
-    return Document(tuple(block.html for block in blocks), "html", write)
+    places = [
+        Place(block.start, block.end, coded(block.tagged), partial(written, block))
+        for block in found
+        if has_words(block.tagged.text)
+    ]
+    return in_place(text, lambda made: encode(made.replace("\n", line_end)), places, "coded")
 
 
 def find_blocks(text: str) -> Iterator[Block]:
     """Yields the blocks of text."""
-    matter = FRONT_MATTER.match(text)
-    offset = matter.end() if matter else 0
     lines = [0]
-    for line in text[offset:].split("\n"):
+    for line in text.split("\n"):
         lines.append(lines[-1] + len(line) + 1)
     environment: dict[str, Any] = {}
-    end = offset
-    before = ""
-    frame, titles = without_frames(text[offset:])
+    end, before = 0, ""
+    frame, titles = without_frames(FRONT_MATTER.sub(blank, text))
     for token in BLOCKS.parse(frame, environment):
         if token.type != "inline":
             before = token.type
         if token.map is None or token.type not in ("inline", "html_block"):
             continue
-        position = max(end, offset + lines[token.map[0]])
+        position = max(end, lines[token.map[0]])
         if MODULE.match(text, position):
             continue
-        limit = min(len(text), offset + lines[min(token.map[1], len(lines) - 1)])
+        limit = min(len(text), lines[min(token.map[1], len(lines) - 1)])
         if token.type == "html_block":
-            yield Block(position, limit, text[position:limit])
+            yield Block(position, limit, parse(text[position:limit]), text[position:limit])
             end = limit
             continue
         spans: list[tuple[int, int]] = []
@@ -133,15 +128,13 @@ def find_blocks(text: str) -> Iterator[Block]:
             indent = commonprefix(ends) or "\n"  # noqa: RUF071  characters are meant
             kept = [gap[: gap.index("\n") + 1] + end[len(indent) :] for gap, end in zip(gaps, ends, strict=True)]
             source = "".join(text[a:b] + gap for (a, b), gap in zip(spans, [*kept, ""], strict=True))
-            inline, escaped = to_inline(source, environment.get("references", {}))
+            tagged, escaped = to_inline(source, environment.get("references", {}))
             if before in CELLS:
                 escaped["|"] = "\\|"
-            yield Block(
-                spans[0][0], end, inline.html, source, inline, escaped, indent, before in (*CELLS, "heading_open")
-            )
+            yield Block(spans[0][0], end, tagged, source, escaped, indent, before in (*CELLS, "heading_open"))
     for start, stop in titles:
-        inline, escaped = to_inline(text[offset + start : offset + stop], environment.get("references", {}))
-        yield Block(offset + start, offset + stop, inline.html, "", inline, {'"': '\\"', **escaped}, in_line=True)
+        tagged, escaped = to_inline(text[start:stop], environment.get("references", {}))
+        yield Block(start, stop, tagged, "", {'"': '\\"', **escaped}, in_line=True)
 
 
 def without_frames(text: str) -> tuple[str, list[tuple[int, int]]]:
@@ -177,9 +170,12 @@ def without_frames(text: str) -> tuple[str, list[tuple[int, int]]]:
 def written(block: Block, translated: str) -> str:
     """Returns the Markdown of a translated block, in lines of the same length. One that would become other blocks, because it
     loses a line or begins with a comment, is left as it was."""
-    if block.inline is None:
-        return spelled_as(block.html, translated, {})
-    made = block.inline.written(parse(translated), lambda text: "".join(block.escaped.get(each, each) for each in text))
+    tagged = block.tagged
+    if tagged.escape:
+        return spelled_as(block.source, coded_text.written(translated, tagged.codes, ESCAPES["html"]), {})
+    made = coded_text.written(
+        translated, tagged.codes, lambda text: "".join(block.escaped.get(each, each) for each in text)
+    )
     made, lines = made.lstrip(" "), block.source.split("\n")
     if len(lines) > 1:
         made = wrapped(made, max(len(line.strip()) for line in lines))
@@ -215,54 +211,59 @@ LABELLED = r"[ \t]*\n[ \t]*(?=(?:\*\*|__)[^*_\n]{1,60}(?::(?:\*\*|__)|(?:\*\*|__
 """The end of a line before one that begins with a label: `**Name:** text`."""
 JSX = r"</?(?:[A-Z][\w.]*(?:[^<>{}]*\{[^{}\n]*\})*[^<>{}]*)?/?>"
 """A tag of a component or of a fragment in MDX."""
+CHARACTER = r"\\[!-/:-@\[-`{-~]|&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z]\w{1,31});"
+WRAP = r"[ \t]*\n\s*"
+ESCAPED = re.compile(f"({CHARACTER}|{WRAP})")
 TOKEN = re.compile(
     r"(?P<atom>(?P<ticks>`+)(?!`).+?(?<!`)(?P=ticks)(?!`)|<[a-z][a-z0-9+.\-]{1,31}:[^\s<>]*>|<[^\s<>@]+@[^\s<>]+>"
     r"|\[\^[^\]\s]+\]|\[[ xX]\](?=\s)|(?<=[)\]`*_])\{[^{}\n]+\}|\{\{[<%][^\n]*?[>%]\}\})"
-    r"|(?P<escaped>\\[!-/:-@\[-`{-~]|&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z]\w{1,31});)"
+    rf"|(?P<escaped>{CHARACTER})"
     r"|(?P<gap>(?<![ \t])[ \t]+\{(?:[#.:]|/\*)[^{}\n]+\}[ \t]*\Z"
     rf"|(?: {{2,}}|\\)\n\s*|(?:[ \t]*\n\s*)?{JSX}[ \t]*\n\s*|[ \t]*\n\s*{JSX}|{EXTENSION}|{LABELLED})"
-    r"|(?P<wrap>[ \t]*\n\s*)"
-    rf"|(?P<tag>{JSX}|</?[a-zA-Z][^<>]*>|<!--.*?-->)"
+    rf"|(?P<wrap>{WRAP})"
+    rf"|(?P<tag>{JSX}|<(?P<name>{'|'.join(OPAQUE)})\b[^<>]*>.{{0,2000}}?</(?P=name)\s*>|</?[a-zA-Z][^<>]*>|<!--.*?-->)"
     rf"|(?P<open>!?\[)|(?P<close>\](?:{TARGET}|\[[^\[\]]*\])?)"
     r"|(?P<run>\*+|_+|~~)",
     re.DOTALL,
 )
 
 
-def to_inline(source: str, references: Mapping[str, Any]) -> tuple[NumberedText, dict[str, str]]:
-    """Returns the text of a block as HTML, and how its escaped characters are written."""
+def to_inline(source: str, references: Mapping[str, Any]) -> tuple[Tagged, dict[str, str]]:
+    """Returns the text of a block with its codes, and how its escaped characters are written."""
     tokens = list(TOKEN.finditer(source))
     pairs = paired(tokens, source, references)
-    inline, position = NumberedText(), 0
+    parts: list[str | Tag] = []
     escaped: dict[str, str] = {}
-    numbers: dict[int, int] = {}
+    position = 0
     for i, token in enumerate(tokens):
-        inline.text(source[position : token.start()])
+        kind, raw = token.lastgroup, token[0]
+        if kind in ("escaped", "wrap") or (kind in ("open", "close", "run") and i not in pairs):
+            continue
+        parts.append(source[position : token.start()])
         position = token.end()
-        kind = token.lastgroup if token.lastgroup != "ticks" else "atom"
-        if kind == "escaped":
-            character = token[0][1:] if token[0][0] == "\\" else html.unescape(token[0])
-            escaped[character] = token[0]
-            inline.text(character)
-        elif kind == "wrap":
-            inline.text(" ")
-        elif kind == "gap":
-            inline.gap(token[0])
-        elif kind == "tag" and not NUMBERED_TAG.fullmatch(token[0]):
-            inline.parts.append(token[0])
-        elif kind in ("atom", "tag"):
-            code = token[0].strip("`") if token["ticks"] else ""
-            inline.atom(token[0], "" if "`" in code else code)
-        elif i in pairs:
-            other, _ = pairs[i]
-            if other > i:
-                numbers[i] = inline.open((token[0], pairs[other][1]))
-            else:
-                inline.close(numbers[other])
+        if kind == "gap":
+            parts.append(Tag(raw, "br"))
+        elif kind == "tag":
+            parts += markup_tokens(raw)
+        elif kind == "atom":
+            code = " ".join(raw.strip("`").split()) if token["ticks"] else ""
+            is_name = 0 < len(code) <= LONGEST_NAME and "`" not in code
+            parts.append(Tag(raw, "code", equiv=code) if is_name else Tag(raw, "img"))
         else:
-            inline.text(token[0])
-    inline.text(source[position:])
-    return inline, escaped
+            other, closing = pairs[i]
+            parts.append(Tag(raw if other > i else closing, "span", other < i))
+    parts.append(source[position:])
+
+    def read(raw: str) -> Iterator[tuple[str, str]]:
+        for number, part in enumerate(ESCAPED.split(raw)):
+            if number % 2 == 0 or not part.strip():
+                yield " " if number % 2 else part, part
+                continue
+            character = part[1:] if part[0] == "\\" else html.unescape(part)
+            escaped[character] = part
+            yield character, part
+
+    return Builder(read=read).build(parts).tagged(""), escaped
 
 
 def paired(tokens: Sequence[re.Match[str]], source: str, references: Mapping[str, Any]) -> dict[int, tuple[int, str]]:

@@ -10,14 +10,20 @@ import codecs
 import re
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby, pairwise
+from typing import NamedTuple
 
-from server.documents.document import UNIT_CHARACTERS, Document
+from server.documents.document import UNIT_CHARACTERS, Document, Place, in_place
 from server.errors import InvalidRequest
 from server.text.segmentation import BREAKS
 
-BYTE_ORDER_MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+BYTE_ORDER_MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # begins as UTF-16 does
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
 LINES = re.compile(r"[^\n]*\n|[^\n]+")
 HEAD_BYTES = 2048
 ENCODINGS = re.compile(
@@ -52,24 +58,22 @@ def read(data: bytes, target: str) -> Document:
     parts: list[str | Paragraph] = []
     for part in paragraphs(LINES.findall(text)):
         last = parts[-1] if parts else None
-        if isinstance(part, str) and isinstance(last, str) and len(last) + len(part) <= UNIT_CHARACTERS:
+        if isinstance(part, str) and isinstance(last, str) and len(last + part) <= UNIT_CHARACTERS:
             parts[-1] = last + part
         else:
             parts.append(part)
-    texts = [part.text if isinstance(part, Paragraph) else part.strip("\r\n") for part in parts]
-
-    def write(translations: Sequence[str]) -> bytes:
-        translated = iter(translations)
-        return encode("".join(written(part, text, translated) for part, text in zip(parts, texts, strict=True)))
-
-    return Document(tuple(text for text in texts if has_content(text)), "text", write)
-
-
-def written(part: str | Paragraph, text: str, translations: Iterator[str]) -> str:
-    """Returns a part with the next translation of its text, if it has content. Line ends at its edges are kept."""
-    if isinstance(part, Paragraph):
-        return part.wrapped(next(translations))
-    return part.replace(text, next(translations), 1) if has_content(text) else part
+    places: list[Place] = []
+    position = 0
+    for part in parts:
+        source = part if isinstance(part, str) else "".join(part.lines)
+        inner, start = source.strip("\r\n"), position
+        position += len(source)
+        if isinstance(part, Paragraph):
+            places.append(Place(start, position, part.text, part.wrapped))
+        elif has_content(inner):
+            start += source.index(inner)
+            places.append(Place(start, start + len(inner), inner, str))
+    return in_place(text, encode, places, "text")
 
 
 def has_content(text: str) -> bool:
@@ -77,8 +81,9 @@ def has_content(text: str) -> bool:
     return bool(BREAKS.sub("", text).strip())
 
 
-def decode(data: bytes, encoding: str = "utf-8") -> tuple[str, Callable[[str], bytes]]:
-    """Returns the text of a file and a function that encodes a text in the same way. Raises InvalidRequest."""
+def decode(data: bytes, encoding: str = "utf-8", markup: bool = False) -> tuple[str, Callable[[str], bytes]]:
+    """Returns the text of a file and a function that encodes a text in the same way: what the encoding lacks is written as
+    references in `markup`, and other files become UTF-8. Raises InvalidRequest."""
     mark = b""
     for byte_order_mark, name in BYTE_ORDER_MARKS:
         if data.startswith(byte_order_mark):
@@ -96,7 +101,14 @@ def decode(data: bytes, encoding: str = "utf-8") -> tuple[str, Callable[[str], b
             raise InvalidRequest("The file is not text in UTF-8; save it in that encoding and send it again.") from None
         encoding = "cp1252"
         text = data.decode(encoding)
-    return text, lambda made: mark + made.encode(encoding, "xmlcharrefreplace")
+
+    def encode(made: str) -> bytes:
+        try:
+            return mark + made.encode(encoding, "xmlcharrefreplace" if markup else "strict")
+        except UnicodeEncodeError:
+            return made.encode("utf-8", "replace")
+
+    return text, encode
 
 
 def unmarked_utf_16(data: bytes) -> str | None:
@@ -120,8 +132,7 @@ def is_western(data: bytes) -> bool:
     return outside <= WESTERN_SHARE * len(letters) and not CONTROLS.search(text)
 
 
-@dataclass(frozen=True, slots=True)
-class Paragraph:
+class Paragraph(NamedTuple):
     """Lines of a text, as written, that are one `text`."""
 
     lines: tuple[str, ...]
@@ -129,8 +140,6 @@ class Paragraph:
 
     def wrapped(self, translation: str) -> str:
         """Returns the translation in lines of the same width, indentation and line ends."""
-        if translation == self.text:
-            return "".join(self.lines)
         width = max(len(line.rstrip()) for line in self.lines)
         dense = len(NO_SPACES.findall(translation)) * 2 > len(translation)
         rows = textwrap.wrap(

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import html
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import accumulate, chain
+from itertools import accumulate, pairwise
+from typing import NamedTuple
 
-from server.documents.document import Document, has_words
+from server.documents.document import Document, Place, has_words, in_place
 from server.documents.formats.html import spelled_as
 from server.documents.formats.plain import decode
 from server.text.segmentation import split_sentences
-from server.text.syntax.markup import markup_tokens
-from server.text.tagged import escaped
+from server.text.syntax.html import Builder, pieces
+from server.text.syntax.markup import Tag, markup_tokens
+from server.text.tagged import ESCAPES, Tagged
+from server.translation.coded_text import coded, written
 
 LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
-MOMENT = re.compile(r"<\d[\d:.,]*>")
-TIMED = "<img t>"
-SOUND, BREAK = re.compile(r"^((?:<[^<>]*>)*[(\[][^()\[\]<>a-zß-ÿ]*[A-ZÀ-Þ][^()\[\]<>a-zß-ÿ]*[)\]])\s+(?=\S)"), "<br>"
+MOMENT = re.compile(r"(<\d[\d:.,]*>)")
+SOUND = re.compile(r"^((?:<[^<>]*>)*[(\[][^()\[\]<>a-zß-ÿ]*[A-ZÀ-Þ][^()\[\]<>a-zß-ÿ]*[)\]])\s+(?=\S)")
 """A sound before the words, which is a text of its own: `(LAUGHS) That is funny!`"""
 HEAD, OPEN_HEAD = (
     re.compile(rf"(?:\{{\\[^}}]{{0,100}}\}}|[-–—]\s{opening})*") for opening in ("", r"|<[^<>/\d][^<>/]*>")
@@ -39,35 +39,39 @@ ALONE = re.compile(r"\s*(?:<[^<>]*>|\{\\[^}]*\})*(?:[(\[][^()\[\]]*[)\]]|[♪♫
 """A sound, or a line of a song."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cue:
-    """Lines of a subtitle that are one text. `lines` are as written, `head` and `tail` are what is before and after the
-    text, and `moments` are the times of single words, which are images in the text."""
+class Cue(NamedTuple):
+    """Lines of a subtitle that are one text, from `start` on. `lines` are as written, `head` and `tail` are what is before and
+    after the `text`."""
 
+    start: int
     lines: tuple[str, ...]
     head: str
     text: str
     tail: str
-    moments: tuple[str, ...]
+
+    @property
+    def end(self) -> int:
+        return self.start + sum(map(len, self.lines))
 
 
 def read(data: bytes, target: str, web: bool = False) -> Document:
     """Reads subtitles in the format SubRip, or WebVTT (`web`), which escapes text as HTML does."""
     text, encode = decode(data)
-    parts = list(split_cues(text, web))
-    groups = joined_cues([part for part in parts if isinstance(part, Cue) and has_words(part.text)])
-    texts = tuple(" ".join(cue.text for cue in group) for group in groups)
+    cues = [cue for cue in split_cues(text, web) if has_words(cue.text)]
+    return in_place(text, encode, [place_of(group, text, web) for group in joined_cues(cues)], "coded")
 
-    def write(translations: Sequence[str]) -> bytes:
-        made: dict[int, str] = {}
-        for group, text, translated in zip(groups, texts, translations, strict=True):
-            if translated != text:  # an unchanged text is copied
-                new = spelled_as(text, translated, {}) if web else translated
-                made |= zip(map(id, group), lay_out(group, new, web), strict=True)
-        written = (part if isinstance(part, str) else made.get(id(part), "".join(part.lines)) for part in parts)
-        return encode("".join(written))
 
-    return Document(texts, "html", write)
+def place_of(cues: Sequence[Cue], file: str, web: bool) -> Place:
+    """Returns cues of a file that are one text as a place, with what is between them."""
+    source = " ".join(cue.text for cue in cues)
+    tagged = tagged_of(source, web)
+    between = [file[cue.end : after.start] for cue, after in pairwise(cues)]
+
+    def write(translated: str) -> str:
+        made = lay_out(cues, written_as(source, tagged, translated))
+        return "".join(cue + gap for cue, gap in zip(made, [*between, ""], strict=True))
+
+    return Place(cues[0].start, cues[-1].end, coded(tagged), write)
 
 
 read_webvtt = partial(read, web=True)
@@ -87,24 +91,21 @@ def joined_cues(cues: Sequence[Cue]) -> list[list[Cue]]:
     return groups
 
 
-def split_cues(text: str, web: bool) -> Iterator[str | Cue]:
-    """Yields the file in order: spoken text as cues, everything else as strings. A line with times begins a subtitle. In
-    SubRip an empty line ends one only where another follows."""
+def split_cues(text: str, web: bool) -> Iterator[Cue]:
+    """Yields the spoken text of a file in order. A line with times begins a subtitle. In SubRip an empty line ends one only
+    where another follows."""
     lines = LINE.findall(text)
     spoken: list[str] = []
-    inside = False
-    for i, starts in enumerate(header_lines(lines)):
-        if inside and lines[i].strip() and not starts:
-            spoken.append(lines[i])
-            continue
-        yield from cues_of(spoken, web)
-        spoken = []
-        yield lines[i]
-        if starts:
-            inside = bool(TIMES.match(lines[i]))
-        elif web:
-            inside = False
-    yield from cues_of(spoken, web)
+    position, inside = 0, False
+    for line, starts in zip(lines, header_lines(lines), strict=True):
+        if inside and line.strip() and not starts:
+            spoken.append(line)
+        else:
+            yield from cues_of(spoken, position)
+            spoken = []
+            inside = bool(TIMES.match(line)) if starts else inside and not web
+        position += len(line)
+    yield from cues_of(spoken, position)
 
 
 def header_lines(lines: Sequence[str]) -> list[bool]:
@@ -114,36 +115,51 @@ def header_lines(lines: Sequence[str]) -> list[bool]:
     return [own or (below and line.strip().isdigit()) for line, own, below in after]
 
 
-def cues_of(lines: list[str], web: bool) -> Iterator[Cue]:
-    """Yields the lines of a subtitle as one cue, or as one cue for each speaker, sound and line of a song, and where a line
-    ends with its sentence."""
+def cues_of(lines: list[str], end: int) -> Iterator[Cue]:
+    """Yields the lines of a subtitle up to a place as one cue, or as one cue for each speaker, sound and line of a song, and
+    where a line ends with its sentence."""
     alone = [bool(ALONE.fullmatch(line)) for line in lines]
     words = [TAG.sub("", line).strip() for line in lines]
     ends = {end for _, end in split_sentences(" ".join(words), "en", "punctuation")} if len(lines) > 1 else set()
-    start = 0
-    for i, end in enumerate(accumulate([len(line) + 1 for line in words]), 1):
-        if i == len(lines) or alone[i - 1] or alone[i] or end - 1 in ends or SPEAKER.match(lines[i]):
-            yield make_cue(lines[start:i], web)
-            start = i
+    first, start = 0, end - sum(map(len, lines))
+    for i, length in enumerate(accumulate([len(line) + 1 for line in words]), 1):
+        if i == len(lines) or alone[i - 1] or alone[i] or length - 1 in ends or SPEAKER.match(lines[i]):
+            yield make_cue(lines[first:i], start)
+            start += sum(map(len, lines[first:i]))
+            first = i
 
 
-def make_cue(lines: list[str], web: bool) -> Cue:
-    """Returns the lines as one cue."""
+def make_cue(lines: list[str], start: int) -> Cue:
+    """Returns the lines from a place on as one cue."""
     joined = " ".join(line.strip() for line in lines)
-    start = (HEAD if "</" in joined else OPEN_HEAD).match(joined).end()  # type: ignore[union-attr]
-    end = len(joined)
-    if TAG.match(joined, joined.find("<", start)) and joined.find("</", start) == joined.find("<", start):
-        end = TAIL.search(joined, start).start()  # type: ignore[union-attr]
-    words = MOMENT.split(SOUND.sub(rf"\1{BREAK}", joined[start:end]))
-    text = TIMED.join(word if web else change_text(word, escaped) for word in words)
-    return Cue(tuple(lines), joined[:start], text, joined[end:], tuple(MOMENT.findall(joined)))
+    head = (HEAD if "</" in joined else OPEN_HEAD).match(joined).end()  # type: ignore[union-attr]
+    tail = len(joined)
+    if TAG.match(joined, joined.find("<", head)) and joined.find("</", head) == joined.find("<", head):
+        tail = TAIL.search(joined, head).start()  # type: ignore[union-attr]
+    return Cue(start, tuple(lines), joined[:head], joined[head:tail], joined[tail:])
 
 
-def lay_out(cues: Sequence[Cue], translated: str, web: bool) -> Iterator[str]:
+def tagged_of(text: str, web: bool) -> Tagged:
+    """Returns the text of cues with its codes: tags, the times of single words, and the space after a sound."""
+    sound = SOUND.match(text)
+    begin, end = (sound.end(1), sound.end()) if sound else (0, 0)
+    tokens: list[str | Tag] = [*markup_tokens(text[:begin]), Tag(text[begin:end], "br")] if sound else []
+    for number, part in enumerate(MOMENT.split(text[end:])):
+        tokens += [Tag(part, "img")] if number % 2 else markup_tokens(part)
+    return Builder(read=pieces if web else lambda raw: iter([(raw, raw)])).build(tokens).tagged("html" if web else "")
+
+
+def written_as(source: str, tagged: Tagged, translated: str) -> str:
+    """Returns a translation with its codes. The times of words are in order, also where their words have changed places."""
+    new = written(translated, tagged.codes, ESCAPES[tagged.escape])
+    moments = iter(MOMENT.findall(source))
+    new = MOMENT.sub(lambda found: next(moments, found[0]), new)
+    return spelled_as(source, new, {}) if tagged.escape else new
+
+
+def lay_out(cues: Sequence[Cue], translated: str) -> Iterator[str]:
     """Yields each cue of a text as written to the file, with its share of the words in as many lines of similar length."""
-    moments = chain.from_iterable(cue.moments for cue in cues)  # in order, also where their words have changed places
-    timed = re.sub(TIMED, lambda _: next(moments, TIMED), translated if web else change_text(translated, html.unescape))
-    words = WORDS.findall(cues[0].head + timed.replace(BREAK, " ") + cues[-1].tail)
+    words = WORDS.findall(cues[0].head + translated + cues[-1].tail)
     ends = list(accumulate((len(cue.text) + 1) / len(cue.lines) for cue in cues for _ in cue.lines))
     share = ends[-1] / (sum(map(len, words)) + len(words) or 1)
     rows: list[list[str]] = [[] for _ in ends]
@@ -159,8 +175,3 @@ def lay_out(cues: Sequence[Cue], translated: str, web: bool) -> Iterator[str]:
         lines = [" ".join(row) for _, row in zip(cue.lines, of_cues, strict=False) if row] or ["…"]
         inner, ending = (line[len(line.rstrip("\r\n")) :] for line in (cue.lines[0], cue.lines[-1]))
         yield inner.join(lines) + ending
-
-
-def change_text(text: str, change: Callable[[str], str]) -> str:
-    """Returns the text with `change` applied to everything except tags."""
-    return "".join(change(token) if isinstance(token, str) else token.raw for token in markup_tokens(text))

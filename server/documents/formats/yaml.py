@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple
 
 import yaml
 
-from server.documents.document import Document, check_depth, has_words
+from server.documents.document import Document, check_depth, has_words, in_place
 from server.documents.formats.json import CODE, quoted
-from server.documents.formats.labels import document_of
+from server.documents.formats.labels import labelled
 from server.documents.formats.plain import decode
 from server.errors import InvalidRequest
 from server.text.languages import NAMES, primary_subtag
@@ -64,7 +65,8 @@ def read(data: bytes, target: str) -> Document:
         and LANGUAGE.fullmatch(top.text)
         and primary_subtag(top.text) in NAMES
     ]
-    return document_of(text, encode, texts, lambda scalar, new: rendered(scalar, new, text), locales)
+    places = [labelled(each.start, each.end, each.text, partial(rendered, each, text)) for each in texts]
+    return in_place(text, encode, places, "text", locales)
 
 
 def find_scalars(text: str) -> Iterator[Scalar]:
@@ -96,7 +98,7 @@ def find_scalars(text: str) -> Iterator[Scalar]:
                 yield Scalar(start, end, value, event.style or "", key, len(stack), flows[-1])
 
 
-def rendered(scalar: Scalar, new: str, text: str) -> str:
+def rendered(scalar: Scalar, text: str, new: str) -> str:
     """Returns a translation in the style of its scalar."""
     source = text[scalar.start : scalar.end]
     if scalar.style in ("|", ">"):

@@ -6,7 +6,7 @@ from __future__ import annotations
 import html
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from html.entities import html5
 from operator import itemgetter
 
@@ -23,6 +23,7 @@ NOTE_PARTS = 8
 TAGS = re.compile(r"<[^>]*>")
 RUBY_TEXT = re.compile(r"<(r[tp])\b[^>]*>[^<]*(?:</\1\s*>)?", re.IGNORECASE)
 LONGEST_NAME = 100
+Reader = Callable[[str], Iterator[tuple[str, str]]]
 CODES_LIMIT = 200
 """Most codes of a passage. A further one splits it, which bounds the time to place codes."""
 
@@ -70,8 +71,8 @@ def pieces(raw: str) -> Iterator[tuple[str, str]]:
 class Builder:
     """Collects the text and the codes of a document: of HTML (`build`), or of what a caller adds."""
 
-    def __init__(self, source: str = "", ignored: frozenset[str] = frozenset()) -> None:
-        self._source, self._ignored = source, ignored
+    def __init__(self, source: str = "", ignored: frozenset[str] = frozenset(), read: Reader = pieces) -> None:
+        self._source, self._ignored, self._read = source, ignored, read
         self._texts: list[str] = []
         self._length = 0
         self._references: list[tuple[int, int, str]] = []
@@ -108,7 +109,7 @@ class Builder:
 
     def code(self, raw: str, splits: bool = False, kind: str = "", equiv: str = "", word: Word = "") -> None:
         """Adds a code that stands alone."""
-        start = self._length
+        start, splits = self._length, splits or self._is_full
         if equiv:
             self._texts.append(equiv)
             self._length += len(equiv)
@@ -117,14 +118,15 @@ class Builder:
 
     def start(self, raw: str, kind: str, key: object) -> None:
         """Adds a code that is the start of a pair, if its end is added."""
-        self._open.append((key, len(self._codes)))
-        self._keys[key] = self._keys.get(key, 0) + 1
+        if not self._is_full:
+            self._open.append((key, len(self._codes)))
+            self._keys[key] = self._keys.get(key, 0) + 1
         self.code(raw, kind=kind)
 
     def end(self, raw: str, kind: str, key: object) -> None:
         """Adds the end of the last pair with this key; pairs that began in it have no end."""
         if not self._keys.get(key):
-            self.code(raw, splits=self._is_full, kind=kind)
+            self.code(raw, kind=kind)
             return
         opened: object = None
         while opened != key:
@@ -142,29 +144,27 @@ class Builder:
             part = parts[place]
             place += 1
             if isinstance(part, str):
-                if "&" in part:
-                    for text, raw in pieces(part):
-                        self.text(text, raw)
-                else:
-                    self._texts.append(part)
-                    self._length += len(part)
+                for text, raw in self._read(part):
+                    self.text(text, raw)
                 continue
             raw, name = part.raw, part.name
             opens = part.opens
             is_inline = name in INLINE or name.isdecimal()
-            if opens and (name in RAISED or name == "a") and (after := _note(parts, place - 1)):
+            if word := part.equiv:
+                self.code(raw, False, name, word, "name")
+            elif opens and (name in RAISED or name == "a") and (after := _note(parts, place - 1)):
                 raw, place = _raw(parts[place - 1 : after]), after
-                self.code(raw, splits=self._is_full, kind="note")
+                self.code(raw, kind="note")
             elif opens and self._is_whole(part):
                 after = _element_end(parts, place - 1)
                 raw, place = _raw(parts[place - 1 : after]), after
                 self._add_whole(name, raw)
             elif is_inline and part.closing:
                 self.end(raw, name, name)
-            elif is_inline and opens and not self._is_full:
+            elif is_inline and opens:
                 self.start(raw, name, name)
             else:
-                self.code(raw, splits=self._is_full or not (is_inline or name in POINTS), kind=name)
+                self.code(raw, splits=not (is_inline or name in POINTS), kind=name)
         return self
 
     @property

@@ -51,6 +51,7 @@ class Tag(NamedTuple):
     raw: str
     name: str = ""
     closing: bool = False
+    equiv: str = ""
 
     @property
     def opens(self) -> bool:

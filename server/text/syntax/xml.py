@@ -211,8 +211,8 @@ class _Builder(Builder):
                     self.text(html.unescape(part) if number % 2 else part, part)
         elif token.kind == "cdata":
             self._section(token.raw[len(CDATA) : -len(CDATA_END)])
-        elif token.partner is None or token.splits or (token.kind == "start" and self._is_full):
-            self.code(token.raw, splits=token.splits or self._is_full, kind=token.local)
+        elif token.partner is None or token.splits:
+            self.code(token.raw, splits=token.splits, kind=token.local)
         elif token.kind == "start":
             self.start(token.raw, token.local, id(token))
         elif self._keys.get(id(token.partner)):

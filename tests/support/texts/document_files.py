@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 import docx
 
 from model.symbols import PLACEHOLDERS
+from server.documents.document import tagged_of
 from server.documents.reader_process import read_document
 from server.text.finishing import finish
 from server.text.reading import SYMBOL, StandIns, masked
-from server.text.syntax.html import parse
 from server.text.tagged import Tagged
 
 OFFICE = "urn:oasis:names:tc:opendocument:xmlns:office:1.0"
@@ -192,14 +192,9 @@ def change(name: str, data: bytes, how=str.upper, output: str = "") -> bytes:
     return document.write([changed(text, document.format, how) for text in document.texts])
 
 
-def passages(text: str, format: str) -> list[Tagged]:
-    """Returns the parts of a text between tags of blocks."""
-    return [Tagged(text)] if format == "text" else parse(text).passages()
-
-
 def changed(text: str, format: str, how: Callable[[str], str]) -> str:
     """Returns a text of a document with its words changed and its codes kept."""
-    return "".join([_changed(passage, how).write() for passage in passages(text, format)])
+    return "".join([_changed(passage, how).write() for passage in tagged_of(text, format).passages()])
 
 
 def _changed(passage: Tagged, how: Callable[[str], str]) -> Tagged:

@@ -3,7 +3,6 @@ processors."""
 
 from __future__ import annotations
 
-import html
 from collections.abc import Callable, Sequence
 
 import pypdfium2
@@ -12,7 +11,6 @@ from server.documents.document import Document, has_words
 from server.documents.formats.pdf.characters import lines
 from server.documents.formats.pdf.paragraphs import Page, pieces_of
 from server.errors import InvalidRequest, PayloadTooLarge
-from server.text.tagged import escaped
 
 PAGES_LIMIT = 2_000
 
@@ -27,10 +25,10 @@ def document_of(data: bytes, write_pages: Callable[[Sequence[Page]], bytes]) -> 
 
     def write(translations: Sequence[str]) -> bytes:
         for piece, translated in zip(pieces, translations, strict=True):
-            piece.text = html.unescape(translated)
+            piece.text = translated
         return write_pages(pages)
 
-    return Document(tuple(escaped(piece.text) for piece in pieces), "html", write)
+    return Document(tuple(piece.text for piece in pieces), "coded", write)
 
 
 def read_pages(data: bytes) -> list[Page]:

@@ -15,6 +15,7 @@ from server.documents.formats.xml.vocabularies import BOOK, DC
 from server.documents.zip_archive import Archive
 from server.errors import InvalidRequest
 from server.text.syntax.html import parse
+from server.text.tagged import escaped
 
 OPF = "{http://www.idpf.org/2007/opf}"
 CONTAINER = "META-INF/container.xml"
@@ -42,7 +43,7 @@ def read(data: bytes, target: str) -> Document:
     def write(translations: Sequence[str]) -> bytes:
         rest = iter(translations)
         for label in labels:
-            label.fill(parse(next(rest)))
+            label.fill(parse(next(rest)).text)
         for language in islice(roots[package].iter(DC + "language"), 1):
             language.text = target
         made = {name: write_xml(root) for name, root in roots.items()}
@@ -51,7 +52,7 @@ def read(data: bytes, target: str) -> Document:
         return archive.replaced(made)
 
     texts = [text for page in pages.values() for text in page.texts]
-    return Document((*(label.tagged.write() for label in labels), *texts), "html", write)
+    return Document((*(escaped(label.tagged.text) for label in labels), *texts), "html", write)
 
 
 def package_name(archive: Archive) -> str:

@@ -12,7 +12,6 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from server.documents.document import Document, has_words
-from server.documents.formats.numbered import NumberedText
 from server.documents.formats.xml.package import bound_values, parts_by_kind, stores_by_id
 from server.documents.formats.xml.paragraph import Paragraph
 from server.documents.formats.xml.parsing import INVALID_CHARACTERS, Element, parse_xml, write_xml
@@ -29,8 +28,9 @@ from server.documents.formats.xml.vocabularies import (
 )
 from server.documents.formats.xml.word import WordParagraph
 from server.documents.zip_archive import Archive
-from server.text.syntax.html import parse
+from server.text.syntax.html import Builder
 from server.text.tagged import Tagged
+from server.translation.coded_text import coded, written
 
 KINDS = frozenset(
     "header footer footnotes endnotes comments slide notesSlide chart chartEx chartUserShapes diagramData diagramDrawing "
@@ -38,8 +38,9 @@ KINDS = frozenset(
 )
 """Kinds of parts with text."""
 SHEET_WITH_TEXT = re.compile(rb"inlineStr|dataValidation |headerFooter")
-MARGIN_CODE = re.compile(r'&(?:"[^"]*"|K[0-9A-F]{6}|K\d\d[+\-]\d{3}|\d+|.)', re.DOTALL)
+MARGIN_CODE = re.compile(r'(&(?:"[^"]*"|K[0-9A-F]{6}|K\d\d[+\-]\d{3}|\d+|.))', re.DOTALL)
 """A code of a header (ECMA-376 part 1, 18.3.1.46)."""
+MARGINS = "oddHeader oddFooter evenHeader evenFooter firstHeader firstFooter".split()
 TEXT = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}"
 OPEN_DOCUMENT_PART = re.compile(r"(?:[^/]+/)?content\.xml|styles\.xml|meta\.xml")
 """Parts with text: of the document, and of objects in it, such as charts."""
@@ -49,21 +50,18 @@ class SheetMargin:
     """A header or footer of printed sheets: `&L`, `&C` and `&R` separate texts, other codes are moved like words."""
 
     def __init__(self, element: Element) -> None:
-        self.element, self.inline = element, NumberedText()
-        position, text = 0, element.text or ""
-        for code in MARGIN_CODE.finditer(text):
-            self.inline.text(text[position : code.start()])
-            position = code.end()
-            if code[0] == "&&":
-                self.inline.text("&")
+        self.element = element
+        builder = Builder()
+        for number, part in enumerate(MARGIN_CODE.split(element.text or "")):
+            if number % 2 == 0 or part == "&&":
+                builder.text(part[number % 2 :], part)
             else:
-                (self.inline.gap if code[0][1] in "LCR" else self.inline.atom)(code[0])
-        self.inline.text(text[position:])
-        self.tagged = parse(self.inline.html)
+                builder.code(part, part[1] in "LCR", "img")
+        self.tagged = builder.tagged("")
 
-    def fill(self, translated: Tagged) -> None:
+    def fill(self, translated: str) -> None:
         """Writes the translation with its codes."""
-        self.element.text = self.inline.written(translated, lambda text: text.replace("&", "&&"))
+        self.element.text = written(translated, self.tagged.codes, lambda text: text.replace("&", "&&"))
 
 
 class Label(NamedTuple):
@@ -75,11 +73,11 @@ class Label(NamedTuple):
     @property
     def tagged(self) -> Tagged:
         text = self.element.text if self.name is None else self.element.get(self.name)
-        return Tagged(" ".join((text or "").split()), (), "html")
+        return Tagged(" ".join((text or "").split()))
 
-    def fill(self, translated: Tagged) -> None:
+    def fill(self, translated: str) -> None:
         """Replaces the text."""
-        text = INVALID_CHARACTERS.sub("", translated.text)
+        text = INVALID_CHARACTERS.sub("", translated)
         if self.name is None:
             self.element.text = text
         else:
@@ -87,23 +85,22 @@ class Label(NamedTuple):
 
 
 Readers = dict[str, Callable[[Element], Paragraph | SheetMargin]]  # by the tag of the element
+
+
+def readers(name: str, elements: str, table: str, spaces: bool = False, reader: type[Paragraph] = Paragraph) -> Readers:
+    """Returns the readers of elements of a vocabulary of Office."""
+    return {
+        space + element: partial(reader, vocabulary=vocabulary(space, table, spaces))
+        for space in prefixes(name, "main")
+        for element in elements.split()
+    }
+
+
 PARAGRAPHS: Readers = {
-    **{
-        w + "p": partial(WordParagraph, vocabulary=vocabulary(w, WORD, True))
-        for w in prefixes("wordprocessingml", "main")
-    },
-    **{a + "p": partial(Paragraph, vocabulary=vocabulary(a, DRAWING)) for a in prefixes("drawingml", "main")},
-    **{
-        s + name: partial(Paragraph, vocabulary=vocabulary(s, CELL, True))
-        for s in prefixes("spreadsheetml", "main")
-        for name in ("si", "is", "text")
-    },
-    **{
-        s + page + place: SheetMargin
-        for s in prefixes("spreadsheetml", "main")
-        for page in ("odd", "even", "first")
-        for place in ("Header", "Footer")
-    },
+    **readers("wordprocessingml", "p", WORD, True, WordParagraph),
+    **readers("drawingml", "p", DRAWING),
+    **readers("spreadsheetml", "si is text", CELL, True),
+    **{space + name: SheetMargin for space in prefixes("spreadsheetml", "main") for name in MARGINS},
 }
 OPEN_PARAGRAPHS: Readers = {
     TEXT + name: partial(Paragraph, vocabulary=vocabulary(TEXT, OPEN_DOCUMENT)) for name in ("p", "h")
@@ -146,7 +143,7 @@ def read_open_document(data: bytes, target: str) -> Document:
     """Reads an OpenDocument file."""
     archive = Archive(data)
     archive.require("content.xml")
-    return read_parts(archive, filter(OPEN_DOCUMENT_PART.fullmatch, archive.names), readers=OPEN_PARAGRAPHS)
+    return read_parts(archive, filter(OPEN_DOCUMENT_PART.fullmatch, archive.names), tables=OPEN_PARAGRAPHS)
 
 
 def read_parts(
@@ -154,35 +151,35 @@ def read_parts(
     parts: Iterable[str],
     kept: frozenset[str] = frozenset(),
     stores: Mapping[str, str] = MappingProxyType({}),
-    readers: Readers = PARAGRAPHS,
+    tables: Readers = PARAGRAPHS,
 ) -> Document:
     """Reads these parts. Texts in `kept` are not translated. `stores` are the parts with data of content controls, by id."""
-    roots = {name: parse_xml(archive.part(name), readers is OPEN_PARAGRAPHS) for name in parts}
+    roots = {name: parse_xml(archive.part(name), tables is OPEN_PARAGRAPHS) for name in parts}
     data = {id: parse_xml(archive.part(name)) for id, name in stores.items()}
-    elements = (element for root in roots.values() for element in root.iter(*readers))
+    elements = (element for root in roots.values() for element in root.iter(*tables))
     labels = [*find_labels(roots.values()), *map(Label, bound_values(roots.values(), data))]
     texts: list[Element | Label] = []
-    written: list[str] = []
+    found: list[str] = []
     for text in chain(elements, labels):
-        tagged = reader_of(text, readers).tagged
+        tagged = reader_of(text, tables).tagged
         if has_words(tagged.text) and tagged.text not in kept:
             texts.append(text)
-            written.append(tagged.write())
+            found.append(coded(tagged))
 
     def write(translations: Sequence[str]) -> bytes:
         # Backwards, because a text box in a paragraph has paragraphs, which must be filled before it is moved.
         for text, translated in zip(reversed(texts), reversed(translations), strict=True):
-            reader_of(text, readers).fill(parse(translated))
+            reader_of(text, tables).fill(translated)
         changed = {text.element.getroottree().getroot() for text in texts if isinstance(text, Label)}
         made = roots | {name: data[id] for id, name in stores.items() if data[id] in changed}
         return archive.replaced({name: write_xml(root) for name, root in made.items()})
 
-    return Document(tuple(written), "html", write)
+    return Document(tuple(found), "coded", write)
 
 
-def reader_of(text: Element | Label, readers: Readers) -> Paragraph | SheetMargin | Label:
+def reader_of(text: Element | Label, tables: Readers) -> Paragraph | SheetMargin | Label:
     """Returns what reads a text; all at once need much memory."""
-    return text if isinstance(text, Label) else readers[text.tag](text)
+    return text if isinstance(text, Label) else tables[text.tag](text)
 
 
 def find_labels(roots: Iterable[Element]) -> Iterator[Label]:

@@ -12,15 +12,17 @@ from typing import Literal, NamedTuple
 
 from lxml import etree
 
-from server.documents.formats.numbered import NumberedText, pieces
 from server.documents.formats.xml.parsing import INVALID_CHARACTERS, Element, clear
-from server.text.syntax.html import parse
-from server.text.tagged import Tagged
+from server.text.syntax.html import Builder
+from server.translation.coded_text import pieces
 
 Kind = Literal["run", "text", "container", "content", "setting", "gap", "space", "first", "end", "dropped", "atom"]
+Role = Literal["atom", "gap", "open", "close"]
 SPACE = "{http://www.w3.org/XML/1998/namespace}space"
-NOTE = re.compile(r"(?<![^\W\d_])([^\W\d_]+)<span k([0-9]+)>([0-9+\-−]{1,4})</span k\2>(?![^\W\d_])")
-"""A word with a formatted number at its end."""
+NOTE = re.compile(r"[0-9+\-−]{1,4}")
+"""The formatted number at the end of a word that may be that of a note."""
+LONGEST_WORD = 100
+LETTERS = re.compile(r"[^\W\d_]+$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,32 +51,43 @@ class Vocabulary:
 
 
 class Original(NamedTuple):
-    """Elements that a code stands for. Of a pair, `inner` takes the words, or None if these are beside the elements, and
-    the elements `ends` are after the words. Those of a single code are put into a run, `inner`, if there is one."""
+    """Elements that a code stands for: one that moves like a word, a "gap" between sentences, or an end of a pair. Of this,
+    `inner` takes the words, or None if these are beside the elements, and the elements of its end are after the words.
+    Those of a single code are put into a run, `inner`, if there is one."""
 
+    role: Role
     elements: tuple[Element, ...] = ()
     inner: Element | None = None
-    ends: tuple[Element, ...] = ()
 
 
 class Paragraph:
-    """The content of an element; `tagged` is its text."""
+    """The content of an element; `tagged` is its text, whose codes are its `originals`."""
 
     def __init__(self, element: Element, vocabulary: Vocabulary) -> None:
         self.element, self.vocabulary = element, vocabulary
-        self.inline = NumberedText()
+        self.originals: list[Original] = []
+        self._builder, self._word = Builder(), ""
         self._ends: list[Element] = []
         self._base = self._most_frequent()
         self.add_children(element, top=True)
-        self._originals: list[Original] = self.inline.originals
-        self._html = NOTE.sub(self._note, self.inline.html)
+        self.tagged = self._builder.tagged("")
 
-    @property
-    def tagged(self) -> Tagged:
-        return parse(self._html)
+    def add_text(self, text: str) -> None:
+        """Adds text."""
+        self._builder.text(text, text)
+        self._word = (self._word + text)[-LONGEST_WORD:]
 
-    def fill(self, translated: Tagged) -> None:
-        """Replaces the content."""
+    def add_code(self, role: Role, *elements: Element, inner: Element | None = None) -> None:
+        """Adds a code that stands for elements."""
+        self._word = ""
+        self.originals.append(Original(role, elements, inner))
+        if role in ("open", "close"):
+            (self._builder.start if role == "open" else self._builder.end)("", "span", "span")
+        else:
+            self._builder.code("", role == "gap", "br" if role == "gap" else "img")
+
+    def fill(self, translated: str) -> None:
+        """Replaces the content with a coded text."""
         vocabulary, element = self.vocabulary, self.element
         if not vocabulary.run:
             clear(element)
@@ -93,11 +106,11 @@ class Paragraph:
     def add_children(self, parent: Element, top: bool) -> None:
         """Adds the children of the paragraph, or (not `top`) of a container."""
         if not self.vocabulary.run:
-            self.inline.text(parent.text or "")
+            self.add_text(parent.text or "")
         for child in parent:
             self.add(child, top)
             if not self.vocabulary.run:
-                self.inline.text(child.tail or "")
+                self.add_text(child.tail or "")
 
     def add(self, child: Element, top: bool) -> None:
         """Adds a child of the paragraph, or (not `top`) of a container."""
@@ -105,17 +118,18 @@ class Paragraph:
         if kind == "run":
             self._add_run(child, top)
         elif kind == "container":
-            number = self.inline.open(self._shell(child))
+            made, inner = self._shell(child)
+            self.add_code("open", made, inner=inner)
             self.add_children(self.content(child), top=False)
-            self.inline.close(number)
+            self.add_code("close")
         elif kind == "end":
             self._ends.append(child)
         elif kind == "text":  # a cell without runs
             self.add_words(child.text or "")
         elif kind == "space":
-            self.inline.text(" ")
+            self.add_text(" ")
         elif kind in ("gap", "atom"):
-            self._add_code(child, kind == "gap" and top)
+            self.add_code("gap" if kind == "gap" and top else "atom", child)
 
     def kind(self, element: Element) -> Kind:
         """Returns what an element is."""
@@ -125,25 +139,22 @@ class Paragraph:
         """Adds text, in which line ends are between sentences."""
         for number, line in enumerate(text.split("\n")):
             if number:
-                self.inline.gap(Original())
-            self.inline.text(line)
+                self.add_code("gap")
+            self.add_text(line)
 
     def content(self, container: Element) -> Element:
         """Returns the element that contains the words of a container."""
         return next((child for child in container if self.kind(child) == "content"), container)
 
-    def _shell(self, container: Element) -> Original:
-        """Returns a copy of a container without its words."""
+    def _shell(self, container: Element) -> tuple[Element, Element]:
+        """Returns a copy of a container without its words, and the element in it that takes them."""
         made = inner = etree.Element(container.tag, container.attrib, container.nsmap)
         for child in container:
             if (kind := self.kind(child)) == "content":
                 inner = etree.SubElement(made, child.tag, child.attrib)
             elif kind == "setting":
                 made.append(copy.deepcopy(child))
-        return Original((made,), inner)
-
-    def _add_code(self, element: Element, splits: bool, run: Element | None = None) -> None:
-        (self.inline.gap if splits else self.inline.atom)(Original((element,), run))
+        return made, inner
 
     def _add_run(self, run: Element, top: bool) -> None:
         properties = run.find(self.vocabulary.properties)
@@ -154,11 +165,15 @@ class Paragraph:
                 self.add_words(child.text or "")
             elif kind == "text":
                 made = self._new_run(properties)
-                number = self.inline.open(Original((made,), made))
+                if self._is_note(child.text or ""):
+                    self._put(made, child.text)
+                    self.add_code("atom", made)
+                    continue
+                self.add_code("open", made, inner=made)
                 self.add_words(child.text or "")
-                self.inline.close(number)
+                self.add_code("close")
             elif child is not properties:
-                self._add_code(child, kind == "gap" and top, self._new_run(properties))
+                self.add_code("gap" if kind == "gap" and top else "atom", child, inner=self._new_run(properties))
 
     def _new_run(self, properties: Element | None) -> Element:
         run = etree.Element(self.vocabulary.run)
@@ -196,47 +211,35 @@ class Paragraph:
         )
         return repr(attributes).encode() + children if attributes or children else b""
 
-    def _note(self, match: re.Match[str]) -> str:
-        """Returns a word with the number of a note, which is moved like a word. The 2 of CO2 belongs to its word."""
-        original = self._originals[int(match[2])]
-        if (
-            _is_formula(match[1]) or original.inner is not original.elements[0]
-        ):  # no formatting, but a bookmark or a control
-            return match[0]
-        self._put(original.inner, match[3])
-        self._originals[int(match[2])] = Original(original.elements)
-        return f"{match[1]}<img k{match[2]}>"
+    def _is_note(self, text: str) -> bool:
+        """Returns whether a formatted text is the number of a note at the end of a word. The 2 of CO2 belongs to its word."""
+        letters = LETTERS.search(self._word)
+        return bool(NOTE.fullmatch(text) and letters and not _is_formula(letters[0]))
 
-    def _rebuild(self, parent: Element, translated: Tagged) -> None:
+    def _rebuild(self, parent: Element, translated: str) -> None:
         """Fills an empty element."""
         stack = [parent]
         waiting: list[str] = []  # added at once, because adding takes time by the length of the text before
-        for piece, number in pieces(translated):
+        for piece in pieces(translated):
             if isinstance(piece, str):
                 waiting.append(INVALID_CHARACTERS.sub("", piece))
-            if isinstance(piece, str) or number is None:
                 continue
-            original = self._originals[number]
-            if not original.elements:
+            role, elements, inner = self.originals[piece]
+            if role == "gap" and not elements:
                 waiting.append("\n")
                 continue
             self._put(stack[-1], "".join(waiting))
             waiting.clear()
-            if piece.closing:
-                if len(stack) > 1:
-                    stack.pop()
-                    stack[-1].extend(original.ends)
-                continue
-            for element in original.elements:
+            for element in elements:
                 element.tail = None  # the text after the element is part of the translation
-            if piece.name == "span":
-                stack[-1].extend(original.elements)
-                stack.append(stack[-1] if original.inner is None else original.inner)
-            elif original.inner is not None:
-                original.inner.extend(original.elements)
-                stack[-1].append(original.inner)
-            else:
-                stack[-1].extend(original.elements)
+            if role == "close" and len(stack) > 1:
+                stack.pop()
+            if role != "open" and inner is not None:
+                inner.extend(elements)
+                elements = (inner,)
+            stack[-1].extend(elements)
+            if role == "open":
+                stack.append(stack[-1] if inner is None else inner)
         self._put(stack[-1], "".join(waiting))
 
     def _put(self, parent: Element, text: str) -> None:

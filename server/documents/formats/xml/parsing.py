@@ -55,5 +55,4 @@ def write_xml(root: Element) -> bytes:
 def clear(element: Element) -> None:
     """Removes the content of an element."""
     element.text = None
-    for child in list(element):
-        element.remove(child)
+    del element[:]

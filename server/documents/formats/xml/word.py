@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from lxml import etree
 
-from server.documents.formats.xml.paragraph import Kind, Original, Paragraph, Vocabulary
+from server.documents.formats.xml.paragraph import Kind, Paragraph, Vocabulary
 from server.documents.formats.xml.parsing import Element
 
 FIELD_DEPTH = 5
@@ -29,21 +29,19 @@ class WordParagraph(Paragraph):
     def add_children(self, parent: Iterable[Element], top: bool) -> None:
         """Adds the children of the paragraph or of a container. Pairs that overlap each other become single marks."""
         groups = list(self._fields(parent))
-        ends = self._ranges(groups)
-        numbers: dict[int, int] = {}
-        for i, group in enumerate(groups):
-            if i in ends:
-                numbers[ends[i]] = self.inline.open(Original(tuple(group), None, tuple(groups[ends[i]])))
-            elif i in numbers:
-                self.inline.close(numbers[i])
-            elif len(group) > 1 or self._marks(group[0]):
-                self._add_field(group, top)
+        starts = self._ranges([field for field, _, _ in groups])
+        ends = frozenset(starts.values())
+        for i, (field, middle, ended) in enumerate(groups):
+            if i in starts or i in ends:
+                self.add_code("open" if i in starts else "close", *field)
+            elif len(field) > 1 or self._marks(field[0]):
+                self._add_field(field, middle, ended, top)
             else:
-                self.add(group[0], top)
+                self.add(field[0], top)
 
     def add_words(self, text: str) -> None:
         """Adds text, whose line ends are spaces."""
-        self.inline.text(text)
+        self.add_text(text)
 
     def kind(self, element: Element) -> Kind:
         """Returns what an element is: of controls, only those that people write in have words, of fields only links."""
@@ -60,19 +58,22 @@ class WordParagraph(Paragraph):
         marks = element.iterchildren(w + "fldChar") if element.tag == w + "r" else ()
         return [mark.get(w + "fldCharType") for mark in marks]
 
-    def _fields(self, parent: Iterable[Element]) -> Iterator[list[Element]]:
-        """Yields the children, those of a field together. A field may end in a later paragraph."""
+    def _fields(self, parent: Iterable[Element]) -> Iterator[tuple[list[Element], int, bool]]:
+        """Yields the children, those of a field together, with the number of those before its words (0: it has none), and
+        whether it ends here: a field may end in a later paragraph."""
         field: list[Element] = []
-        depth = 0
+        depth = middle = 0
         for child in parent:
             marks = self._marks(child)
             depth += marks.count("begin") - marks.count("end")
             field.append(child)
+            if depth == 1 and not middle and marks == ["separate"]:
+                middle = len(field)
             if depth <= 0:
-                yield field
-                field, depth = [], 0
+                yield field, middle, True
+                field, depth, middle = [], 0, 0
         if field:
-            yield field
+            yield field, middle, False
 
     def _ranges(self, groups: Sequence[Sequence[Element]]) -> dict[int, int]:
         """Returns the end of each pair of elements around words by its start, where pairs do not overlap."""
@@ -90,28 +91,19 @@ class WordParagraph(Paragraph):
                 starts = [start for start in starts if start[0] != key]
         return pairs
 
-    def _add_field(self, field: Sequence[Element], top: bool) -> None:
+    def _add_field(self, field: Sequence[Element], middle: int, ended: bool, top: bool) -> None:
         """Adds a field. The words of a link are translated, and those of a field that does not end here: a table of
         contents begins in its first line."""
-        depth, middle = 0, 0
-        for i, run in enumerate(field, 1):
-            marks = self._marks(run)
-            depth += marks.count("begin") - marks.count("end")
-            if depth == 1 and not middle and marks == ["separate"]:
-                middle = i
         instruction = "".join(text for run in field[:middle] for text in run.itertext(self._w + "instrText"))
-        ends = depth <= 0
-        if not middle or self._fields_around > FIELD_DEPTH or (ends and not is_link(instruction)):
-            self.inline.atom(Original(tuple(field)))
+        if not middle or self._fields_around > FIELD_DEPTH or (ended and not is_link(instruction)):
+            self.add_code("atom", *field)
             return
         self._fields_around += 1
-        if ends and self._marks(field[-1]) == ["end"]:
-            number = self.inline.open(Original(tuple(field[:middle]), None, tuple(field[-1:])))
-            self.add_children(field[middle:-1], top=False)
-            self.inline.close(number)
-        else:
-            self.inline.atom(Original(tuple(field[:middle])))
-            self.add_children(field[middle:], top)
+        closes = ended and self._marks(field[-1]) == ["end"]
+        self.add_code("open" if closes else "atom", *field[:middle])
+        self.add_children(field[middle : -1 if closes else None], top and not closes)
+        if closes:
+            self.add_code("close", field[-1])
         self._fields_around -= 1
 
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from lxml import etree
 
 from server.documents.document import Document, has_words
-from server.documents.formats.labels import Label, label
+from server.documents.formats.labels import label
 from server.documents.formats.xml.paragraph import Paragraph
 from server.documents.formats.xml.parsing import Element, clear, parse_xml, write_xml
 from server.documents.formats.xml.vocabularies import XLIFF, vocabulary
 from server.errors import InvalidRequest
-from server.text.syntax.html import parse
+from server.translation.coded_text import coded
 
 NAMESPACE = re.compile(r"(\{urn:oasis:names:tc:xliff:document:([12])\.\d\}|)xliff")
 HEAD = re.compile(rb"(?:\xef\xbb\xbf|\s|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^\[>]*>)*", re.DOTALL)
@@ -31,35 +31,34 @@ def read(data: bytes, target: str) -> Document:
         raise InvalidRequest("The file is not XLIFF 1.x or 2.x.")
     namespace, second = named[1], (named[2] or root.get("version", "1")[:1]) == "2"
     inline = vocabulary(namespace, XLIFF)
-    units: list[tuple[Element, Element, Paragraph, Label]] = []
+    units: list[tuple[Element, Element, Paragraph, Callable[[str], str]]] = []
     texts: list[str] = []
-    for source in sources(root, namespace):
-        segments = marks_of(source.getparent().find(namespace + "seg-source"))
-        done = translated_segments(source, namespace)
+    for source in sources(root):
+        segments = marks_of(source.getparent().find("{*}seg-source"))
+        done = translated_segments(source)
         for place in [segment for segment in segments if segment.get("mid") not in done] if segments else [source]:
             paragraph = Paragraph(copy.deepcopy(place), inline)
             tagged = paragraph.tagged
-            text = Label(tagged.text, tagged.text) if tagged.codes else label(tagged.text)
-            if has_words(text.text):
-                units.append((source, place, paragraph, text))
-                texts.append(tagged._replace(text=text.text).write())
+            text, written = (coded(tagged), str) if tagged.codes else label(tagged.text)
+            if has_words(tagged.text):
+                units.append((source, place, paragraph, written))
+                texts.append(text)
 
     def write(translations: Sequence[str]) -> bytes:
         places: dict[Element, Element] = {}
-        for (source, place, paragraph, text), made in zip(units, translations, strict=True):
+        for (source, place, paragraph, written), made in zip(units, translations, strict=True):
             if place not in places:
-                places |= new_target(source, namespace, second)
+                places |= new_target(source, second)
             paragraph.element = places[place]
-            translated = parse(made)
-            paragraph.fill(translated._replace(text=text.written(translated.text)) if text.mark else translated)
+            paragraph.fill(written(made))
         if second:
             root.set("trgLang", target)
         else:
-            for file in root.iter(namespace + "file"):
+            for file in root.iter("{*}file"):
                 file.set("target-language", target)
         return in_frame(data, root)
 
-    return Document(tuple(texts), "html", write)
+    return Document(tuple(texts), "coded", write)
 
 
 def in_frame(data: bytes, root: Element) -> bytes:
@@ -77,9 +76,9 @@ def marks_of(parent: Element | None) -> list[Element]:
     return [mark for mark in marks if mark not in around]
 
 
-def translated_segments(source: Element, namespace: str) -> dict[str, Element]:
+def translated_segments(source: Element) -> dict[str, Element]:
     """Returns the segments of the target that have been translated, by their names."""
-    target = source.getparent().find(namespace + "target")
+    target = source.getparent().find("{*}target")
     if target is None or target.get("state") in UNTRANSLATED or is_copy(source, target):
         return {}
     return {mark.get("mid"): mark for mark in marks_of(target) if "".join(mark.itertext()).strip()}
@@ -92,32 +91,31 @@ def is_copy(source: Element, target: Element) -> bool:
     return not stated and "".join(target.itertext()).split() == "".join(source.itertext()).split()
 
 
-def sources(root: Element, namespace: str) -> Iterator[Element]:
+def sources(root: Element) -> Iterator[Element]:
     """Yields the source elements that are to be translated."""
-    for source in root.iter(namespace + "source"):
+    for source in root.iter("{*}source"):
         parent = source.getparent()
         name = etree.QName(parent).localname if parent is not None else ""
         if name not in ("trans-unit", "segment") or any(
             element.get("translate") == "no" for element in source.iterancestors()
         ):
             continue
-        target = parent.find(namespace + "target")
-        state = (target.get("state") if target is not None else None) or parent.get("state")
-        filled = target is not None and "".join(target.itertext()).strip() and not is_copy(source, target)
-        done = filled and state not in UNTRANSLATED
-        if not done or len(translated_segments(source, namespace)) < len(marks_of(target)):
+        target = parent.find("{*}target")
+        is_filled = target is not None and "".join(target.itertext()).strip() and not is_copy(source, target)
+        done = is_filled and (target.get("state") or parent.get("state")) not in UNTRANSLATED
+        if not done or len(translated_segments(source)) < len(marks_of(target)):
             yield source
 
 
-def new_target(source: Element, namespace: str, second: bool) -> dict[Element, Element]:
+def new_target(source: Element, second: bool) -> dict[Element, Element]:
     """Puts a new target in the place of the old one or after the source, in XLIFF 2 (`second`) or 1. Returns the elements in
     it that take the translation of the source and of its segments."""
     parent = source.getparent()
-    segmented, done = parent.find(namespace + "seg-source"), translated_segments(source, namespace)
+    segmented, done = parent.find("{*}seg-source"), translated_segments(source)
     segments = marks_of(segmented)
-    target = parent.find(namespace + "target")
+    target = parent.find("{*}target")
     if target is None:
-        target = etree.Element(namespace + "target")
+        target = etree.Element(source.tag.removesuffix("source") + "target")
         before = source if segmented is None else segmented
         before.addnext(target)  # lxml moves the white space after `before` behind the target
         target.tail, before.tail = before.tail or target.tail, before.tail or target.tail
@@ -132,12 +130,10 @@ def new_target(source: Element, namespace: str, second: bool) -> dict[Element, E
     places = dict(zip(segments, marks_of(target), strict=True))
     for place in places.values():
         if (old := done.get(place.get("mid"))) is not None:
-            clear(place)
             fill(place, old)
     return places
 
 
 def fill(element: Element, other: Element) -> None:
-    """Copies the content of another element into an empty one."""
-    element.text = other.text
-    element.extend(copy.deepcopy(child) for child in other)
+    """Copies the content of another element."""
+    element.text, element[:] = other.text, map(copy.deepcopy, other)

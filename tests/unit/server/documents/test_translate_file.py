@@ -89,6 +89,7 @@ def sizes(monkeypatch) -> list[int]:
 def test_a_long_line_is_translated_in_pieces(client, sizes, monkeypatch):
     monkeypatch.setattr(documents, "BATCH_CHARACTERS", 100)
     monkeypatch.setattr(reader_process, "PIECE_CHARACTERS", 100)
+    monkeypatch.setattr("server.documents.document.UNIT_CHARACTERS", 100)
     sentences = [f"Sentence {'number ' * i}ends." for i in range(1, 9)]
     made = fetch(client, send(client, content=" ".join(sentences).encode())).content.decode()
     assert made == " ".join(sentence[::-1] for sentence in sentences)

@@ -12,6 +12,7 @@ from lxml import etree
 
 from server.documents.reader_process import read_document
 from server.errors import InvalidRequest
+from server.translation import coded_text
 from tests.support.texts.document_files import change, package, part, word_body, word_file
 
 
@@ -38,8 +39,8 @@ def test_word_runs_are_moved_with_their_words():
     )
     document = read_document("a.docx", data, "fr")
     [text] = document.texts
-    tag = re.search(r"<span \w+>", text)[0]
-    made = etree.fromstring(part(document.write([f"chat {tag}rouge</span k0>"]), "word/document.xml").encode())
+    opened, closed = (mark[0] for mark in coded_text.MARK.findall(text))
+    made = etree.fromstring(part(document.write([f"chat {opened}rouge{closed}"]), "word/document.xml").encode())
     runs = [("".join(run.itertext()), bool(run.findall(".//{*}b"))) for run in made.iter("{*}r")]
     assert runs == [("chat ", False), ("rouge", True)]
 

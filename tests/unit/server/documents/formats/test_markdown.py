@@ -6,8 +6,8 @@ import re
 
 import pytest
 
+from server.documents.document import tagged_of
 from server.documents.reader_process import read_document
-from server.text.syntax.html import parse
 from tests.support.texts.document_files import change, unchanged
 
 PAGE = """---
@@ -117,7 +117,7 @@ def test_line_ends_are_kept(line_end):
 
 def test_a_sentence_has_its_code():
     [text] = read_document("a.md", b"Run [the `a*b`](x) now and ``c`d``.\n", "de").texts
-    assert [passage.text for passage in parse(text).passages()] == ["Run the a*b now and ."]
+    assert [passage.text for passage in tagged_of(text, "coded").passages()] == ["Run the a*b now and ."]
 
 
 MDX = """import Tabs from '@theme/Tabs';
@@ -170,7 +170,7 @@ def test_modules_components_and_definitions_are_kept():
 def test_lines_that_begin_with_a_label_are_texts_of_their_own(label):
     page = "".join(f"{label.format(name)} some text\n" for name in ("Name", "Place of birth", "Age"))
     document = read_document("a.md", page.encode(), "de")
-    assert document.texts[0].count("<br") == 2
+    assert len(tagged_of(document.texts[0], "coded").passages()) == 3
     assert document.write(document.texts).decode() == page
     assert change("a.md", page.encode()).decode() == page.upper()
 

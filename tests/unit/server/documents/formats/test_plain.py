@@ -128,6 +128,28 @@ def test_other_encodings_are_recognized(encoding):
     assert change("a.txt", text.encode(encoding), lambda _: changed.strip()) == changed.encode(encoding)
 
 
-def test_text_that_is_not_western_is_rejected():
+CUE = "00:00:01.000 --> 00:00:02.000\n{}\n"
+CATALOG = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=iso-8859-1\\n"\n\nmsgid "{}"\nmsgstr ""\n'
+FRAMES = {
+    "a.txt": "{}\n",
+    "a.srt": "1\n" + CUE,
+    "a.vtt": "WEBVTT\n\n" + CUE,
+    "a.json": '{{"a": "{}"}}',
+    "a.yml": "a: '{}'\n",
+    "a.po": CATALOG,
+}
+
+
+@pytest.mark.parametrize("name", FRAMES)
+@pytest.mark.parametrize("encoding", ["cp1252", "utf-8-sig", "utf-16", "utf-32"])
+def test_files_of_every_encoding_take_a_translation_in_another_script(name, encoding):
+    given = FRAMES[name].format("Das Mädchen hört die Musik.").encode(encoding)
+    made = change(name, given, lambda _: "Музыка").decode("utf-8" if encoding == "cp1252" else encoding)
+    assert "Музыка" in made and "&#" not in made
+    assert ("charset=UTF-8" in made) == (name == "a.po" and encoding == "cp1252")
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.srt", "a.vtt", "a.json", "a.yml"])
+def test_text_that_is_not_western_is_rejected(name):
     with pytest.raises(InvalidRequest, match="UTF-8"):
-        read_document("a.txt", "Привет, мир! Как дела?".encode("cp1251"), "de")
+        read_document(name, FRAMES[name].format("Привет, мир! Как дела?").encode("cp1251"), "de")

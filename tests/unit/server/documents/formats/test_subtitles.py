@@ -7,8 +7,10 @@ import re
 
 import pytest
 
+from server.documents.document import tagged_of
 from server.documents.formats.subtitles import TIMES
 from server.documents.reader_process import read_document
+from server.translation.coded_text import MARK
 from tests.support.texts.document_files import SRT, VTT, change, unchanged
 
 
@@ -34,7 +36,10 @@ def test_times_of_words_stay_in_order():
     cue = "WEBVTT\n\n00:01.000 --> 00:04.000\n<00:01.000><c>Never</c> <00:02.000>give <00:03.500>up\n"
     document = read_document("a.vtt", cue.encode(), "de")
     assert document.write(document.texts).decode() == cue
-    made = document.write(["Gib <img t>niemals <img t><c>auf</c> <img t>hier"]).decode()
+    [text] = document.texts
+    first, opened, closed, *others = [mark[0] for mark in MARK.findall(text)]
+    new = f"Gib {others[0]}niemals {first}{opened}auf{closed} {others[1]}hier"
+    made = document.write([new]).decode()
     assert made.endswith("Gib <00:01.000>niemals <00:02.000><c>auf</c> <00:03.500>hier\n")
 
 
@@ -117,7 +122,7 @@ def test_generated_subtitles_keep_all_but_their_text(name, seed):
 def test_a_line_ends_with_its_sentence(lines, texts):
     head = "1\n00:00:01,000 --> 00:00:02,000\n"
     document = read_document("a.srt", (head + "\n".join(lines) + "\n").encode(), "de")
-    assert list(document.texts) == texts
+    assert [MARK.sub("", text) for text in document.texts] == [re.sub("<[^<>]*>", "", text) for text in texts]
     made = document.write(["Ein ganz langer Text davor. " + text for text in texts]).decode().removeprefix(head)
     assert len(made.splitlines()) == len(lines)
     if len(texts) == len(lines):
@@ -132,12 +137,14 @@ def test_a_sound_is_a_text_of_its_own(name, sound):
     end = "</i>" if "<i>" in sound else ""
     head = "WEBVTT\n\n" * (name == "a.vtt") + "00:00:01.000 --> 00:00:02.000\n"
     document = read_document(name, f"{head}{sound} That is\nfunny!{end}\n".encode(), "de")
-    assert document.texts == (f"{sound}<br>That is funny!{end}",)
+    [text] = document.texts
+    first, second = tagged_of(text, "coded").passages()
+    assert (first.text, second.text) == (sound.removeprefix("<i>"), "That is funny!")
     assert document.write(document.texts).decode() == f"{head}{sound} That is\nfunny!{end}\n"
-    made = document.write([f"{sound.lower()}<br>Das ist lustig!{end}"]).decode().removeprefix(head)
+    made = document.write([text.lower().replace("that is funny", "Das ist lustig")]).decode().removeprefix(head)
     assert made.replace("\n", " ") == f"{sound.lower()} Das ist lustig!{end} "
     for text in ("(Laughs) That is funny!", "(LAUGHS)", "Yes (NO) Maybe"):
-        assert "<br>" not in read_document(name, f"{head}{text}\n".encode(), "de").texts[0]
+        assert not tagged_of(read_document(name, f"{head}{text}\n".encode(), "de").texts[0], "coded").codes
 
 
 @pytest.mark.parametrize("name", ["a.srt", "a.vtt"])
