@@ -221,7 +221,7 @@ TOKEN = re.compile(
     r"|(?P<gap>(?<![ \t])[ \t]+\{(?:[#.:]|/\*)[^{}\n]+\}[ \t]*\Z"
     rf"|(?: {{2,}}|\\)\n\s*|(?:[ \t]*\n\s*)?{JSX}[ \t]*\n\s*|[ \t]*\n\s*{JSX}|{EXTENSION}|{LABELLED})"
     rf"|(?P<wrap>{WRAP})"
-    rf"|(?P<tag>{JSX}|<(?P<name>{'|'.join(OPAQUE)})\b[^<>]*>.{{0,2000}}?</(?P=name)\s*>|</?[a-zA-Z][^<>]*>|<!--.*?-->)"
+    rf"|(?P<tag>{JSX}|<(?P<name>{'|'.join(OPAQUE)})\b[^<>]*>.{{0,2000}}?</(?P=name)\s*>|</?[a-zA-Z][^<>]*>|<!--.*?-->|<[!?][^<>]*>)"
     rf"|(?P<open>!?\[)|(?P<close>\](?:{TARGET}|\[[^\[\]]*\])?)"
     r"|(?P<run>\*+|_+|~~)",
     re.DOTALL,

@@ -94,9 +94,7 @@ class Paragraph:
             self._rebuild(element, translated)
             return
         without_runs = element.find(vocabulary.text) is not None
-        for child in list(element):
-            if vocabulary.kind(child) != "first":
-                element.remove(child)
+        element[:] = [child for child in element if vocabulary.kind(child) == "first"]
         if without_runs:
             element = etree.SubElement(element, vocabulary.text)
             element.set(SPACE, "preserve")
@@ -118,9 +116,9 @@ class Paragraph:
         if kind == "run":
             self._add_run(child, top)
         elif kind == "container":
-            made, inner = self._shell(child)
-            self.add_code("open", made, inner=inner)
-            self.add_children(self.content(child), top=False)
+            inner = next((part for part in child if self.kind(part) == "content"), child)
+            self.add_code("open", child, inner=inner)
+            self.add_children(inner, top=False)
             self.add_code("close")
         elif kind == "end":
             self._ends.append(child)
@@ -141,20 +139,6 @@ class Paragraph:
             if number:
                 self.add_code("gap")
             self.add_text(line)
-
-    def content(self, container: Element) -> Element:
-        """Returns the element that contains the words of a container."""
-        return next((child for child in container if self.kind(child) == "content"), container)
-
-    def _shell(self, container: Element) -> tuple[Element, Element]:
-        """Returns a copy of a container without its words, and the element in it that takes them."""
-        made = inner = etree.Element(container.tag, container.attrib, container.nsmap)
-        for child in container:
-            if (kind := self.kind(child)) == "content":
-                inner = etree.SubElement(made, child.tag, child.attrib)
-            elif kind == "setting":
-                made.append(copy.deepcopy(child))
-        return made, inner
 
     def _add_run(self, run: Element, top: bool) -> None:
         properties = run.find(self.vocabulary.properties)
@@ -186,8 +170,8 @@ class Paragraph:
         for child in parent:
             if (kind := self.kind(child)) == "run":
                 yield child
-            elif kind == "container":
-                yield from self._runs(self.content(child))
+            elif kind in ("container", "content"):
+                yield from self._runs(child)
 
     def _most_frequent(self) -> Element | None:
         """Returns the properties of the appearance with the largest number of characters in the runs."""
@@ -239,6 +223,8 @@ class Paragraph:
                 elements = (inner,)
             stack[-1].extend(elements)
             if role == "open":
+                if inner is not None and inner.tag != self.vocabulary.run:
+                    inner.text, inner[:] = None, [each for each in inner if self.kind(each) == "setting"]
                 stack.append(stack[-1] if inner is None else inner)
         self._put(stack[-1], "".join(waiting))
 
