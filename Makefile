@@ -63,7 +63,7 @@ test-unit: install-dev
 
 # The tests that compare numbers, with PyTorch's kernels of other processors. A setting that asks for more than the processor has
 # changes nothing: the first line of each run names what it has.
-NUMERIC_SETTINGS := ONEDNN_MAX_CPU_ISA=AVX2 ONEDNN_MAX_CPU_ISA=AVX512_CORE_VNNI ONEDNN_MAX_CPU_ISA=AVX512_CORE_AMX \
+NUMERIC_SETTINGS := ONEDNN_MAX_CPU_ISA=SSE41 ONEDNN_MAX_CPU_ISA=AVX2 ONEDNN_MAX_CPU_ISA=AVX512_CORE_VNNI ONEDNN_MAX_CPU_ISA=AVX512_CORE_AMX \
 	ATEN_CPU_CAPABILITY=avx2 ATEN_CPU_CAPABILITY=default
 numeric: install-dev
 	failed=; for setting in $(NUMERIC_SETTINGS); do \

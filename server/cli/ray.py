@@ -32,6 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="TEXT",
         help="Address of proxies and replicas; 0.0.0.0 for several nodes or other machines. [default: 127.0.0.1]",
     )
+    deploy.add_argument("--http-port", default=8000, type=int, metavar="N", help="Port of the proxies. [default: 8000]")
     targets = actions.add_parser(
         "targets", help="Print the replicas as targets for Prometheus (file_sd). Needs HAProxy."
     )
@@ -49,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
     except ImportError as error:
         raise SettingsError(f"Ray Serve is not installed ({error}): pip install 'attentive-server[ray]'.") from error
     if options is not None:
-        deploy(options, arguments.address, arguments.app, arguments.http_host)
+        deploy(options, arguments.address, arguments.app, arguments.http_host, arguments.http_port)
     else:
         print(json.dumps(targets(target_groups(arguments.address, arguments.app), arguments.app), indent=2))
     return 0

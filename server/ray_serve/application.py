@@ -57,11 +57,11 @@ def deployment_options(options: Options) -> dict[str, Any]:
     }
 
 
-def deploy(options: Options, address: str, name: str, host: str) -> None:
+def deploy(options: Options, address: str, name: str, host: str, port: int) -> None:
     """Deploys the application to a running cluster and waits until its replicas are ready. Proxies and replicas listen on
-    `host`, unless Serve runs already. Raises SettingsError where there is no cluster."""
+    `host`, proxies on `port`, unless Serve runs already. Raises SettingsError where there is no cluster."""
     _connect(address)
-    serve.start(http_options=HTTPOptions(host=host))
+    serve.start(http_options=HTTPOptions(host=host, port=port))
     serve.run(application(options), name=name, route_prefix="/")
 
 

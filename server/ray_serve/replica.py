@@ -11,6 +11,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from server.access.trusted_proxies import trusted_hosts
 from server.api.app import create_app
+from server.api.middleware.one_request_id import OneRequestId
 from server.config import Settings
 from server.engine.ipc.options import NO_DEVICE
 from server.errors import Unavailable
@@ -40,7 +41,7 @@ class Server:
         tune_garbage_collector()
         if proxies := trusted_hosts(self._settings.trusted_proxies):
             app = ProxyHeadersMiddleware(app, proxies)  # the listener, which is Ray's, trusts none
-        return app
+        return OneRequestId(app)
 
     async def check_health(self) -> None:
         """Waits until the models are loaded. Raises Unavailable if none could be, or if the device does not exist.

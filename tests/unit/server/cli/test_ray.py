@@ -34,7 +34,9 @@ def test_flags_become_options_and_settings() -> None:
 def test_a_deployment_listens_on_this_machine_only_unless_told_otherwise() -> None:
     parser = make_parser("ray")
     assert parser.parse_args(["ray", "deploy"]).http_host == "127.0.0.1"
-    assert parser.parse_args(["ray", "deploy", "--http-host", "0.0.0.0"]).http_host == "0.0.0.0"
+    given = parser.parse_args(["ray", "deploy", "--http-host", "0.0.0.0", "--http-port", "9000"])
+    assert (given.http_host, given.http_port) == ("0.0.0.0", 9000)
+    assert option_values(given) == {"settings": {}}
 
 
 def test_targets_are_the_replicas_of_the_application() -> None:

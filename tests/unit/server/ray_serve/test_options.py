@@ -90,7 +90,9 @@ def test_the_file_for_kuberay_is_valid_and_retries_translations() -> None:
         assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
         variables = {item["name"]: item["value"] for item in container["env"]}
         assert variables["RAY_SERVE_ENABLE_HA_PROXY"] == "1"
-        assert "empty-response" in variables["RAY_SERVE_HAPROXY_RETRY_ON"]
+        guide = (SERVE_FILE.parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
+        assert f'RAY_SERVE_HAPROXY_RETRY_ON="{variables["RAY_SERVE_HAPROXY_RETRY_ON"]}"' in guide
+        assert f"RAY_SERVE_HAPROXY_RETRIES={variables['RAY_SERVE_HAPROXY_RETRIES']} " in guide
         ports = {port["name"] for port in container["ports"]}
         for probe in ("readinessProbe", "livenessProbe"):  # KubeRay adds its own otherwise, which need wget
             assert container[probe]["httpGet"]["port"] in ports
