@@ -48,8 +48,6 @@ LABEL = re.compile(
     r"(?<![^\s.:;,])(?:\[\d{1,3}\]|\(?(?:[a-z]|[ivx]{1,4}|\d{1,2}(?:\.?[a-z])?)\.?\)|\d{1,3}\])(?:[^\S\n]+(?=\w)|(?=(?-i:[A-ZÀ-Þ][a-zß-ÿ])))",
     re.IGNORECASE,
 )
-_LABELLED = re.compile(r"[\W\d①-➓]|\w{1,6}[^\w\s]|\w\s[-–—]")
-"""The beginning of a line that may have a label."""
 _CUT_NAME = re.compile(r"(?<![\w.])[a-z_]\w+(?:\.[^\W\d]\w+)+\.$|(?<!\S)\.$")
 _UNSPACED = 40
 _WINDOW, _UNSPACED_WINDOW = 4_000, 1_000
@@ -103,11 +101,8 @@ def split_sentences(
 
     spans: list[Span] = []
     for line in lines:
-        if _LABELLED.match(text, *line):
-            for start, end in _items(text, line):
-                spans += _sentences_of_line(text, begins(start, end), end, subtag, made)
-        else:
-            spans += _sentences_of_line(text, *line, subtag, made)
+        for start, end in _items(text, line):
+            spans += _sentences_of_line(text, begins(start, end), end, subtag, made)
     return spans
 
 

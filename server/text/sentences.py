@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from operator import attrgetter
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from typing import NamedTuple
 from model.tokenizer import Tokenizer
 from server.text.protection.glossary import TermIndex, TermMatch
 from server.text.protection.terms import form, is_start
-from server.text.segmentation import Span, Split, blanked, span_around, split_long_sentence, split_sentences
+from server.text.segmentation import BREAKS, Span, Split, blanked, span_around, split_long_sentence, split_sentences
 from server.text.tagged import Code, Tagged
 
 
@@ -42,11 +42,6 @@ def split(
     if glossary is not None:
         tagged, terms = _with_terms(tagged, language, glossary, split == "all", tokenizer)
     text, is_ordinary = tagged.text, partial(_is_ordinary, tokenizer)
-    if not tagged.codes and not terms:
-        return [
-            Sentence(start, Tagged(text[start:end], (), tagged.escape))
-            for start, end in split_sentences(text, language, split, is_ordinary)
-        ]
     raised = [(code.start, code.end) for code in tagged.codes if code.kind == "note" and code.equiv.isdigit()]
     text = blanked(text, raised, ")")  # which may follow the mark at the end of a sentence: twice.²
     spans: list[Span] = []
@@ -76,7 +71,9 @@ def _with_terms(
     starts = [code.start for code in visible]
     terms: list[TermMatch] = []
     replaced: list[Code] = []
-    for match in _matches(tagged, visible, glossary, lines, language):
+    cuts = [code.start for code in tagged.codes if code.splits]
+    cuts += [line_end.start() for line_end in BREAKS.finditer(text)] if lines else []
+    for match in glossary.find(text, [(code.start, code.end) for code in visible], sorted(cuts), language):
         inside = visible[bisect_left(starts, match.start) : bisect_left(starts, match.end)]
         target = match.entry.target
         if not inside and is_written(target, tokenizer):
@@ -85,21 +82,6 @@ def _with_terms(
             written = form(match, text, is_start(text, match.start))
             replaced.append(Code(match.start, match.end, word="name", kind="term", equiv=written))
     return with_codes(tagged, replaced) if replaced else tagged, terms
-
-
-def _matches(
-    tagged: Tagged, visible: Sequence[Code], glossary: TermIndex, lines: bool, language: str
-) -> Iterator[TermMatch]:
-    spans = [(code.start, code.end) for code in visible]
-    done = number = 0
-    for end in [*[code.start for code in tagged.codes if code.splits], len(tagged.text)]:
-        if end <= done:
-            continue
-        last = bisect_right(spans, end, lo=number, key=lambda span: span[1])
-        inside = [(low - done, high - done) for low, high in spans[number:last]]
-        for match in glossary.find(tagged.text[done:end], inside, lines, language):
-            yield match._replace(start=match.start + done, end=match.end + done)
-        done, number = end, last
 
 
 def with_codes(tagged: Tagged, further: Sequence[Code]) -> Tagged:

@@ -20,7 +20,7 @@ import regex
 from server.errors import PayloadTooLarge
 from server.text.characters import UNSPACED
 from server.text.protection.inflection import dictionary_forms
-from server.text.segmentation import BREAKS, Span
+from server.text.segmentation import Span
 
 STEPS, LEAST_STEPS = 10, 100_000
 """Most comparisons of a search for each unit of the text, and those that are always done."""
@@ -87,10 +87,10 @@ class TermIndex:
         return hashlib.sha256(repr((self.entries, self.any_case)).encode()).hexdigest()
 
     def find(
-        self, text: str, excluded: Sequence[Span] = (), lines: bool = False, language: str = ""
+        self, text: str, excluded: Sequence[Span] = (), cuts: Sequence[int] = (), language: str = ""
     ) -> list[TermMatch]:
         """Returns the terms of a text in order, the longest at each place, without overlaps. A term may contain an `excluded`
-        span, not a part of one. With `lines` no term contains a line end. Entries that are not exact are found in every
+        span, not a part of one, and none of the `cuts`. Both are in order. Entries that are not exact are found in every
         inflection of their words in `language`, too. Raises PayloadTooLarge where so many terms begin alike that the search
         would not take linear time."""
         units = _units(text) if self._root.children else []
@@ -105,9 +105,10 @@ class TermIndex:
                 if not (states := self._following(states, key, language)):
                     break
                 end = units[number][1]
-                within = slice(bisect_right(highs, start), bisect_left(lows, end))  # `excluded` is in order
-                cut = within.start < within.stop and (lows[within.start] < start or highs[within.stop - 1] > end)
-                if cut or (lines and BREAKS.search(text, start, end)):
+                if bisect_right(cuts, start) < bisect_left(cuts, end):
+                    break
+                within = slice(bisect_right(highs, start), bisect_left(lows, end))
+                if within.start < within.stop and (lows[within.start] < start or highs[within.stop - 1] > end):
                     continue
                 found = [match for state in states if (match := self._match(text, start, end, state))]
                 if found:

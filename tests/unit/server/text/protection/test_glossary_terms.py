@@ -57,7 +57,7 @@ def test_a_term_may_contain_a_protected_span_and_does_not_cut_one():
 
 def test_a_term_does_not_cross_lines_where_a_line_is_a_text():
     assert found("open\nsource", "open source") == ["open\nsource"]
-    assert found("open\nsource", "open source", lines=True) == []
+    assert found("open\nsource", "open source", cuts=[4]) == []
 
 
 @pytest.mark.parametrize(
