@@ -203,7 +203,7 @@ class Inspector:
             raise InvalidRequest(f"Sentence {sentence} holds nothing to translate and was copied.")
         model = self.translator.catalog.model(served.model)
         if model is None:
-            self.translator.catalog.check_failed(key=served.model)
+            self.translator.catalog.check_failed(lambda failed: failed.key == served.model)
             raise ExpiredTranslation("The model that made this translation is no longer served.")
         computation = " ".join(self.translator.engine.workers.computation)
         return InspectedSentence(

@@ -58,7 +58,7 @@ def better(before: Candidate, other: Candidate, options: DecodingOptions) -> Can
 
 def decoded(context: SentenceContext, form: Form, segment: Segment) -> Coroutine[Any, Any, Draft]:
     """Returns a translation of a form of the segment, whose hypotheses are reranked if the request asks for it."""
-    draft = context.decode(form, segment, on_progress=context.on_progress if form == "beam" else None)
+    draft = context.decode(form, segment)
     return _reranked(context, "reverse" if form == "beam" else form, draft) if context.options.rerank else draft
 
 

@@ -255,8 +255,10 @@ class ModelCatalog:
             if first and second:
                 return Leg(first, source, pivot), Leg(second, pivot, target)
         reason = self.check_pending(source, target)
-        for leg in self._with_failed()._legs(source, target) if self.failed else ():
-            self.check_failed(key=leg.model.key)
+        if self.failed:
+            every = ModelCatalog([*self.models, *[failed.model for failed in self.failed]], self.prefer)
+            keys = {leg.model.key for leg in every._legs(source, target)}
+            self.check_failed(lambda model: model.key in keys)
         goal, origin = [f"{language_name(code)} ({code})" for code in (target, source)]
         raise UnsupportedLanguage(f"{goal} is not available as a target language from {origin}", reason=reason)
 
@@ -274,7 +276,7 @@ class ModelCatalog:
         if name not in self._only:
             model = next((model for model in self.models if model.name == name), None)
             if model is None:
-                self.check_failed(name=name)
+                self.check_failed(lambda model: model.name == name)
                 names = ", ".join(model.name for model in self.models)
                 raise InvalidRequest(f"There is no model {printable_code(name)}; there are {names}.")
             self._only[name] = ModelCatalog([model])
@@ -302,23 +304,17 @@ class ModelCatalog:
         """Returns the model with that key, or None if no served model has that name and content."""
         return next((model for model in self.models if model.key == key), None)
 
-    def _with_failed(self) -> ModelCatalog:
-        """Returns the catalog as it would be if every model could be loaded."""
-        return ModelCatalog([*self.models, *(failed.model for failed in self.failed)], self.prefer)
-
-    def check_failed(self, name: str = "", key: str = "") -> None:
-        """Raises ModelFailed for the name or the key of a model that could not be loaded."""
+    def check_failed(self, is_wanted: Callable[[ServedModel], bool]) -> None:
+        """Raises ModelFailed if such a model could not be loaded."""
         for failed in self.failed:
-            if name == failed.model.name or key == failed.model.key:
+            if is_wanted(failed.model):
                 raise failed.unavailable
 
     def _served(self, code: str, served: Sequence[str], role: str) -> str:
         language = code if code in served else resolve_language_code(code, served)
         if language is None:
-            for failed in self.failed:
-                languages = {pair[role == "target"] for pair in failed.model.pairs}
-                if resolve_language_code(code, languages):
-                    raise failed.unavailable
+            side = int(role == "target")
+            self.check_failed(lambda model: bool(resolve_language_code(code, {pair[side] for pair in model.pairs})))
             raise UnsupportedLanguage(
                 f"{printable_code(code)} is not supported as {role} language; served: {', '.join(served)}.",
                 printable_code(code).strip("'"),

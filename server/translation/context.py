@@ -119,7 +119,6 @@ class SentenceContext:
         *,
         prefix: tuple[int, ...] = (),
         target: tuple[int, ...] | None = None,
-        on_progress: Callable[[tuple[int, ...]], None] | None = None,
     ) -> Draft:
         """Translates a form of the segment. The translation begins with the tokens of `prefix`; a whole `target` is only
         scored. A segment without ids is copied."""
@@ -133,7 +132,7 @@ class SentenceContext:
             ]
         answer, self.first = self.first, None
         if answer is None:
-            answer = await self.answer(form, self.leg, segment.ids, best, on_progress)
+            answer = await self.answer(form, self.leg, segment.ids, best)
         if best.hypotheses < options.hypotheses and target is None:
             # A longer list is searched further, and may have another best translation.
             wider = await self.answer("list" if form == "beam" else form, self.leg, segment.ids, options)
@@ -166,14 +165,10 @@ class SentenceContext:
         return Charged(self.priority, self.request.client, self.request.weight)
 
     def answer(
-        self,
-        form: Form,
-        leg: Leg,
-        ids: tuple[int, ...],
-        options: DecodingOptions,
-        on_progress: Callable[[tuple[int, ...]], None] | None = None,
+        self, form: Form, leg: Leg, ids: tuple[int, ...], options: DecodingOptions
     ) -> Coroutine[Any, Any, JobResult]:
         """Sends one job for the caller and returns the worker's answer."""
+        on_progress = self.on_progress if form == "beam" else None
         self.spend(form, 1 if options.target is not None else options.beam_size)
         # The request's deadline is not part of the job: requests with another deadline may share it.
         return self.engine.answer(leg.model, ids, options, charged=self.charged, counted=True, on_progress=on_progress)

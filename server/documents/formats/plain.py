@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from server.documents.document import UNIT_CHARACTERS, Document, Place, in_place
 from server.errors import InvalidRequest
+from server.text.characters import NO_SPACES
 from server.text.segmentation import BREAKS
 
 BYTE_ORDER_MARKS = (
@@ -49,7 +50,6 @@ COLUMNS = re.compile(r"\S(?:\t|[ ]{3,})\S")
 """White space as between the columns of a table."""
 END = re.compile(r"[.!?:;…。！？][\"'”’»)\]]*$")
 FIRST_WORD = re.compile(r"\s*(\S+)")
-NO_SPACES = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
 
 
 def read(data: bytes, target: str) -> Document:
