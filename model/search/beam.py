@@ -10,14 +10,15 @@ from operator import itemgetter
 import numpy as np
 from numpy.typing import NDArray
 
-from model.search.backend_interface import StepOutput
 from model.search.options import RERANK_THRESHOLD, Hypothesis, TraceStep
 from model.search.search import Search, traced_candidates
 
 _Traced = tuple[tuple[tuple[int, float], ...], ...]
 _Finished = tuple[float, int, int, int, float, bool]
 """The score of a hypothesis, steps before its last one, then row, token and log-probability, whether the step is the last."""
-_score_of = itemgetter(0)
+_first = itemgetter(0)
+_FEW = 3
+"""Up to so many searches are faster one by one: every call of NumPy takes microseconds beside a small model."""
 
 
 class BeamSearch(Search):
@@ -44,21 +45,36 @@ class BeamSearch(Search):
         """The parents, tokens and log-probabilities of the rows after each step."""
         self._written: list[list[int]] = [[]]
         """The tokens of each row, with n-gram blocking only, which reads them at every step."""
-        self.special = self.options.trace or self.options.shrinking_beam
-        """Whether `choose` takes every step."""
+        self.plain = 0 if self.options.trace or self.options.shrinking_beam else self.limit - 1
+        """Steps before the first that only `choose` takes, even if nothing ends there."""
         super().begin()
 
-    @property
-    def last(self) -> bool:
-        """Returns whether the next step is the last one."""
-        return self.steps + 1 >= self.limit
+    def select(self, ids: list[list[int]], scores: list[list[float]]) -> Sequence[int]:
+        """Takes the candidates of its rows. Returns the parents of the next rows, none when done."""
+        if not math.isfinite(sum([row[0] for row in scores])):
+            return self.fail()
+        found: list[tuple[float, int, int, float]] = []
+        for parent, total in enumerate(self.totals):
+            blocked = self.blocked[parent] if self.blocked else self.forbidden
+            found += [
+                (total + score, parent, token, score)
+                for token, score in zip(ids[parent], scores[parent], strict=True)
+                if score > -math.inf and token not in blocked
+            ]
+        found.sort(key=_first, reverse=True)  # stable: equal ones keep their order
+        traced = traced_candidates(ids, scores) if self.options.trace else ()
+        totals, parents, tokens, numbers = map(list, zip(*found[: 2 * self.width], strict=True)) if found else ([],) * 4
+        return self.choose(parents, tokens, numbers, totals, traced)
 
     def choose(
         self, parents: list[int], tokens: list[int], scores: list[float], totals: list[float], traced: _Traced = ()
     ) -> Sequence[int]:
         """Takes the 2 k best continuations, best first; those whose total is not above -inf are none. Returns the parents
         of the next rows, none when done."""
-        width, last, live, ended = self.width, self.last, [], []
+        width = self.width
+        if self.steps < self.plain and totals and self.end not in tokens[:width] and totals[-1] > -math.inf:
+            return self.proceed(parents[:width], tokens[:width], scores[:width], totals[:width])
+        last, live, ended = self.steps + 1 >= self.limit, [], []
         if last and self.forced_end:
             rows = len(self.totals)
             parents, tokens, scores, totals = [*range(rows)], [self.end] * rows, [0.0] * rows, self.totals
@@ -76,7 +92,7 @@ class BeamSearch(Search):
         del live[width:]
         parents, tokens = [parents[rank] for rank in live], [tokens[rank] for rank in live]
         scores, totals = [scores[rank] for rank in live], [totals[rank] for rank in live]
-        return self.proceed(parents, tokens, scores, totals, traced, ended)
+        return self.proceed(parents, tokens, scores, totals, last, traced, ended)
 
     def proceed(
         self,
@@ -84,14 +100,14 @@ class BeamSearch(Search):
         tokens: list[int],
         scores: list[float],
         totals: list[float],
+        last: bool = False,
         traced: _Traced = (),
         ended: Sequence[tuple[int, int, float]] = (),
     ) -> Sequence[int]:
         """Goes on with these rows, best first, without those that the threshold prunes. Returns their parents, none when
         done."""
-        last = self.last
         self.steps += 1
-        if totals and not last and totals[-1] < (least := totals[0] - self._threshold):
+        if totals and totals[-1] < (least := totals[0] - self._threshold) and not last:
             rows = sum([total >= least for total in totals])
             parents, tokens, scores, totals = parents[:rows], tokens[:rows], scores[:rows], totals[:rows]
         if self.options.trace:
@@ -103,14 +119,17 @@ class BeamSearch(Search):
             self.totals = totals
             if self._ngram:
                 self._written = [[*self._written[row], token] for row, token in zip(parents, tokens, strict=True)]
-            self._prepare(tokens)
+            if self._ngram or self.forbidden or self.forced >= 0:
+                self._prepare(tokens)
+            else:
+                self.tokens = tokens
         if self._guarded:
             self._check_loops()
         return () if self.done or self.restart else parents
 
     def _advance(self, ids: Sequence[int], scores: Sequence[float]) -> None:
         traced = traced_candidates([ids], [scores]) if self.options.trace else ()
-        self.proceed([0], [ids[0]], [scores[0]], [self.totals[0] + scores[0]], traced)
+        self.proceed([0], [ids[0]], [scores[0]], [self.totals[0] + scores[0]], False, traced)
 
     def _hypotheses(self) -> tuple[Hypothesis, ...]:
         return tuple(starmap(self._hypothesis, self._finished[: self.options.hypotheses]))
@@ -143,30 +162,38 @@ class BeamSearch(Search):
         score = self._score(total, self.steps + 1)
         if len(self._finished) < self.width or score > self._finished[-1][0]:
             self._finished.append((score, len(self._history), parent, token, number, last))
-            self._finished.sort(key=_score_of, reverse=True)  # stable: equal ones keep their order
+            self._finished.sort(key=_first, reverse=True)  # stable: equal ones keep their order
             del self._finished[self.width :]
 
 
-def advance_beams(beams: Sequence[tuple[BeamSearch, int]], output: StepOutput) -> list[Sequence[int]]:
-    """Advances searches of one width, each with its first row in the output of a step. Returns the parents of the rows of
-    their next steps, none for those that are done."""
-    if not beams:
-        return []
-    ids, scores, totals = _rows(beams, output)
+def advance_beams(
+    searches: Sequence[BeamSearch], ids: NDArray[np.int64], scores: NDArray[np.float32]
+) -> list[Sequence[int]]:
+    """Advances searches of one width by the candidates of their rows, one search after the other. Returns the parents of the
+    rows of their next steps, none for those that are done."""
+    if len(searches) <= _FEW:
+        given, numbered, found = ids.tolist(), scores.tolist(), []
+        for search in searches:
+            live = len(search.totals)
+            found.append(search.select(given[:live], numbered[:live]))
+            del given[:live], numbered[:live]
+        return found
+    columns, width, end = max([search.candidates for search in searches]), searches[0].width, searches[0].end
+    ids, scores, totals = _aligned(searches, ids[:, :columns], scores[:, :columns])
     sums = totals[:, None] + scores  # (rows of all searches, C), float64
-    _exclude(beams, ids, sums)
-    width, end, columns, rows = beams[0][0].width, beams[0][0].end, ids.shape[1], len(ids) // len(beams)
-    order = (-sums).reshape(len(beams), -1).argsort(axis=1, kind="stable")  # equal ones keep their order
+    _exclude(searches, ids, sums)
+    columns, rows = ids.shape[1], len(ids) // len(searches)
+    order = (-sums).reshape(len(searches), -1).argsort(axis=1, kind="stable")  # equal ones keep their order
     places = order[:, :width]
     parents = (places // columns).tolist()
-    if len(beams) > 1:
+    if len(searches) > 1:
         places = places + np.arange(0, sums.size, rows * columns)[:, None]
     best = scores[:, 0].tolist()
     finite = math.isfinite(sum(best))
     ranked = [each.take(places).tolist() for each in (ids, scores, sums)]
     found = []
-    for number, (search, _), own, tokens, numbers, summed in zip(count(), beams, parents, *ranked, strict=False):
-        if finite and summed[-1] > -math.inf and end not in tokens and not (search.special or search.last):
+    for number, search, own, tokens, numbers, summed in zip(count(), searches, parents, *ranked, strict=False):
+        if finite and search.steps < search.plain and summed[-1] > -math.inf and end not in tokens:
             found.append(search.proceed(own, tokens, numbers, summed))
             continue
         part = slice(number * rows, number * rows + len(search.totals))
@@ -180,31 +207,30 @@ def advance_beams(beams: Sequence[tuple[BeamSearch, int]], output: StepOutput) -
     return found
 
 
-def _rows(
-    beams: Sequence[tuple[BeamSearch, int]], output: StepOutput
+def _aligned(
+    searches: Sequence[BeamSearch], ids: NDArray[np.int64], scores: NDArray[np.float32]
 ) -> tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.float64]]:
-    """Returns the candidates of the rows of searches, their log-probabilities, and the totals of these rows. Each search has
-    as many rows as the one with most; those that it lacks have a total of -inf."""
-    columns = max([search.candidates for search, _ in beams])
-    ids, scores = output.ids[:, :columns], output.scores[:, :columns]
-    totals = [*chain.from_iterable([search.totals for search, _ in beams])]
-    live = [len(search.totals) for search, _ in beams]
-    most = max(live)
-    if len(totals) == len(ids) == most * len(beams):
-        return ids, scores, np.array(totals)
-    rows, totals = [], []
-    for (search, first), number in zip(beams, live, strict=True):
-        rows += [*range(first, first + number), *[first] * (most - number)]
-        totals += [*search.totals, *[-math.inf] * (most - number)]
-    return ids.take(rows, axis=0), scores.take(rows, axis=0), np.array(totals)
+    """Returns candidates, their log-probabilities and the totals of rows, as many for each search as for the one with most;
+    those that it lacks have a total of -inf."""
+    live = [search.totals for search in searches]
+    most = max(map(len, live))
+    if len(ids) < most * len(searches):
+        rows = []
+        first = 0
+        for totals in live:
+            rows += [*range(first, first + len(totals)), *[first] * (most - len(totals))]
+            first += len(totals)
+        ids, scores = ids.take(rows, axis=0), scores.take(rows, axis=0)
+        live = [[*totals, *[-math.inf] * (most - len(totals))] for totals in live]
+    return ids, scores, np.fromiter(chain.from_iterable(live), np.float64, len(ids))
 
 
-def _exclude(beams: Sequence[tuple[BeamSearch, int]], ids: NDArray[np.int64], sums: NDArray[np.float64]) -> None:
+def _exclude(searches: Sequence[BeamSearch], ids: NDArray[np.int64], sums: NDArray[np.float64]) -> None:
     """Sets the sums of tokens that are forbidden or blocked to -inf."""
-    forbidden = beams[0][0].forbidden
+    forbidden = searches[0].forbidden
     for token in forbidden:
         sums[ids == token] = -math.inf
-    for number, (search, _) in enumerate(beams):
-        for row, blocked in enumerate(search.blocked, number * len(ids) // len(beams)) if search.blocked else ():
+    for number, search in enumerate(searches):
+        for row, blocked in enumerate(search.blocked, number * len(ids) // len(searches)) if search.blocked else ():
             if len(blocked) > len(forbidden):
                 sums[row, [token in blocked for token in ids[row].tolist()]] = -math.inf

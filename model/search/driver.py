@@ -40,9 +40,9 @@ def search_kind(options: DecodingOptions) -> type[GreedySearch | BeamSearch]:
 @dataclass(slots=True)
 class _Batch:
     """The rows of a step: their slots, tokens that they read, tokens that they are forced to write (-1 for none), and numbers of
-    candidates. `chosen` has the searches whose next tokens a device can choose; `others` and, by their widths, `beams` those
-    that need the host after each step; all with their first rows. `read` waits for the outputs of queued steps, after which
-    the `longest` row has so many tokens."""
+    candidates. `chosen` has the searches whose next tokens a device can choose, `others` those that need the host after each
+    step, both with their rows; so do `beams`, by their widths, whose rows come last, in this order. `read` waits for the
+    outputs of queued steps, after which the `longest` row has so many tokens."""
 
     searches: Sequence[Search]
     slots: list[int] = field(default_factory=list)
@@ -51,7 +51,7 @@ class _Batch:
     candidates: list[int] = field(default_factory=list)
     chosen: list[tuple[GreedySearch, int]] = field(default_factory=list)
     others: list[tuple[Search, int]] = field(default_factory=list)
-    beams: dict[int, list[tuple[BeamSearch, int]]] = field(default_factory=dict)
+    beams: dict[int, list[BeamSearch]] = field(default_factory=dict)
     read: Callable[[], list[StepOutput]] = list
     longest: int = 0
 
@@ -98,7 +98,7 @@ class SearchDriver:
         if last.others or last.beams:
             outputs = last.read()
             self._advance(last.others, last.beams, outputs[0])
-        for search, _ in chain(last.others, *last.beams.values()):
+        for search in chain([search for search, _ in last.others], *last.beams.values()):
             search.queued = 0
         queued = self._queue(self.backend, running, last.longest)
         outputs = outputs or last.read()
@@ -150,12 +150,8 @@ class SearchDriver:
         batch, alone = _Batch(searches), 1 + len(self._forbidden)
         slots, tokens, forced, candidates = batch.slots, batch.tokens, batch.forced, batch.candidates
         for search in searches:
-            if isinstance(search, BeamSearch) and search.forced < 0:
-                batch.beams.setdefault(search.width, []).append((search, len(slots)))
-                rows = len(search.tokens)
-                slots += search.slots[:rows]
-                tokens += search.tokens
-                candidates += [search.candidates] * rows
+            if search.forced < 0 and isinstance(search, BeamSearch):
+                batch.beams.setdefault(search.width, []).append(search)
                 continue
             if search.candidates == alone and search.forced < 0 and isinstance(search, GreedySearch):
                 batch.chosen.append((search, len(slots)))
@@ -166,8 +162,12 @@ class SearchDriver:
                 tokens.append(search.tokens[0])
                 candidates.append(search.candidates)
             slots.append(search.slots[0])
-            forced += [-1] * (len(slots) - len(forced))
-            forced[-1] = search.forced
+            forced.append(search.forced)
+        for beams in batch.beams.values():
+            for search in beams:
+                slots += search.slots[: len(search.tokens)]
+                tokens += search.tokens
+            candidates += [max([search.candidates for search in beams])] * (len(slots) - len(candidates))
         forced += [-1] * (len(slots) - len(forced))
         return batch
 
@@ -209,10 +209,7 @@ class SearchDriver:
         return [output]
 
     def _advance(
-        self,
-        searches: Sequence[tuple[Search, int]],
-        beams: Mapping[int, Sequence[tuple[BeamSearch, int]]],
-        output: StepOutput,
+        self, searches: Sequence[tuple[Search, int]], beams: Mapping[int, Sequence[BeamSearch]], output: StepOutput
     ) -> None:
         """Passes their rows of the output of one step to searches that are not done."""
         for search, first in searches:
@@ -220,16 +217,16 @@ class SearchDriver:
                 search.advance(output.ids[first].tolist(), output.scores[first].tolist())
         targets: list[int] = []
         origins: list[int] = []
+        first = len(output.ids) - sum([len(search.tokens) for group in beams.values() for search in group])
         for group in beams.values():
-            held = [one for one in group if one[0].slots]
-            for (search, _), parents in zip(held, advance_beams(held, output), strict=True):
-                slots = search.slots
-                for row, parent in enumerate(parents):
-                    if row != parent:
-                        targets.append(slots[row])
-                        origins.append(slots[parent])
-        if targets:
-            self.backend.reorder(targets, origins)
+            rows = slice(first, first := first + sum([len(search.tokens) for search in group]))
+            for search, kept in zip(group, advance_beams(group, output.ids[rows], output.scores[rows]), strict=True):
+                if slots := search.slots:  # else it was released meanwhile
+                    targets += slots[: len(kept)]
+                    origins += map(slots.__getitem__, kept)
+        moves = [move for move in zip(targets, origins, strict=True) if move[0] != move[1]]
+        if moved := [*zip(*moves, strict=True)]:
+            self.backend.reorder(*moved)
 
     def _restart(self, searches: Sequence[Search]) -> None:
         """Starts the rows of the searches that ask for it again from the source, but for those with queued steps."""

@@ -1,4 +1,4 @@
-"""Searches of a batch, ranked together, find what a search by its definition finds for each alone."""
+"""Searches of a batch, ranked together or one by one, find what a search by its definition finds for each alone."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from model.model_folder import Generation
+from model.search import beam
 from model.search.driver import translate
 from model.search.options import DecodingOptions
 from tests.support.models.reference_search import reference_search
@@ -27,8 +28,10 @@ def options(rng: random.Random, width: int) -> DecodingOptions:
     return DecodingOptions(**fields)
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_a_batch_finds_what_the_definition_says(seed: int) -> None:
+@pytest.mark.parametrize("few", [0, 99])
+@pytest.mark.parametrize("seed", range(10))
+def test_a_batch_finds_what_the_definition_says(seed: int, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(beam, "_FEW", few)
     rng = random.Random(seed)
     generation = Generation(
         forbidden=tuple(rng.sample(range(1, SIZE), rng.choice([0, 1, 2]))),
