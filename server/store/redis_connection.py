@@ -126,6 +126,9 @@ def is_not_late_lookup(record: logging.LogRecord) -> bool:
 
 
 def reason(error: Exception) -> str:
-    """Returns the kind of an error for the log, with the first word of its message, such as MISCONF where the disk is
-    full. The rest may contain arguments of the command."""
-    return f"{type(error).__name__}: {str(error).partition(' ')[0]}"
+    """Returns the kind of an error for the log, with why there is no connection, or with the first word of the message of
+    Redis, such as MISCONF where the disk is full. The rest may contain arguments of the command."""
+    text = str(error).partition(" ")[0] or "no answer in time"
+    if text == "Error" and isinstance(error, RedisConnectionError):
+        text = str(error)  # of the connection: an address and the words of the operating system
+    return f"{type(error).__name__}: {text}"

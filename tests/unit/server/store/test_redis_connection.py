@@ -9,10 +9,12 @@ from contextlib import asynccontextmanager
 from socket import gaierror
 
 import pytest
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import InvalidResponse, OutOfMemoryError, ResponseError
 
 from server.errors import StateUnreachable
 from server.store.redis import RedisStore
-from server.store.redis_connection import FAILURES, connect
+from server.store.redis_connection import FAILURES, connect, reason
 from tests.support.servers.ports import free_port
 
 
@@ -93,3 +95,21 @@ def test_a_name_that_is_not_found_in_time_is_logged_once(caplog, error, logged):
     connect("redis://nowhere.invalid")
     logging.getLogger("asyncio").error("Future exception was never retrieved", exc_info=error)
     assert len(caplog.records) == logged
+
+
+REFUSED = "Error 111 connecting to redis:6379. Connection refused."
+
+
+@pytest.mark.parametrize(
+    ("error", "logged"),
+    [
+        (TimeoutError(), "TimeoutError: no answer in time"),
+        (RedisConnectionError(REFUSED), f"ConnectionError: {REFUSED}"),
+        (RedisConnectionError("Connection closed by server."), "ConnectionError: Connection"),
+        (OutOfMemoryError("command SET 'a text'"), "OutOfMemoryError: command"),
+        (ResponseError("Error in 'a text'"), "ResponseError: Error"),
+        (InvalidResponse("Protocol Error: b'a text'"), "InvalidResponse: Protocol"),
+    ],
+)
+def test_the_log_says_why_redis_does_not_answer_and_has_no_text(error: Exception, logged: str) -> None:
+    assert reason(error) == logged
