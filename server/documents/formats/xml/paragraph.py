@@ -16,11 +16,16 @@ from server.documents.formats.xml.parsing import INVALID_CHARACTERS, Element, cl
 from server.text.syntax.html import Builder
 from server.translation.coded_text import pieces
 
-Kind = Literal["run", "text", "container", "content", "setting", "gap", "space", "first", "end", "dropped", "atom"]
-Role = Literal["atom", "gap", "open", "close"]
+Kind = Literal[
+    "run", "text", "container", "content", "setting", "gap", "space", "first", "last", "start", "end", "dropped", "atom"
+]
+Role = Literal["atom", "gap", "open", "close", "start", "end"]
 SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 NOTE = re.compile(r"[0-9+\-−]{1,4}")
 """The formatted number at the end of a word that may be that of a note."""
+EDGE = re.compile(r"(?:Start|End|-start|-end)$|(?<=\})(?:[be](?=pt)|[se](?=c))")
+"""What the names of a start and of its end do not have in common."""
+NAME = re.compile(r"(?:^|\})(?:id|rid|startRef|name)$")
 LONGEST_WORD = 100
 LETTERS = re.compile(r"[^\W\d_]+$")
 
@@ -30,8 +35,9 @@ class Vocabulary:
     """What the elements in a paragraph are, by their tags; others are atoms.
 
     A "run" has `properties` and "text"; without runs the text is between the elements (mixed content). Words are in a
-    "container", or in its "content" beside a "setting". A "gap" is between sentences, a "space" is a space. The "first"
-    one stays at the beginning of the paragraph, an "end" at its end. `invisible` are attributes and elements of
+    "container", or in its "content" beside a "setting", or between a "start" and an "end" with one name. A "gap" is
+    between sentences, a "space" is a space. The "first" one stays at the beginning of the paragraph, the "last" at its
+    end. `invisible` are attributes and elements of
     properties that do not change the appearance. With `spaces` a text must say that the spaces at its edges count.
     """
 
@@ -51,9 +57,9 @@ class Vocabulary:
 
 
 class Original(NamedTuple):
-    """Elements that a code stands for: one that moves like a word, a "gap" between sentences, or an end of a pair. Of this,
-    `inner` takes the words, or None if these are beside the elements, and the elements of its end are after the words.
-    Those of a single code are put into a run, `inner`, if there is one."""
+    """Elements that a code stands for: one that moves like a word, a "gap" between sentences, the "start" or "end" of a pair
+    beside the words, or one whose `inner` takes the words from "open" to "close". Those of a single code are put into a
+    run, `inner`, if there is one."""
 
     role: Role
     elements: tuple[Element, ...] = ()
@@ -67,7 +73,8 @@ class Paragraph:
         self.element, self.vocabulary = element, vocabulary
         self.originals: list[Original] = []
         self._builder, self._word = Builder(), ""
-        self._ends: list[Element] = []
+        self._starts: dict[Element, dict[object, bool]] = {}
+        self._last: list[Element] = []
         self._base = self._most_frequent()
         self.add_children(element, top=True)
         self.tagged = self._builder.tagged("")
@@ -77,12 +84,14 @@ class Paragraph:
         self._builder.text(text, text)
         self._word = (self._word + text)[-LONGEST_WORD:]
 
-    def add_code(self, role: Role, *elements: Element, inner: Element | None = None) -> None:
-        """Adds a code that stands for elements."""
+    def add_code(self, role: Role, *elements: Element, inner: Element | None = None, key: object = "") -> None:
+        """Adds a code that stands for elements. The ends of a pair have the same `key`."""
         self._word = ""
         self.originals.append(Original(role, elements, inner))
-        if role in ("open", "close"):
-            (self._builder.start if role == "open" else self._builder.end)("", "span", "span")
+        if role in ("open", "start"):
+            self._builder.start("", "span", key)
+        elif role in ("close", "end"):
+            self._builder.end("", "span", key)
         else:
             self._builder.code("", role == "gap", "br" if role == "gap" else "img")
 
@@ -99,7 +108,7 @@ class Paragraph:
             element = etree.SubElement(element, vocabulary.text)
             element.set(SPACE, "preserve")
         self._rebuild(element, translated)
-        self.element.extend(self._ends)
+        self.element.extend(self._last)
 
     def add_children(self, parent: Element, top: bool) -> None:
         """Adds the children of the paragraph, or (not `top`) of a container."""
@@ -120,14 +129,27 @@ class Paragraph:
             self.add_code("open", child, inner=inner)
             self.add_children(inner, top=False)
             self.add_code("close")
-        elif kind == "end":
-            self._ends.append(child)
+        elif kind == "last":
+            self._last.append(child)
+        elif kind in ("start", "end"):
+            self._add_edge(child, kind)
         elif kind == "text":  # a cell without runs
             self.add_words(child.text or "")
         elif kind == "space":
             self.add_text(" ")
         elif kind in ("gap", "atom"):
             self.add_code("gap" if kind == "gap" and top else "atom", child)
+
+    def _add_edge(self, child: Element, kind: Literal["start", "end"]) -> None:
+        """Adds the start or end of words. Those that overlap others become single marks."""
+        ids = [value for name, value in child.items() if NAME.search(name)]
+        key = (child.getparent(), EDGE.sub("", child.tag), *ids[-1:])
+        starts = self._starts.setdefault(key[0], {})
+        is_nested = kind == "start" or next(reversed(starts), None) == key
+        starts.pop(key, None)
+        if kind == "start":
+            starts[key] = True
+        self.add_code(kind if is_nested else "atom", child, key=key)
 
     def kind(self, element: Element) -> Kind:
         """Returns what an element is."""
@@ -222,10 +244,10 @@ class Paragraph:
                 inner.extend(elements)
                 elements = (inner,)
             stack[-1].extend(elements)
-            if role == "open":
-                if inner is not None and inner.tag != self.vocabulary.run:
+            if role == "open" and inner is not None:
+                if inner.tag != self.vocabulary.run:
                     inner.text, inner[:] = None, [each for each in inner if self.kind(each) == "setting"]
-                stack.append(stack[-1] if inner is None else inner)
+                stack.append(inner)
         self._put(stack[-1], "".join(waiting))
 
     def _put(self, parent: Element, text: str) -> None:

@@ -37,6 +37,8 @@ first pPr
 gap tab br cr ptab
 container hyperlink ins smartTag moveTo customXml dir bdo
 content sdtContent
+start bookmarkStart commentRangeStart permStart
+end bookmarkEnd commentRangeEnd permEnd
 setting sdtPr sdtEndPr smartTagPr customXmlPr
 dropped proofErr
 invisible lang noProof proofErr
@@ -46,7 +48,7 @@ run r
 properties rPr
 text t
 first pPr
-end endParaRPr
+last endParaRPr
 gap br
 invisible lang altLang dirty err noProof smtClean bmk
 """
@@ -54,16 +56,20 @@ CELL = """
 run r
 properties rPr
 text t
-end rPh phoneticPr
+last rPh phoneticPr
 """
 OPEN_DOCUMENT = """
 container span a meta ruby-base
+start bookmark-start reference-mark-start
+end bookmark-end reference-mark-end
 gap tab line-break
 space s
 dropped soft-page-break
 """
 XLIFF = """
 container g pc mrk
+start bpt sc
+end ept ec
 """
 DC = "{http://purl.org/dc/elements/1.1/}"
 SVG = "{urn:oasis:names:tc:opendocument:xmlns:svg-compatible:1.0}"

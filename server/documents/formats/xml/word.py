@@ -11,15 +11,12 @@ from server.documents.formats.xml.parsing import Element
 
 FIELD_DEPTH = 5
 """Largest number of fields around one whose words are translated."""
-RANGES = ("bookmark", "commentRange", "perm")
-"""Elements with "Start" and "End" in their names and the same id, around words."""
 CHOICES = frozenset(("checkbox", "comboBox", "date", "dropDownList", "picture", "docPartObj", "docPartList"))
 """Kinds of content controls whose content is not written by hand."""
 
 
 class WordParagraph(Paragraph):
-    """A paragraph with content controls, with pairs of elements around words (bookmarks, comments), and with fields,
-    which are several runs from the first to the last mark."""
+    """A paragraph with content controls, and with fields, which are several runs from the first to the last mark."""
 
     def __init__(self, element: Element, vocabulary: Vocabulary) -> None:
         self._w = vocabulary.run[:-1]
@@ -27,14 +24,9 @@ class WordParagraph(Paragraph):
         super().__init__(element, vocabulary)
 
     def add_children(self, parent: Iterable[Element], top: bool) -> None:
-        """Adds the children of the paragraph or of a container. Pairs that overlap each other become single marks."""
-        groups = list(self._fields(parent))
-        starts = self._ranges([field for field, _, _ in groups])
-        ends = frozenset(starts.values())
-        for i, (field, middle, ended) in enumerate(groups):
-            if i in starts or i in ends:
-                self.add_code("open" if i in starts else "close", *field)
-            elif len(field) > 1 or self._marks(field[0]):
+        """Adds the children of the paragraph or of a container."""
+        for field, middle, ended in self._fields(parent):
+            if len(field) > 1 or self._marks(field[0]):
                 self._add_field(field, middle, ended, top)
             else:
                 self.add(field[0], top)
@@ -75,22 +67,6 @@ class WordParagraph(Paragraph):
         if field:
             yield field, middle, False
 
-    def _ranges(self, groups: Sequence[Sequence[Element]]) -> dict[int, int]:
-        """Returns the end of each pair of elements around words by its start, where pairs do not overlap."""
-        pairs: dict[int, int] = {}
-        starts: list[tuple[str, int]] = []
-        tags = {self._w + name + edge: (name, edge) for name in RANGES for edge in ("Start", "End")}
-        for i, (first, *_) in enumerate(groups):
-            name, edge = tags.get(first.tag, ("", ""))
-            key = name + first.get(self._w + "id", "") if edge else ""
-            if edge == "Start":
-                starts.append((key, i))
-            elif edge and starts and starts[-1][0] == key:
-                pairs[starts.pop()[1]] = i
-            elif edge:
-                starts = [start for start in starts if start[0] != key]
-        return pairs
-
     def _add_field(self, field: Sequence[Element], middle: int, ended: bool, top: bool) -> None:
         """Adds a field. The words of a link are translated, and those of a field that does not end here: a table of
         contents begins in its first line."""
@@ -100,10 +76,10 @@ class WordParagraph(Paragraph):
             return
         self._fields_around += 1
         closes = ended and self._marks(field[-1]) == ["end"]
-        self.add_code("open" if closes else "atom", *field[:middle])
+        self.add_code("start" if closes else "atom", *field[:middle], key=field[0])
         self.add_children(field[middle : -1 if closes else None], top and not closes)
         if closes:
-            self.add_code("close", field[-1])
+            self.add_code("end", field[-1], key=field[0])
         self._fields_around -= 1
 
 
