@@ -79,7 +79,7 @@ def is_word(word: str, language: str, parts: int = 1) -> bool:
             rests = [small[end + len(link) :] for link in _LINKS if small.startswith(link, end)]
             if any(len(rest) >= _LEAST_PART and is_word(rest, language, parts + 1) for rest in rests):
                 return True
-    least = _LEAST_PART + (language != "es")  # of darte the stem is dar
+    least = _LEAST_PART + (language != "es")  # the stem of darte: dar
     stems = [small.removesuffix(ending) for ending in _ENDINGS[language].split() if small.endswith(ending)]
     stems = [stem for stem in stems if len(stem) >= least and parts < _MOST_PARTS]
     return any(is_word(stem, language, _MOST_PARTS) for stem in stems)

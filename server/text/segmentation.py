@@ -33,15 +33,14 @@ _NUMBER = r"\d{1,4}(?:[.–-]\d{1,4})*[a-z]?"
 _NUMBERED = (
     rf"(?:§{{1,2}}|#|(?:Abb|Abs|Art|Cap|Chap?|Fig|Kap|No|Nr|Núm|Pos|Sec[ct]?|Tab)\.|N[°º.]º?)[^\S\n]?{_NUMBER}\.?"
 )
-_ARTICLE = r"(?:the|an?|your|d(?:er|en|ie|as|u)|ein[en]?|l[ae]s?|une?|el|los|una)"
-_BY_ARTICLE = re.compile(rf"{_ARTICLE}|.* {_ARTICLE}\s", re.IGNORECASE)
+_ARTICLES = "the a an your der den die das du ein eine la las le les un une el los una".split()
 BULLET = re.compile(
     r"(?:[-*+•‣◦▪●○·–—①-⓿❶-➓]|--|\[[ xX]\]|>{1,3}|[-=]>|#{1,6}|//[/!]?|/\*+|[;%$](?=\s+[^\W\d_])|[QA]:|TODO:|FIXME:"
     rf"|(?:\d{{1,3}}|{_NUMBERED}):(?=\s+[^\W\d_])|\d{{1,2}}/(?=\s)|\d{{1,3}}\s[-–—](?=\s+[A-ZÀ-Þ]\w)"
     r"|(?!v\.\s+Chr)(?:[a-h]|[ivx]{1,4})\.(?=[^\S\n]+[^\W\d_][^\W_]+(?!\.|\w))"
     r"|\d{1,2}(?:\.\d{1,2}){1,3}(?=[^\S\n]+(?:A|[A-Z][a-z]{2,})(?![\w/]))"
     rf"|(?:((?:[A-LN-Z]|[IVX]{{2,5}})\.|[A-Z]\.\d{{1,2}}(?:\.\d{{1,2}})*|\d{{1,2}}\.[a-z]|[A-Z]\s[-–—])|({_NUMBERED}|\d{{1,2}}\.?[°º]))"
-    rf"(?=[^\S\n]+((?:A|[A-ZÀ-Þ][a-zß-ÿ]+)(?![\w.])(?:\s{_ARTICLE}\s)?)))[^\S\n]+(?=\S)"
+    rf"(?=[^\S\n]+((?:A|[A-ZÀ-Þ][a-zß-ÿ]+)(?![\w.])(?:\s(?:{'|'.join(_ARTICLES)})\s)?)))[^\S\n]+(?=\S)"
 )
 # The label of an item: a) red b) green.
 LABEL = re.compile(
@@ -92,9 +91,9 @@ def split_sentences(
     def begins(start: int, end: int) -> int:
         """Returns where an item begins after its labels. In a list what looks like a label is one."""
         while found := BULLET.match(text, start, end):
-            if found[3] and not (
-                is_list or (found[2] and subtag != "de") or _BY_ARTICLE.fullmatch(found[3]) or is_ordinary(found[3])
-            ):
+            word = found[3] or ""
+            is_label = not word or is_list or (found[2] and subtag != "de")
+            if not is_label and word.split()[-1].lower() not in _ARTICLES and not is_ordinary(word):
                 break
             start = found.end()
         return start
