@@ -37,7 +37,7 @@ def declared(request: TranslationRequest, options: DecodingOptions, best: Decodi
     if request.formality:
         forms["address"] = candidates.ADDRESS_BEAM
     if terms:  # also in the bare form
-        forms["terms"] = 3 * ((FORCED + 1) * whole + 2)
+        forms["terms"] = 3 * ((FORCED + 1) * whole + 1)
         forms["links"] += 3 * (FORCED + 1)
     if request.on_flag == "retry":
         wider = replace(request, on_flag="mark", thorough=False), retry_options(options), retry_options(best)

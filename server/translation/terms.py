@@ -13,14 +13,7 @@ from server.text.characters import NO_SPACES
 from server.text.offsets import OffsetMap, edited
 from server.text.projection import SpanProjection
 from server.text.protection.glossary import TermMatch
-from server.text.protection.terms import (
-    Edit,
-    case_edits,
-    doubled_edits,
-    form,
-    is_start,
-    lacking,
-)
+from server.text.protection.terms import case_edits, doubled_edits, form, is_start, lacking
 from server.text.segmentation import Span
 from server.text.sentences import with_codes
 from server.text.tagged import Code
@@ -61,8 +54,8 @@ async def apply(context: SentenceContext, draft: Draft) -> Draft:
             failed.add(term.start)
     if missing:
         return await _masked(context, segment, terms)
-    draft = await _with_edits(context, draft, doubled_edits(terms, draft.text))
-    draft = await _with_edits(context, draft, case_edits(terms, segment.text, draft.text))
+    text = edited(draft.text, doubled_edits(terms, draft.text))[0]
+    draft = await _rewritten(context, draft, edited(text, case_edits(terms, segment.text, text))[0])
     best, *others = draft.answer.hypotheses
     kept = [other for other in others if not lacking(terms, leg.model.tokenizer.decode(other.tokens), leg.target)]
     return replace(draft, answer=replace(draft.answer, hypotheses=(best, *kept)))
@@ -97,12 +90,10 @@ def _prefix(leg: Leg, draft: Draft, term: TermMatch, place: int) -> tuple[int, .
     return leg.model.tokenizer.encode_target(before + " " * needs_space(before) + word)
 
 
-async def _with_edits(context: SentenceContext, draft: Draft, edits: Sequence[Edit]) -> Draft:
-    """Returns the draft with edits of its best hypothesis, which the model scores."""
-    if not edits:
-        return draft
-    tokens = context.leg.model.tokenizer.encode_target(edited(draft.text, edits)[0])
-    if len(tokens) + 1 >= context.leg.model.max_length:
+async def _rewritten(context: SentenceContext, draft: Draft, text: str) -> Draft:
+    """Returns the draft with another text of its best hypothesis, which the model scores."""
+    tokens = context.leg.model.tokenizer.encode_target(text)
+    if text == draft.text or len(tokens) + 1 >= context.leg.model.max_length:
         return draft
     scored = await context.decode("terms", draft.segment, target=tokens)
     hypotheses = (*scored.answer.hypotheses[:1], *draft.answer.hypotheses[1:])
