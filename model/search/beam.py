@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from model.search.options import RERANK_THRESHOLD, Hypothesis, TraceStep
 from model.search.search import Search, traced_candidates
 
-_Traced = tuple[tuple[tuple[int, float], ...], ...]
+_Continuation = tuple[float, int, int, float]
+"""Summed log-probability, parent row, token, its log-probability."""
 _Finished = tuple[float, int, int, int, float, bool]
 """The score of a hypothesis, steps before its last one, then row, token and log-probability, whether the step is the last."""
 _first = itemgetter(0)
@@ -46,14 +47,17 @@ class BeamSearch(Search):
         self._written: list[list[int]] = [[]]
         """The tokens of each row, with n-gram blocking only, which reads them at every step."""
         self.plain = 0 if self.options.trace or self.options.shrinking_beam else self.limit - 1
-        """Steps before the first that only `choose` takes, even if nothing ends there."""
+        """Steps before the first that only `select` takes, even if nothing ends there."""
         super().begin()
 
     def select(self, ids: list[list[int]], scores: list[list[float]]) -> Sequence[int]:
         """Takes the candidates of its rows. Returns the parents of the next rows, none when done."""
         if not math.isfinite(sum([row[0] for row in scores])):
             return self.fail()
-        found: list[tuple[float, int, int, float]] = []
+        width, last = self.width, self.steps + 1 >= self.limit
+        if last and self.forced_end:
+            ids, scores = [[self.end]] * len(ids), [[0.0]] * len(ids)
+        found: list[_Continuation] = []
         for parent, total in enumerate(self.totals):
             blocked = self.blocked[parent] if self.blocked else self.forbidden
             found += [
@@ -62,37 +66,17 @@ class BeamSearch(Search):
                 if score > -math.inf and token not in blocked
             ]
         found.sort(key=_first, reverse=True)  # stable: equal ones keep their order
-        traced = traced_candidates(ids, scores) if self.options.trace else ()
-        totals, parents, tokens, numbers = map(list, zip(*found[: 2 * self.width], strict=True)) if found else ([],) * 4
-        return self.choose(parents, tokens, numbers, totals, traced)
-
-    def choose(
-        self, parents: list[int], tokens: list[int], scores: list[float], totals: list[float], traced: _Traced = ()
-    ) -> Sequence[int]:
-        """Takes the 2 k best continuations, best first; those whose total is not above -inf are none. Returns the parents
-        of the next rows, none when done."""
-        width = self.width
-        if self.steps < self.plain and totals and self.end not in tokens[:width] and totals[-1] > -math.inf:
-            return self.proceed(parents[:width], tokens[:width], scores[:width], totals[:width])
-        last, live, ended = self.steps + 1 >= self.limit, [], []
-        if last and self.forced_end:
-            rows = len(self.totals)
-            parents, tokens, scores, totals = [*range(rows)], [self.end] * rows, [0.0] * rows, self.totals
-            traced = traced and traced_candidates([[self.end]] * rows, [[0.0]] * rows)
-        ranks = width - len(self._finished) if self.options.shrinking_beam else 2 * width
-        for rank, total in enumerate(totals[:ranks]):
-            if not total > -math.inf:
-                break
-            if rank < width and (last or tokens[rank] == self.end):
-                self._finish(parents[rank], tokens[rank], scores[rank], total, last)
-            if tokens[rank] != self.end:
-                live.append(rank)
+        live, ended = [], []
+        for rank, one in enumerate(found[: width - len(self._finished) if self.options.shrinking_beam else 2 * width]):
+            if one[2] != self.end:
+                live.append(one)
             elif rank < width:
-                ended.append((parents[rank], tokens[rank], total))
-        del live[width:]
-        parents, tokens = [parents[rank] for rank in live], [tokens[rank] for rank in live]
-        scores, totals = [scores[rank] for rank in live], [totals[rank] for rank in live]
-        return self.proceed(parents, tokens, scores, totals, last, traced, ended)
+                ended.append(one)
+            if rank < width and (last or one[2] == self.end):
+                self._finish(one, last)
+        totals, parents, tokens, numbers = map(list, zip(*live[:width], strict=True)) if live else ([],) * 4
+        traced = traced_candidates(ids, scores) if self.options.trace else ()
+        return self.proceed(parents, tokens, numbers, totals, last, traced, ended)
 
     def proceed(
         self,
@@ -101,8 +85,8 @@ class BeamSearch(Search):
         scores: list[float],
         totals: list[float],
         last: bool = False,
-        traced: _Traced = (),
-        ended: Sequence[tuple[int, int, float]] = (),
+        traced: tuple[tuple[tuple[int, float], ...], ...] = (),
+        ended: Sequence[_Continuation] = (),
     ) -> Sequence[int]:
         """Goes on with these rows, best first, without those that the threshold prunes. Returns their parents, none when
         done."""
@@ -111,7 +95,8 @@ class BeamSearch(Search):
             rows = sum([total >= least for total in totals])
             parents, tokens, scores, totals = parents[:rows], tokens[:rows], scores[:rows], totals[:rows]
         if self.options.trace:
-            self.trace.append(TraceStep(traced, tuple(zip(parents, tokens, totals, strict=True)), tuple(ended)))
+            finished = tuple((parent, token, total) for total, parent, token, _ in ended)
+            self.trace.append(TraceStep(traced, tuple(zip(parents, tokens, totals, strict=True)), finished))
         if last or not totals or (len(self._finished) >= self.width and self._settled(totals[0])):
             self.done = True
         else:
@@ -157,8 +142,9 @@ class BeamSearch(Search):
     def _score(self, total: float, steps: int) -> float:
         return self._normalized(total, steps - self._unseen)
 
-    def _finish(self, parent: int, token: int, number: float, total: float, last: bool) -> None:
-        """Adds the hypothesis of a row and its next token, if it is among the best."""
+    def _finish(self, continuation: _Continuation, last: bool) -> None:
+        """Adds a hypothesis, if it is among the best."""
+        total, parent, token, number = continuation
         score = self._score(total, self.steps + 1)
         if len(self._finished) < self.width or score > self._finished[-1][0]:
             self._finished.append((score, len(self._history), parent, token, number, last))
@@ -188,22 +174,15 @@ def advance_beams(
     parents = (places // columns).tolist()
     if len(searches) > 1:
         places = places + np.arange(0, sums.size, rows * columns)[:, None]
-    best = scores[:, 0].tolist()
-    finite = math.isfinite(sum(best))
+    finite = math.isfinite(sum(scores[:, 0].tolist()))
     ranked = [each.take(places).tolist() for each in (ids, scores, sums)]
     found = []
-    for number, search, own, tokens, numbers, summed in zip(count(), searches, parents, *ranked, strict=False):
+    for first, search, own, tokens, numbers, summed in zip(count(0, rows), searches, parents, *ranked, strict=False):
         if finite and search.steps < search.plain and summed[-1] > -math.inf and end not in tokens:
             found.append(search.proceed(own, tokens, numbers, summed))
-            continue
-        part = slice(number * rows, number * rows + len(search.totals))
-        if not finite and not math.isfinite(sum(best[part])):
-            found.append(search.fail())
-            continue
-        traced = traced_candidates(ids[part].tolist(), scores[part].tolist()) if search.options.trace else ()
-        more = order[number, : 2 * width]
-        each = [values[number * rows :].take(more).tolist() for values in (ids, scores, sums)]
-        found.append(search.choose((more // columns).tolist(), *each, traced))
+        else:
+            part = slice(first, first + len(search.totals))
+            found.append(search.select(ids[part].tolist(), scores[part].tolist()))
     return found
 
 
