@@ -199,3 +199,31 @@ def test_a_comparison_says_what_differs(explorer: Any, live: LiveServer) -> None
 def test_labels_of_a_map_are_not_cut(explorer: Any) -> None:
     cut = "nodes => nodes.filter((node) => node.scrollWidth > node.clientWidth).map((node) => node.textContent)"
     assert explorer.locator("#panel-attention .heat .keys span").evaluate_all(cut) == []
+
+
+def test_what_is_left_is_freed(open_page: OpenPage, live: LiveServer) -> None:
+    """Locators wait without handles, which would keep the elements alive."""
+    page = explored(open_page(), live, "the cat sleeps. a dog walks.")
+    shown = {
+        "works": "#works-logits .doubts",
+        "decoding": "#panel-decoding .node",
+        "attention": "#panel-attention canvas",
+    }
+    memory = page.context.new_cdp_session(page)
+    memory.send("Performance.enable")
+
+    def change() -> list[float]:
+        """Shows other tabs and the other sentence, and returns the numbers of nodes and of listeners."""
+        for tab, ready in shown.items():
+            page.click(f"#tab-{tab}")
+            page.locator(ready).first.wait_for()
+            page.click("#sentences [aria-pressed=false]")
+            page.locator(f"#inside:not(.busy) {ready}").first.wait_for()
+        memory.send("HeapProfiler.collectGarbage")
+        found = {metric["name"]: metric["value"] for metric in memory.send("Performance.getMetrics")["metrics"]}
+        return [found["Nodes"], found["JSEventListeners"]]
+
+    first = change()
+    for _ in range(3):
+        last = change()
+    assert all(after < 1.5 * before for before, after in zip(first, last, strict=True))

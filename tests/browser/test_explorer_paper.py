@@ -56,3 +56,33 @@ def test_back_forward_and_reload_reproduce_what_is_chosen_in_the_chapters(chapte
     shows("positions off", 3)
     chapters.reload()
     shows("positions off", 3)
+
+
+def test_the_figures_are_drawn_with_a_teaching_model_that_is_got_by_its_name(chapters: Any) -> None:
+    teacher, got = "Helsinki-NLP/opus-mt-en-de", []
+
+    def add(route: Any) -> None:
+        got.append(route.request.post_data_json["name"])
+        route.fulfill(status=202, json={})
+
+    def languages(route: Any) -> None:
+        answer = route.fetch()
+        found = answer.json()
+        for language in found:
+            if language["code"] == "en":
+                language["models"]["fr"] = teacher
+        route.fulfill(response=answer, json=found)
+
+    chapters.route("**/admin/models", add)
+    chapters.route("**/languages", languages)
+    with chapters.expect_request("**/attention?*making*") as asked:
+        chapters.get_by_role("button", name=f"Get {teacher}").click()
+    assert got == [teacher] and "target=fr" in asked.value.url
+    sync_api.expect(chapters.locator("#works-figures img.figure[src^=blob]")).to_have_count(3)
+    chapters.route(
+        "**/frontend/settings",
+        lambda route: route.fulfill(json={**route.fetch().json(), "manageModels": False}),
+    )
+    chapters.unroute("**/languages")
+    chapters.reload()
+    sync_api.expect(chapters.locator("#works-figures code")).to_have_text(f"attentive pull {teacher}")

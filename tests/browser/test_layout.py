@@ -1,4 +1,5 @@
-"""The explorer opens with its film: nothing jumps, it plays when it is seen, and little is transferred."""
+"""With the model that comes with the server: the explorer opens with its film, nothing jumps, and little is transferred; the
+translator offers other words."""
 
 from __future__ import annotations
 
@@ -68,3 +69,23 @@ def test_the_film_waits_with_its_first_frame_until_it_is_seen_and_is_dragged(
     page.mouse.move(box["x"] + 0.1, middle, steps=4)
     page.mouse.up()
     assert words.evaluate_all(WRITTEN) == 0
+
+
+def test_another_word_is_chosen_by_a_click_and_is_part_of_the_link(open_page: OpenPage, live: LiveServer) -> None:
+    page = open_page(locale="en-US")
+    page.goto(f"{live.url}/#source=en&target=de&q=The+cat+eats+the+fish.")
+    page.wait_for_selector("#output:not(.busy) .w")
+    before = page.locator("#output").text_content()
+    page.click("#output .w >> nth=2")
+    first = page.locator("#alternatives button >> nth=0")
+    wanted = first.evaluate("node => node.firstChild.data")
+    first.click()
+    shown = "text => document.getElementById('output').textContent === text"
+    page.wait_for_function(shown, arg=wanted)
+    page.wait_for_function("() => location.hash.includes('fork=0+')")
+    assert wanted != before and wanted.split()[:2] == before.split()[:2]
+    link = open_page(locale="en-US")
+    link.goto(page.url)
+    link.wait_for_function(shown, arg=wanted)
+    page.fill("#text", "The dog sleeps.")
+    page.wait_for_function("() => !location.hash.includes('fork')")

@@ -179,3 +179,25 @@ def test_what_an_input_method_composes_is_translated_when_it_is_written(
 def test_no_translator_of_a_browser_translates_the_texts(page: Any) -> None:
     texts = "#text, #mirror, #output, #alternatives, #entries, #pairs"
     assert page.eval_on_selector_all(texts, "nodes => nodes.map((node) => node.translate)") == [False] * 6
+
+
+def test_the_form_of_address_is_chosen_where_the_model_has_it(page: Any, live: LiveServer) -> None:
+    assert not page.is_visible("#formality")
+
+    def formal(route: Any) -> None:
+        answer = route.fetch()
+        route.fulfill(response=answer, json=[language | {"formality": ["de"]} for language in answer.json()])
+
+    page.route("**/languages", formal)
+    page.goto(f"{live.url}/?again#source=en&target=de&q=a+dog")
+    page.wait_for_selector(TRANSLATED)
+    with page.expect_request("**/translate") as sent:
+        page.select_option("#formality", "more")
+    assert sent.value.post_data_json["formality"] == "prefer_more"
+    page.wait_for_function("() => location.hash.includes('formality=more')")
+    with page.expect_request("**/translate") as sent:
+        page.reload()
+    assert sent.value.post_data_json["formality"] == "prefer_more"
+    page.select_option("#to", "fr")
+    page.wait_for_function("() => document.getElementById('output').lang === 'fr'")
+    assert not page.is_visible("#formality") and "formality" not in page.url

@@ -28,7 +28,7 @@ def url():
 
 def test_the_notebook_runs(url, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    names = run_cells(NOTEBOOK, url, monkeypatch)
+    names = run_cells(NOTEBOOK, url, monkeypatch, "toy")
     assert set(names["translations"]) == {".speels ehT cat", "?noitats eht si erehW"}
     assert len(names["translations"]) == 200
     assert Path("brief.txt").read_text() == ",sdneirf raeD\n.speels tac eht\n"
@@ -36,7 +36,7 @@ def test_the_notebook_runs(url, tmp_path, monkeypatch):
     assert [len(attention[name]) for name in ("cross_queries", "cross_keys")] == list(attention["cross"].shape[2:])
     assert np.allclose(attention["cross"].sum(axis=-1), 1)
     assert attention._repr_html_().startswith("<svg")
-    assert {title for _, title in names["drawn"]} == set(names["FIGURES"])
+    assert {title for _, title in names["drawn"]} == set(names["FIGURES"]) == set(names["by_name"])
 
 
 def test_both_clients_do_the_same(url, tmp_path):

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from model.symbols import FORMAL, INFORMAL, form_of_address
+from model.symbols import FORMAL, form_of_address
 from server.api.dependencies import (
     check_texts,
     enter,
@@ -23,6 +23,7 @@ from server.api.dependencies import (
 from server.api.parameters import ParameterRoute
 from server.api.routes.translate import chosen_rows
 from server.api.schemas.deepl import DeeplParameters
+from server.api.schemas.formality import SYMBOLS, address_form
 from server.api.schemas.glossaries import DeeplCredentials
 from server.errors import InvalidRequest
 from server.services import default_options
@@ -34,7 +35,6 @@ router = APIRouter(prefix="/v2", tags=["DeepL"], route_class=ParameterRoute)
 
 UNLIMITED = 10**12
 """Character limit that DeepL reports for accounts without a limit."""
-FORMALITY = {"more": FORMAL, "prefer_more": FORMAL, "less": INFORMAL, "prefer_less": INFORMAL}
 RERANK = {"quality_optimized": True, "prefer_quality_optimized": True, "latency_optimized": False}
 SPLITS: dict[str, Split] = {"0": "none", "1": "all", "nonewlines": "punctuation"}
 
@@ -73,8 +73,7 @@ async def translate(request: Request, parameters: DeeplParameters) -> Response:
             split=SPLITS[parameters.split_sentences or ("nonewlines" if parameters.tag_handling else "1")],
             options=default_options(services.settings, rerank=rerank),
             glossary=glossary,
-            formality=FORMALITY.get(parameters.formality or ""),
-            formality_required=parameters.strict or parameters.formality in ("more", "less"),
+            **address_form(parameters.formality, parameters.strict),
         )
     )
     results = [translation.text for translation in translations]
@@ -95,7 +94,7 @@ async def translate(request: Request, parameters: DeeplParameters) -> Response:
 
 def formality_used(parameters: DeeplParameters, result: str, catalog: ModelCatalog) -> str | None:
     """Returns the form of address of a translation if it is not the requested one: "default" where the model knows none."""
-    if (requested := FORMALITY.get(parameters.formality or "")) is None:
+    if (requested := SYMBOLS.get(parameters.formality or "")) is None:
         return None
     target = catalog.target(parameters.target_lang)
     if not catalog.knows_formality(target):

@@ -9,12 +9,12 @@ from fastapi import APIRouter, File, Path
 from starlette.requests import Request
 from starlette.responses import Response
 
-from server.api.compat.deepl import FORMALITY
 from server.api.dependencies import deadline, enter, glossary_terms, json_response, services_of, translation_request
 from server.api.early_refusal import REPEATED
 from server.api.parameters import ParameterRoute
 from server.api.routes.files import DOWNLOADED, file_response, stated, warned
 from server.api.schemas.deepl import DocumentKey, DocumentParameters
+from server.api.schemas.formality import address_form
 from server.documents.formats import SUFFIXES, format_of
 from server.errors import InvalidRequest, Unavailable
 from server.translation.catalog import AUTO
@@ -55,8 +55,7 @@ async def send(request: Request, parameters: Annotated[DocumentParameters, File(
             target=parameters.target_lang,
             deadline=deadline(request, services.settings.file_timeout_seconds),
             glossary=glossary,
-            formality=FORMALITY.get(parameters.formality or ""),
-            formality_required=parameters.formality in ("more", "less"),
+            **address_form(parameters.formality),
         )
         if parameters.source_lang:  # rejects an unsupported pair now instead of in the status
             services.translator.catalog.route(work.source, work.target, work.formality, work.formality_required)

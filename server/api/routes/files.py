@@ -18,6 +18,7 @@ from server.api.early_refusal import REPEATED
 from server.api.openapi import WORK, content, errors
 from server.api.parameters import ParameterRoute
 from server.api.schemas.base import Answer, Code, Key, OptionalText, UploadParameters
+from server.api.schemas.formality import FORMALITY, Formality, address_form
 from server.api.schemas.glossaries import InlineGlossary
 from server.documents.formats import SUFFIXES, format_of
 from server.documents.store import StoredFile
@@ -37,6 +38,7 @@ class FileParameters(UploadParameters):
     glossary: InlineGlossary = Field(
         default=None, description="Terms with their translations: the id of a glossary, or pairs as JSON."
     )
+    formality: Formality = Field(default=None, description=FORMALITY)
     output_format: OptionalText = Field(
         default=None, description="Format of the translated file: that of the file, or `html` for a PDF."
     )
@@ -77,6 +79,7 @@ async def translate_file(request: Request, parameters: Annotated[FileParameters,
             target=parameters.target,
             deadline=deadline(request, services.settings.file_timeout_seconds),
             glossary=glossary,
+            **address_form(parameters.formality),
         )
         made = await documents.translate(document, work)
     finally:

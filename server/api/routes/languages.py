@@ -39,6 +39,9 @@ class Language(Answer):
     scores: dict[str, dict[str, float]] = Field(
         description="BLEU (bleu) and COMET (comet) of these models on FLORES, where their publishers state them."
     )
+    formality: list[str] = Field(
+        description="Targets whose model knows forms of address, for the parameter `formality`."
+    )
 
 
 @router.get("/languages", summary="List the languages that are served", response_model=list[Language])
@@ -54,13 +57,21 @@ async def languages(request: Request) -> Response:
 
 
 def models_of(catalog: ModelCatalog, source: str) -> dict[str, Any]:
-    """Returns names and scores of the models for each target language that needs only one."""
+    """Returns names and scores of the models for each target language that needs only one, and the
+    targets with forms of address."""
     serving = {target: catalog.direct(source, target) for target in catalog.targets(source)}
     models = {target: model for target, model in serving.items() if model}
     return {
         "models": {target: model.name for target, model in models.items()},
         "scores": {target: model.scores for target, model in models.items() if model.scores},
+        "formality": [target for target in serving if has_forms(catalog, source, target)],
     }
+
+
+def has_forms(catalog: ModelCatalog, source: str, target: str) -> bool:
+    """Returns whether the model that writes a target language knows its forms of address."""
+    legs = catalog.route(source, target) if catalog.knows_formality(target) else ()
+    return bool(legs) and target in legs[-1].model.formality
 
 
 @router.post(

@@ -23,6 +23,7 @@ from server.api.dependencies import (
 from server.api.openapi import WORK, content, errors
 from server.api.parameters import ParameterRoute
 from server.api.schemas.base import Heads
+from server.api.schemas.formality import address_form
 from server.api.schemas.translation import TranslateAnswer, TranslateParameters
 from server.api.sse import stream
 from server.config import Settings
@@ -81,6 +82,7 @@ async def translate(request: Request, parameters: TranslateParameters) -> Respon
         do_not_translate=tuple(parameters.do_not_translate),
         glossary=await inline_or_stored(request, caller, parameters.glossary, parameters.source, parameters.target),
         localize_numbers=parameters.localize_numbers,
+        **address_form(parameters.formality),
         on_flag=parameters.on_flag,
         model=parameters.model,
         thorough=parameters.details or parameters.on_flag != "mark",

@@ -14,6 +14,7 @@ from server.api.schemas.base import (
     Texts,
     UploadParameters,
 )
+from server.api.schemas.formality import FORMALITY, Formality
 from server.api.schemas.glossaries import DeeplCredentials
 from server.config import comma_separated
 from server.errors import InvalidRequest
@@ -39,13 +40,6 @@ def _unsupported(value: Any, field: ValidationInfo) -> Any:
     return value
 
 
-Formality = Annotated[
-    Literal["default", "more", "less", "prefer_more", "prefer_less"] | None, BeforeValidator(_text_of)
-]
-FORMALITY = (
-    "Form of address, if the model was trained with it. Otherwise `more` and `less` are rejected; `prefer_more` and "
-    "`prefer_less` pass."
-)
 GLOSSARY = "Id of a glossary with a dictionary for the two languages; needs `source_lang`."
 GlossaryIds = Annotated[
     Annotated[list[Annotated[StrictStr, Field(max_length=256)]], Field(max_length=5)] | None,

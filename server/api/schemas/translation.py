@@ -21,6 +21,7 @@ from server.api.schemas.base import (
     list_of_one,
     lower_case,
 )
+from server.api.schemas.formality import FORMALITY, Formality
 from server.api.schemas.glossaries import InlineGlossary
 from server.engine.ipc.messages import Timings
 from server.errors import InvalidRequest
@@ -73,6 +74,7 @@ class TranslateParameters(Parameters):
         description="Terms with their translations: the id of a glossary, or pairs, as an object or a list.",
         examples=[{"battery": "Akku"}],
     )
+    formality: Formality = Field(default=None, description=FORMALITY)
     localize_numbers: bool = Field(
         default=False, description="Write numbers with the decimal and thousands separators of the target language."
     )

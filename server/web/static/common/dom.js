@@ -1,8 +1,13 @@
 // DOM helpers. Text is inserted as text nodes, never as markup.
+import { say } from "./sentences.js";
 
-/** Returns an element. Attributes that begin with "on" are event listeners; booleans set properties. */
-export function el(tag, attributes = {}, ...children) {
-  const node = document.createElement(tag);
+/** Returns an element. The tag may have classes, as in "p.note". Attributes, which may be left out, are event listeners if they
+ * begin with "on"; booleans set properties. */
+export function el(tag, attributes, ...children) {
+  if (attributes?.constructor !== Object) return el(tag, {}, attributes, ...children);
+  const [name, ...classes] = tag.split("."),
+    node = document.createElement(name);
+  node.classList.add(...classes);
   for (const [name, value] of Object.entries(attributes)) {
     if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
     else if (name === "class") node.className = value;
@@ -12,6 +17,15 @@ export function el(tag, attributes = {}, ...children) {
   node.append(...children.filter((child) => child !== null && child !== undefined));
   return node;
 }
+
+/** Returns a button, such as a "quiet" one. */
+export const textButton = (text, onclick, kind = "") => el("button", { type: "button", class: kind, onclick }, text);
+
+/** Returns a paragraph, such as a "note". */
+export const paragraph = (content, kind = "") => el("p", { class: kind }, content);
+/** Returns a paragraph with a sentence of the page, see `say`; `noted` is a note. */
+export const told = (...sentence) => paragraph(say(...sentence));
+export const noted = (...sentence) => paragraph(say(...sentence), "note");
 
 /** Returns an SVG element. */
 export function svg(tag, attributes = {}, ...children) {
@@ -43,6 +57,27 @@ export const chance = (score) => percent(Math.exp(score));
 /** Returns the value of a CSS variable. */
 export const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
+export const $ = (id) => document.getElementById(id);
+/** Returns a function that shows the errors of `work`. */
+export const guarding =
+  (showError) =>
+  (work) =>
+  (...args) =>
+    Promise.resolve()
+      .then(() => work(...args))
+      .catch(showError);
+/** Returns the direction of an arrow key. */
+export const arrow = ({ key }) => ({ ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 })[key];
+/** Makes the first link lead to the text; the fragment of the address stays. */
+export function skipLink() {
+  document.querySelector(".skip").onclick = (event) => {
+    event.preventDefault();
+    $("text").focus();
+  };
+}
+/** Calls `send()` for Ctrl + Enter in a field. */
+export const onSend = (field, send) =>
+  field.addEventListener("keydown", (event) => (event.ctrlKey || event.metaKey) && event.key === "Enter" && send());
 /** Calls `changed(event)` when the text of a field changes. While an input method composes, `event.isComposing` is true; the last
  * event comes after it. */
 export function onText(field, changed) {
@@ -59,7 +94,7 @@ export function shareOf(bar, length) {
 
 /** Returns a radio group of options [[value, label], ...]. Arrow keys change the choice. */
 export function segmented(label, options, value, choose) {
-  const group = el("div", { class: "seg", role: "radiogroup", "aria-label": label });
+  const group = el("div.seg", { role: "radiogroup", "aria-label": label });
   const show = () =>
     [...group.children].forEach((button, i) => {
       button.setAttribute("aria-checked", options[i][0] === value);
@@ -75,7 +110,7 @@ export function segmented(label, options, value, choose) {
     group.append(el("button", { type: "button", role: "radio", onclick: () => pick(i) }, text)),
   );
   group.addEventListener("keydown", (event) => {
-    const move = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+    const move = arrow(event);
     if (!move) return;
     event.preventDefault();
     pick((options.findIndex(([v]) => v === value) + move + options.length) % options.length, true);

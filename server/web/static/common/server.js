@@ -144,7 +144,7 @@ export async function copyText(text) {
   try {
     await navigator.clipboard.writeText(text);
   } catch {
-    const field = el("textarea", {});
+    const field = el("textarea");
     field.value = text;
     (document.querySelector("dialog[open]") || document.body).append(field);
     field.select();

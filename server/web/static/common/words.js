@@ -12,17 +12,13 @@ export function wordSpans(host, text, side, prepare, copied = "copied") {
   let at = 0;
   const between = (part) => {
     const [, before, inner, after] = /^(\s*)(.*?)(\s*)$/su.exec(part);
-    parts.push(
-      before,
-      /[\p{L}\p{N}\p{So}]/u.test(inner) ? el("span", { class: "kept", title: copied }, inner) : inner,
-      after,
-    );
+    parts.push(before, /[\p{L}\p{N}\p{So}]/u.test(inner) ? el("span.kept", { title: copied }, inner) : inner, after);
   };
   side.words.forEach((word, i) => {
     const [start, end] = (word.start < word.end && span(word.start, word.end)) || [-1, -1];
     if (start < at) return;
     if (start > at) between(text.slice(at, start));
-    const node = el("span", { class: "w" }, text.slice(start, end));
+    const node = el("span.w", text.slice(start, end));
     prepare(node, word, i);
     nodes.set(i, node);
     parts.push(node);

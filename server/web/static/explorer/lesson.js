@@ -22,9 +22,25 @@ export async function works(host, item, found) {
       study,
       places: (n) => ask("/positions?" + query({ ...direction(item), n })),
       english: english(model),
+      getter,
       chosen: state.works,
       changed: () => remember(),
     });
+}
+/** Returns the function that gets a model by its name and returns the models for English, or null where this page may not. */
+const getter = async () => ((await ask("/frontend/settings")).manageModels ? get : null);
+async function get(name, bar) {
+  await ask("/admin/models", { body: { name } });
+  for (;;) {
+    const { pulls } = await ask("/ready"),
+      pull = pulls.find((each) => each.name === name);
+    if (pull?.state === "failed") throw new Error(pull.error);
+    if (!pull) break;
+    if (pull.total) Object.assign(bar, { max: pull.total, value: pull.bytes });
+    await new Promise((done) => setTimeout(done, 1000));
+  }
+  state.languages = await ask("/languages");
+  return english({});
 }
 /** Returns a direction from English for each model that has one, [{name, source, target}]; that of `model` is the first. */
 function english(model) {

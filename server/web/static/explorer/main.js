@@ -1,5 +1,5 @@
 // The explorer: translates a text and shows its attention. Uses the public API of this server only.
-import { chance, decimal, el, onText, percent, segmented, shareOf } from "../common/dom.js";
+import { arrow, chance, decimal, el, onSend, onText, percent, segmented, shareOf, skipLink } from "../common/dom.js";
 import { say } from "../common/sentences.js";
 import { ask, download, query, repeating } from "../common/server.js";
 import { interfaceLanguage } from "../translator/messages.js";
@@ -113,7 +113,6 @@ function present(paragraphs) {
   $("route").replaceChildren(
     el(
       "span",
-      {},
       say(
         "No model here translates {0} to {1} directly. This was translated in two steps: {2}. Look inside the step",
         names[0],
@@ -250,7 +249,6 @@ async function alternatives() {
     ...answer.alternatives.map((text) =>
       el(
         "li",
-        {},
         el(
           "button",
           { type: "button", title: say("Compare with the translation above"), onclick: compare(text) },
@@ -349,12 +347,9 @@ function textEvents() {
     "pointerleave",
     () => state.items[state.current]?.soft && highlight(state.items[state.current]),
   );
-  $("text").addEventListener(
-    "keydown",
-    (event) => (event.ctrlKey || event.metaKey) && event.key === "Enter" && guard(translate)(),
-  );
+  onSend($("text"), () => guard(translate)());
   $("output").addEventListener("keydown", (event) => {
-    const by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+    const by = arrow(event);
     if (!by) return;
     event.preventDefault();
     step(by);
@@ -363,10 +358,7 @@ function textEvents() {
   $("go").addEventListener("click", () => guard(translate)());
 }
 function buttons() {
-  document.querySelector(".skip").onclick = (event) => {
-    event.preventDefault();
-    $("text").focus();
-  }; // the fragment stays
+  skipLink();
   $("from").addEventListener("change", () => {
     targets();
     guard(translate)();

@@ -8,7 +8,7 @@ const BY = { ArrowRight: 1, PageDown: 1, " ": 1, ArrowLeft: -1, PageUp: -1 };
 const WIDE = 900,
   SMALLEST = 0.3;
 const slides = () => [$("film"), ...document.querySelectorAll("#panel-works .slide")];
-const bar = el("div", { id: "slides", class: "row note", hidden: true });
+const bar = el("div.row.note", { id: "slides", hidden: true });
 let typed = "",
   last = 0;
 
@@ -53,8 +53,7 @@ export function present(number) {
 }
 /** Fills the bar of this view, which also serves those who have no keyboard, and listens to keys. */
 function begin() {
-  const button = (text, label, onclick) =>
-    el("button", { type: "button", class: "quiet", "aria-label": label, onclick }, text);
+  const button = (text, label, onclick) => el("button.quiet", { type: "button", "aria-label": label, onclick }, text);
   const turn = (by) => () => present(state.present + by),
     help = () => ($("keys").hidden = !$("keys").hidden);
   bar.append(

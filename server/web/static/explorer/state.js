@@ -1,9 +1,10 @@
 // The state of the explorer, its errors, and its URL.
+import { $, guarding } from "../common/dom.js";
 import { aborted, query } from "../common/server.js";
 import { explained, interfaceLanguage, languageName } from "../translator/messages.js";
 import { start } from "./maps/panel.js";
 
-export const $ = (id) => document.getElementById(id);
+export { $ };
 export const TABS = ["works", "attention", "decoding", "whynot", "heads"];
 /** `items` are the sentences of the chosen leg (null: the last of `steps`); `done` holds text and languages of the translation that is shown;
  * `word` is the target word that the URL marks; `link.point(query, key)` marks words in the panel below the text. `version` is
@@ -50,13 +51,7 @@ export function showError(error) {
   $("error").hidden = !error;
   state.repeat(error);
 }
-/** Returns a function that shows the errors of `work`. */
-export const guard =
-  (work) =>
-  (...args) =>
-    Promise.resolve()
-      .then(() => work(...args))
-      .catch(showError);
+export const guard = guarding(showError);
 
 // -- parameters of requests about a sentence --------------------------------------------------------------------------
 export const direction = (item) => ({ source: item.route.source, target: item.route.target });

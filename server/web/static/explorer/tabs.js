@@ -1,5 +1,5 @@
 // The tabs below the translation. Each draws one panel for the current sentence.
-import { el, select } from "../common/dom.js";
+import { el, noted, paragraph, select, textButton, told } from "../common/dom.js";
 import { say } from "../common/sentences.js";
 import { ask, query } from "../common/server.js";
 import { commandDialog } from "./dialog.js";
@@ -10,7 +10,7 @@ import { attentionOf } from "./results.js";
 import { $, address, direction, guard, pair, remember, showError, state, TABS } from "./state.js";
 import { highlight } from "./text.js";
 
-/** Shows a tab for the current sentence. */
+/** Shows a tab for the current sentence. The content of the others is freed; they draw it again. */
 export async function tab(wanted, focus) {
   showError(null);
   state.tab = wanted;
@@ -18,6 +18,7 @@ export async function tab(wanted, focus) {
     $("tab-" + each).setAttribute("aria-selected", each === wanted);
     $("tab-" + each).tabIndex = each === wanted ? 0 : -1;
     $("panel-" + each).hidden = each !== wanted;
+    if (each !== wanted) $("panel-" + each).replaceChildren();
   }
   const strip = $("tab-" + wanted).parentElement;
   strip.scrollLeft = $("tab-" + wanted).offsetLeft - strip.offsetLeft - 24; // a phone has room for three of the five tabs
@@ -41,15 +42,7 @@ function attention(host, item, found) {
     else highlight(item, undefined, undefined, false);
   };
   const json = (asked) =>
-    el(
-      "button",
-      {
-        type: "button",
-        class: "quiet",
-        onclick: () => commandDialog("GET", "/attention?" + query(address(item, asked))),
-      },
-      say("JSON & curl"),
-    );
+    textButton(say("JSON & curl"), () => commandDialog("GET", "/attention?" + query(address(item, asked))), "quiet");
   const tools = (view) => {
     if (view.kind === "alignment")
       return [
@@ -72,10 +65,10 @@ function attention(host, item, found) {
 }
 /** Returns the button of the dialog for pictures, whose module is loaded when it is wanted. */
 export const pictureButton = (...what) =>
-  el(
-    "button",
-    { type: "button", class: "quiet", onclick: guard(async () => (await import("./picture.js")).openPicture(...what)) },
+  textButton(
     say("Download"),
+    guard(async () => (await import("./picture.js")).openPicture(...what)),
+    "quiet",
   );
 async function search(host, item) {
   const beam = state.beam || Math.max(2, item.route.beam_size);
@@ -83,11 +76,9 @@ async function search(host, item) {
     view = el("div");
   host.replaceChildren(
     el(
-      "div",
-      { class: "controls" },
+      "div.controls",
       el(
-        "label",
-        { class: "note" },
+        "label.note",
         say("Beam width") + " ",
         select(
           say("Beam width of the trace"),
@@ -99,12 +90,8 @@ async function search(host, item) {
           }),
         ),
       ),
-      el("span", { class: "grow" }),
-      el(
-        "button",
-        { type: "button", class: "quiet", onclick: () => commandDialog("POST", "/trace", body) },
-        say("JSON & curl"),
-      ),
+      el("span.grow"),
+      textButton(say("JSON & curl"), () => commandDialog("POST", "/trace", body), "quiet"),
     ),
     view,
   );
@@ -117,14 +104,10 @@ async function search(host, item) {
   );
   if (beam !== item.route.beam_size)
     view.prepend(
-      el(
-        "p",
-        { class: "note" },
-        say(
-          "The translation above was made with beam width {0}; this search has {1} and may find another.",
-          item.route.beam_size,
-          beam,
-        ),
+      noted(
+        "The translation above was made with beam width {0}; this search has {1} and may find another.",
+        item.route.beam_size,
+        beam,
       ),
     );
 }
@@ -161,29 +144,20 @@ function whynot(host, item, found) {
     );
   });
   const form = el(
-    "form",
+    "form.row",
     {
-      class: "row",
       onsubmit: (event) => {
         event.preventDefault();
         show();
       },
     },
-    el("button", { class: "primary" }, say("Compare")),
-    el(
-      "button",
-      { type: "button", class: "quiet", onclick: () => commandDialog("POST", "/score", pair(item, field.value)) },
-      say("JSON & curl"),
-    ),
+    el("button.primary", say("Compare")),
+    textButton(say("JSON & curl"), () => commandDialog("POST", "/score", pair(item, field.value)), "quiet"),
     pictureButton(item, found, { ...start(), layer: best(found).layer }, (work) => work(pair(item, field.value))),
   );
   host.replaceChildren(
-    el(
-      "p",
-      {},
-      say("Write the translation that you expected. The model computes the probability of each of its pieces."),
-    ),
-    el("p", {}, el("span", { class: "note" }, found.source.text)),
+    told("Write the translation that you expected. The model computes the probability of each of its pieces."),
+    paragraph(el("span.note", found.source.text)),
     field,
     el("p"),
     form,

@@ -1,5 +1,5 @@
 // The texts above the panels: sentences and words as spans, and the words that belong together.
-import { chance, color, el } from "../common/dom.js";
+import { chance, color, el, noted } from "../common/dom.js";
 import { say } from "../common/sentences.js";
 import { withSpans, wordSpans, wordUnder } from "../common/words.js";
 import { pointInFilm } from "./film/film.js";
@@ -16,8 +16,8 @@ function itemsOf(paragraph, leg, choose) {
     sentence,
     route: paragraph.route[leg],
     read: sentence.read || sentence.source,
-    source: el("span", { class: "s" }, sentence.source),
-    target: el("span", { class: "s", onclick: choose }, sentence.target),
+    source: el("span.s", sentence.source),
+    target: el("span.s", { onclick: choose }, sentence.target),
   }));
 }
 /** Returns the text that the page opens with. */
@@ -87,7 +87,7 @@ export function clear() {
   ])
     $(id).hidden = true;
   for (const id of ["facts", "detected", "legend"]) $(id).textContent = "";
-  $("film").replaceChildren(el("p", { class: "note" }, say("Type or paste text …")));
+  $("film").replaceChildren(noted("Type or paste text …"));
   outdated(false);
 }
 /** Marks translation and panels as those of another text than the one in the field: they cannot be used. */

@@ -1,5 +1,5 @@
 // Live translation: sends the words so far, shows what will not change any more, and why the next word waits.
-import { el, observe, onText, svg } from "../common/dom.js";
+import { $, el, observe, onText, svg } from "../common/dom.js";
 import { say } from "../common/sentences.js";
 import { ask, repeating } from "../common/server.js";
 import { wordSpans } from "../common/words.js";
@@ -9,7 +9,6 @@ import { languageName } from "../translator/messages.js";
 const EXAMPLE = "My brother is working in the city because he has found a new job. He likes it very much.";
 const SPEED = 420; // milliseconds for a word, as in calm speech
 const PAUSE = 1500; // after the end of a sentence, so that nothing is expected to follow
-const $ = (id) => document.getElementById(id);
 const units = (text, characters) => [...text].slice(0, characters).join("").length;
 
 /** The text up to `base` is translated by `done`; `prefix` is given out for `sent`, the words after it; `answer` is the last one. */
@@ -82,9 +81,7 @@ function show() {
   $("output").replaceChildren(
     live.done.map(([, target]) => target).join(" "),
     live.done.length && open ? " " : "",
-    ...(open
-      ? [answer.target.text.slice(0, kept), el("span", { class: "pending" }, answer.target.text.slice(kept))]
-      : []),
+    ...(open ? [answer.target.text.slice(0, kept), el("span.pending", answer.target.text.slice(kept))] : []),
   );
   $("decision").hidden = !answer;
   if (answer) draw(answer);

@@ -1,13 +1,12 @@
 // Translation of files: chosen or dropped, one after another, with progress and a download.
-import { el } from "../common/dom.js";
+import { $, el, textButton } from "../common/dom.js";
 import { failure, key, otherKey, unreachable, withKey } from "../common/server.js";
 import { explained, said, say } from "./messages.js";
 
-const $ = (id) => document.getElementById(id);
 let queue = Promise.resolve();
 const rows = new Map(); // the rows of the list with the functions that write their texts
 
-/** Accepts files of the formats (".txt", ...). `languages()` returns {source, target, glossary} of a translation. */
+/** Accepts files of the formats (".txt", ...). `languages()` returns the parameters of a translation. */
 export function acceptFiles(formats, languages) {
   $("file").accept = formats.join(",");
   $("choose").onclick = () => $("file").click();
@@ -41,10 +40,10 @@ export const drawFiles = () => rows.forEach((draw) => draw());
 /** Adds a file to the list and translates it after those before it. */
 function add(file, formats, languages) {
   const bar = el("progress", { max: "1", value: "0", "aria-label": file.name }),
-    state = el("span", { class: "note" });
-  const cancel = el("button", { type: "button", class: "quiet" }),
-    row = el("li", {}, el("b", {}, file.name), bar, state, cancel);
-  const close = el("button", { type: "button", class: "quiet", onclick: () => remove(row) }, "✕");
+    state = el("span.note");
+  const cancel = el("button.quiet", { type: "button" }),
+    row = el("li", el("b", file.name), bar, state, cancel);
+  const close = textButton("✕", () => remove(row), "quiet");
   let share = null,
     result = null; // what was sent of the file; a function that returns the content of the ended row
   const draw = () => {
@@ -64,7 +63,7 @@ function add(file, formats, languages) {
     row.classList.add("failed");
     end(() => {
       const [sentence, ...detail] = explained(error);
-      return el("span", { class: "bad" }, say("failed", file.name, sentence), ...detail);
+      return el("span.bad", say("failed", file.name, sentence), ...detail);
     });
   };
   const progress = (sent) => {
@@ -107,14 +106,13 @@ const nameOf = (url) => decodeURIComponent(url.pathname.split("/").pop());
 const link = (url) => el("a", { href: url.pathname, download: nameOf(url) }, say("download", nameOf(url)));
 
 /** Sends a file and returns the URL of its translation. `report` gets the share that was sent. */
-function send(file, { source, target, glossary }, signal, report) {
+function send(file, choices, signal, report) {
   const used = key(),
     form = new FormData(),
     request = new XMLHttpRequest(); // fetch does not report the progress of an upload
   form.append("file", file, file.name);
-  form.append("source", source);
-  form.append("target", target);
-  if (glossary) form.append("glossary", typeof glossary === "string" ? glossary : JSON.stringify(glossary));
+  for (const [name, value] of Object.entries(choices))
+    if (value) form.append(name, typeof value === "string" ? value : JSON.stringify(value));
   return new Promise((resolve, reject) => {
     request.open("POST", "./translate_file");
     for (const [name, value] of Object.entries(withKey({ Accept: "application/json" })))
@@ -125,7 +123,7 @@ function send(file, { source, target, glossary }, signal, report) {
     request.upload.onload = () => report(1);
     const answered = () => {
       if (request.status === 200 && request.response) return new URL(request.response.translatedFileUrl, location.href);
-      if (request.status === 403 && otherKey(used)) return send(file, { source, target, glossary }, signal, report);
+      if (request.status === 403 && otherKey(used)) return send(file, choices, signal, report);
       throw failure(request.status, request.response, request.getResponseHeader("Retry-After"));
     };
     request.onload = () => Promise.resolve().then(answered).then(resolve, reject); // the queue waits for one of the two

@@ -1,11 +1,10 @@
 // The glossary of translations: one of the server's, or pairs that are typed in. The choice and the pairs are kept on this
 // device for each pair of languages.
-import { el, onText } from "../common/dom.js";
+import { $, el, onText } from "../common/dom.js";
 import { ask } from "../common/server.js";
 import { keep, kept } from "./memory.js";
 import { say } from "./messages.js";
 
-const $ = (id) => document.getElementById(id);
 const OWN = "own",
   PAUSE = 300,
   LONGEST = 300, // characters of a term

@@ -1,5 +1,5 @@
 // The translator: translates while one types. Uses the public API of this server only.
-import { el, onText, shareOf } from "../common/dom.js";
+import { $, arrow, el, guarding, onSend, onText, shareOf, skipLink, textButton } from "../common/dom.js";
 import { aborted, ask, copyText, query, repeating } from "../common/server.js";
 import { acceptFiles, drawFiles } from "./files.js";
 import { beginGlossary, drawGlossary, glossary } from "./glossary.js";
@@ -9,7 +9,6 @@ import { beginModels, chooseModel, drawModel } from "./models.js";
 import { choose, clear, nameDetected, outdated, quality, serves, show, showAlternatives, shown } from "./result.js";
 import { attendFirst, mark, pointAt, step } from "./word_pairs.js";
 
-const $ = (id) => document.getElementById(id);
 const PAUSE = 300,
   SETTLED = 1500,
   LINK = 2000,
@@ -34,29 +33,27 @@ function showError(error) {
   repeat(shown.done ? null : error);
 }
 const repeat = repeating(() => guard(translate)());
-const guard =
-  (work) =>
-  (...args) =>
-    Promise.resolve()
-      .then(() => work(...args))
-      .catch(showError);
+/** Writes the words of a link instead of those of the translation. */
+const fork = async (forks) => forks.length && (await import("./word_choice.js")).fork(forks, took);
+const guard = guarding(showError);
 
 // -- translating ------------------------------------------------------------------------------------------------------
-async function translate() {
+/** Translates the text of the field, with the words `forks` of a link. */
+async function translate(forks = []) {
   if (!languages.length) return load();
   const text = $("text").value;
   clearTimeout(timer);
   busy.abort();
   showError(null);
   const controller = (busy = new AbortController());
-  remember();
+  remember(forks);
   if (!text.trim()) return clear();
   outdated(true);
   try {
     if ([...text].length > limit) throw said("long", number(limit));
     const done = { text, from: $("from").value, to: $("to").value };
     const answer = await ask("/translate", {
-      body: { q: text, source: done.from, target: done.to, details: true, glossary: glossary(), ...quality(text) },
+      body: { q: text, source: done.from, target: done.to, details: true, ...choices(), ...quality(text) },
       signal: controller.signal,
       progress: text.length > LONG && shareOf($("progress"), text.length),
     });
@@ -65,7 +62,7 @@ async function translate() {
       turned = text;
       $("to").value = other;
       drawGlossary($("from").value, other);
-      return translate();
+      return translate(forks);
     }
     show(done, answer);
     model();
@@ -76,8 +73,14 @@ async function translate() {
     if (busy === controller) $("progress").hidden = true;
   }
   settled = setTimeout(store, SETTLED);
-  await Promise.all([offer(shown.done, controller.signal), attendFirst(shown.items, controller.signal)]);
+  await Promise.all([
+    offer(shown.done, controller.signal),
+    attendFirst(shown.items, controller.signal).then(() => fork(forks)),
+  ]);
 }
+/** Returns the parameters of the reader's choices: terms and form of address. */
+const choices = () => ({ glossary: glossary(), ...(form() && { formality: `prefer_${form()}` }) });
+const form = () => ($("formality").hidden ? "" : $("formality").value);
 /** Offers the language that the text is certainly in, if another one is chosen, or says that no model translates it. */
 async function offer({ text, from }, signal) {
   if (from === "auto") return;
@@ -92,9 +95,7 @@ async function offer({ text, from }, signal) {
   });
   $("offer").replaceChildren(
     say("seems", name) + " ",
-    serves(found.language)
-      ? el("button", { type: "button", onclick: change }, say("fromLanguage", name))
-      : say("unserved", name),
+    serves(found.language) ? textButton(say("fromLanguage", name), change) : say("unserved", name),
   );
   $("offer").hidden = false;
 }
@@ -115,6 +116,11 @@ function otherTarget(language) {
 const preferred = (codes) =>
   [wished, kept("target", ""), usual(), interfaceLanguage(), "en"].find((code) => codes.includes(code)) || codes[0];
 const usual = () => (interfaceLanguage() === "en" ? "de" : "en");
+/** Keeps a translation of which something was taken over. */
+function took() {
+  remember(shown.items.flatMap(({ number, fork }) => (fork ? [[number, ...fork].join(" ")] : [])));
+  store();
+}
 const result = () => $("output").textContent;
 function store() {
   clearTimeout(settled);
@@ -169,6 +175,9 @@ function languageLists(from = $("from").value, to = $("to").value) {
   $("to").replaceChildren(...options(targets));
   pick($("to"), targets.has(to) ? to : preferred([...targets]));
   $("text").lang = source ? source.code : "";
+  $("formality").hidden = !languages.some(
+    ({ code, formality }) => (!source || code === source.code) && formality.includes($("to").value),
+  );
   drawGlossary($("from").value, $("to").value);
   model();
 }
@@ -190,20 +199,28 @@ function swap() {
   return translate();
 }
 function changed() {
+  keep("formality", $("formality").value);
   keep("source", $("from").value);
   keep("target", (wished = $("to").value));
 }
 
 // -- the URL and the history of this device ---------------------------------------------------------------------------
 /** Writes text and languages into the fragment of the URL, which browsers do not send to the server. A text that is too long
- * for a link is kept with the entry of the browser's history. */
-function remember() {
+ * for a link is kept with the entry of the browser's history. `forks` are the words that were chosen, see word_choice.js. */
+function remember(forks = []) {
   const { value } = $("text");
   history.replaceState(
     value.length > LINK && value.length <= KEPT ? value : null,
     "",
     value
-      ? "#" + query({ source: $("from").value, target: $("to").value, q: value.length <= LINK ? value : null })
+      ? "#" +
+          query({
+            source: $("from").value,
+            target: $("to").value,
+            formality: form(),
+            q: value.length <= LINK ? value : null,
+            fork: forks,
+          })
       : location.pathname,
   );
 }
@@ -217,29 +234,27 @@ function recall({ text, from, to }) {
 function restore() {
   const wanted = new URLSearchParams(location.hash.slice(1) || location.search);
   wished = wanted.get("target") || kept("target", usual());
+  $("formality").value = wanted.get("formality") ?? (wanted.has("q") ? "" : kept("formality", ""));
   languageLists(wanted.get("source") || kept("source", "auto"), wished);
   const text = wanted.get("q") || history.state || $("text").value; // what was typed before the page was ready
   if (!text) return null;
   setText(text);
-  return translate();
+  return translate(wanted.getAll("fork"));
 }
 
 // -- the page itself --------------------------------------------------------------------------------------------------
 function buttons() {
   onText($("text"), typed);
-  $("text").addEventListener(
-    "keydown",
-    (event) => (event.ctrlKey || event.metaKey) && event.key === "Enter" && guard(translate)(),
-  );
+  onSend($("text"), () => guard(translate)());
   $("translate").addEventListener("submit", (event) => event.preventDefault());
   const relist = () => {
     languageLists();
     changed();
     guard(translate)();
   };
-  for (const id of ["from", "to"]) $(id).addEventListener("change", relist);
+  for (const id of ["from", "to", "formality"]) $(id).addEventListener("change", relist);
   $("swap").onclick = guard(swap);
-  $("again").onclick = guard(translate); // phones have no Ctrl + Enter
+  $("again").onclick = () => guard(translate)(); // phones have no Ctrl + Enter
   $("clear").onclick = () => {
     setText("");
     guard(translate)();
@@ -253,12 +268,9 @@ function buttons() {
   });
   $("others").onclick = guard(() => {
     showError(null);
-    return showAlternatives(store);
+    return showAlternatives(took);
   });
-  document.querySelector(".skip").onclick = (event) => {
-    event.preventDefault();
-    $("text").focus();
-  }; // the fragment stays
+  skipLink();
   $("interface").onchange = () => {
     keep("interface", $("interface").value);
     useInterface($("interface").value);
@@ -273,9 +285,12 @@ function pointing() {
       $(id).addEventListener(event, (at) => $("output").inert || pointAt(shown.items, side, at, busy.signal));
     $(id).addEventListener("pointerleave", () => mark());
   }
+  const words = guard(async () => $("output").inert || (await import("./word_choice.js")).offer(took));
+  $("output").addEventListener("click", words);
   $("output").addEventListener("keydown", (event) => {
-    const by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+    const by = arrow(event);
     if (event.key === "Escape") mark();
+    if (event.key === "Enter") words();
     if (!by) return;
     event.preventDefault();
     const item = step(shown.items, by);
@@ -323,7 +338,7 @@ async function settle() {
     acceptFiles(settings.supportedFilesFormat, () => ({
       source: $("from").value,
       target: $("to").value,
-      glossary: glossary(),
+      ...choices(),
     }));
   else $("choose").hidden = true;
   beginModels(settings.manageModels, async () => {

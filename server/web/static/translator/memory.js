@@ -50,18 +50,16 @@ export function drawHistory(choose) {
     ...all.map((entry, i) =>
       el(
         "li",
-        {},
         el(
-          "button",
-          { type: "button", class: "entry", onclick: () => choose(entry) },
-          el("span", { class: "clip", dir: "auto", lang: entry.from === "auto" ? "" : entry.from }, entry.text),
-          el("b", { class: "clip", dir: "auto", lang: entry.to }, entry.result),
+          "button.entry",
+          { type: "button", onclick: () => choose(entry) },
+          el("span.clip", { dir: "auto", lang: entry.from === "auto" ? "" : entry.from }, entry.text),
+          el("b.clip", { dir: "auto", lang: entry.to }, entry.result),
         ),
         el(
-          "button",
+          "button.quiet",
           {
             type: "button",
-            class: "quiet",
             "aria-label": `${say("remove")}: ${entry.text.slice(0, 40)}`,
             title: `${languageName(entry.to)} · ${say("remove")}`,
             onclick: () => redraw(all.filter((_, j) => j !== i)),

@@ -1,9 +1,8 @@
 // The model of the chosen pair: how good its publisher found it, and a stronger one to download where this server lets one.
-import { el } from "../common/dom.js";
+import { $, el, textButton } from "../common/dom.js";
 import { failure, query, unreachable, withKey } from "../common/server.js";
 import { explained, interfaceLanguage, number, said, say } from "./messages.js";
 
-const $ = (id) => document.getElementById(id);
 const PAUSE = 1000;
 let managed = false,
   served = [],
@@ -41,12 +40,11 @@ export function drawModel() {
   const language = served.find(({ code }) => code === pair.source),
     name = language?.models[pair.target],
     coming = pulls.some((pull) => pull.name === offered?.name && pull.state !== "failed");
-  const offer =
-    offered && !coming ? el("button", { type: "button", onclick: get }, say("stronger", facts(offered))) : null;
+  const offer = offered && !coming ? textButton(say("stronger", facts(offered)), get) : null;
   $("model").replaceChildren(
     ...(name ? [say("model", [name, ...scores(language.scores[pair.target])].join(" · "))] : []),
     ...(offer ? [" ", offer] : []),
-    ...(problem ? [" ", el("span", { class: "bad", role: "alert" }, ...explained(problem))] : []),
+    ...(problem ? [" ", el("span.bad", { role: "alert" }, ...explained(problem))] : []),
   );
   $("model").hidden = !$("model").hasChildNodes();
   $("pulls").replaceChildren(...pulls.map(line));
@@ -66,9 +64,7 @@ const REASONS = {
 /** Returns why a download failed, in the language of the interface; the sentence of the server, which is English, where its cause is not known. */
 function why(error) {
   const [reason] = Object.entries(REASONS).find(([, words]) => words.test(error)) ?? [];
-  return reason && interfaceLanguage() !== "en"
-    ? el("small", { class: "bad" }, say(reason))
-    : el("small", { class: "bad", lang: "en" }, error);
+  return reason && interfaceLanguage() !== "en" ? el("small.bad", say(reason)) : el("small.bad", { lang: "en" }, error);
 }
 /** Returns the list item of a download. */
 function line({ name, state, bytes, total, error }) {
@@ -82,9 +78,7 @@ function line({ name, state, bytes, total, error }) {
     failed ? { role: "alert" } : {},
     say({ failed: "notGot", importing: "installing" }[state] || "getting", name),
     failed ? why(error) : bar,
-    state === "downloading" && total
-      ? el("span", { class: "note" }, `${megabytes(bytes)} / ${megabytes(total)}`)
-      : null,
+    state === "downloading" && total ? el("span.note", `${megabytes(bytes)} / ${megabytes(total)}`) : null,
   );
 }
 async function get() {

@@ -1,11 +1,10 @@
 // The translation that is shown: its sentences, and other translations of a sentence to take over.
-import { el, percent } from "../common/dom.js";
+import { $, el, percent } from "../common/dom.js";
 import { ask, query } from "../common/server.js";
 import { withSpans } from "../common/words.js";
 import { languageName, nameInSentence, say } from "./messages.js";
 import { attend, mark } from "./word_pairs.js";
 
-const $ = (id) => document.getElementById(id);
 const NUMBER = 3,
   NAMED = 10,
   RERANKED = 2000;
@@ -32,8 +31,8 @@ export function show(done, answer) {
     sentence,
     source: sentence.source,
     target: sentence.target,
-    sourceSpan: el("span", { class: "s" }, sentence.source),
-    targetSpan: el("span", { class: "s" }, sentence.target),
+    sourceSpan: el("span.s", sentence.source),
+    targetSpan: el("span.s", sentence.target),
   }));
   const { items } = shown;
   items.forEach((item) => {
@@ -153,30 +152,32 @@ export async function showAlternatives(took) {
   const others = [...new Set([item.sentence.target, answer.translatedText, ...answer.alternatives])].filter(
     (text) => text !== item.target,
   );
+  offer(
+    item,
+    others.map((text) => [text, () => take(item, text, took)]),
+  );
+}
+/** Shows texts [[text, take, ...notes], ...] that may stand in a sentence. */
+export function offer(item, choices) {
   if (shown.items.length > 1) item.targetSpan.classList.add("chosen");
   $("alternatives").hidden = false;
   $("alternatives").replaceChildren(
-    ...(others.length ? others : [null]).map((text) =>
-      el(
-        "li",
-        {},
-        text === null
-          ? say("none")
-          : el("button", { type: "button", lang: item.to, dir: "auto", onclick: () => take(item, text, took) }, text),
-      ),
+    ...choices.map(([text, onclick, ...notes]) =>
+      el("li", el("button", { type: "button", lang: item.to, dir: "auto", onclick }, text, ...notes)),
     ),
+    ...(choices.length ? [] : [el("li", say("none"))]),
   );
   $("alternatives").querySelector("button")?.focus();
 }
-/** Takes over another translation of a sentence. */
-function take(item, text, took) {
+/** Takes over another translation of a sentence, which may begin with the pieces `fork`. */
+export function take(item, text, took, fork = null) {
   mark();
-  Object.assign(item, { target: text, taken: item.legs === 1, attended: item.legs > 1, targets: null });
+  Object.assign(item, { target: text, taken: item.legs === 1, attended: item.legs > 1, targets: null, fork });
   item.targetSpan.textContent = text;
   flag(item, []);
   $("alternatives").hidden = true;
   $("status").textContent = text;
   $("others").focus();
-  attend(item);
+  if (!fork) attend(item);
   took();
 }

@@ -1,13 +1,19 @@
 // Words of a sentence that belong together, and doubtful words. Asked for one sentence at a time after its translation.
+import { $ } from "../common/dom.js";
 import { ask, query } from "../common/server.js";
 import { wordSpans, wordUnder } from "../common/words.js";
 import { say } from "./messages.js";
 
 const DOUBTFUL = Math.log(0.25),
   AT_ONCE = 8;
-const $ = (id) => document.getElementById(id);
 /** `item` is the sentence and `word` its word that is marked, `side` the side of this word. */
 let marked = { item: null, side: null, word: null };
+
+/** Returns the parameters that name a sentence as it was served. */
+export const address = ({ id, number, legs }) => ({ id, sentence: number, leg: legs - 1 });
+const LOOK = { kind: "cross", layer: 0, head: "mean", numbers: "uint16", alignment: "combined", format: "json" };
+/** Returns the attention of a sentence. */
+export const look = (subject, signal) => ask("/attention?" + query({ ...subject, ...LOOK }), { signal });
 
 /** Splits the first sentences into words, one request after another. Others follow when they are pointed at. */
 export async function attendFirst(items, signal) {
@@ -21,31 +27,20 @@ export async function attend(item, signal) {
   if (item.attended || item.copied) return;
   item.attended = true;
   const shown = item.target,
-    direct = item.legs === 1;
-  const subject = item.taken
-    ? { q: item.source, translation: shown, source: item.from, target: item.to }
-    : { id: item.id, sentence: item.number, leg: item.legs - 1 };
+    subject = item.taken ? { q: item.source, translation: shown, source: item.from, target: item.to } : address(item);
   let found;
   try {
-    found = await ask(
-      "/attention?" +
-        query({
-          ...subject,
-          kind: "cross",
-          layer: 0,
-          head: "mean",
-          numbers: "uint16",
-          alignment: "combined",
-          format: "json",
-        }),
-      { signal },
-    );
+    found = await look(subject, signal);
   } catch {
     item.attended = false;
     return;
   }
-  if (item.target !== shown || !item.targetSpan.isConnected) return;
-  item.links = direct ? found.alignment.links : [];
+  if (item.target === shown && item.targetSpan.isConnected) split(item, found);
+}
+/** Splits a sentence into the words of its attention. */
+export function split(item, found) {
+  const direct = item.legs === 1;
+  Object.assign(item, { found, attended: true, links: direct ? found.alignment.links : [] });
   const { scores } = found.target;
   item.targets = wordSpans(item.targetSpan, item.target, found.target, (node, word) => {
     if (!/[\p{L}\p{N}]/u.test(word.text) || Math.min(...word.pieces.map((piece) => scores[piece])) >= DOUBTFUL) return;
@@ -77,6 +72,8 @@ export function mark(item = null, side = null, word = null) {
       side === "source" ? `${own.get(word).textContent} → ${texts}` : `${texts} → ${own.get(word).textContent}`;
 }
 
+/** Returns the sentence and the word of the translation that are marked. */
+export const markedWord = () => (marked.side === "target" && marked.word !== null ? marked : null);
 /** Marks the word under the pointer. `side` is the side that the pointer is over. */
 export function pointAt(items, side, event, signal) {
   for (const item of items) {

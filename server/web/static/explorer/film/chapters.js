@@ -1,5 +1,5 @@
 // Three chapters below the film: who looked at whom, what it almost said, and what happens without a head.
-import { el, percent } from "../../common/dom.js";
+import { el, paragraph, percent, textButton } from "../../common/dom.js";
 import { say } from "../../common/sentences.js";
 import { paint } from "../maps/colour.js";
 import { role, usualRole } from "../maps/heads.js";
@@ -25,12 +25,11 @@ export function chapters(item, found, { choose, without, open }) {
 function chapter(title, caption, body, more, open) {
   const [label, tab] = more;
   return el(
-    "section",
-    { class: "card chapter" },
-    el("h2", {}, title),
+    "section.card.chapter",
+    el("h2", title),
     caption,
     body,
-    el("button", { type: "button", class: "quiet more", onclick: () => open(tab) }, label),
+    textButton(label, () => open(tab), "quiet more"),
   );
 }
 const heads = (found, kind = "cross") =>
@@ -38,9 +37,9 @@ const heads = (found, kind = "cross") =>
 const called = ({ layer, head }) => say("layer {0}, head {1}", layer, head);
 
 function who(item, found, open) {
-  const picture = el("div", { class: "stage small" }),
-    caption = el("p", { class: "caption", "aria-live": "polite" }),
-    choices = el("div", { class: "heads", role: "group", "aria-label": say("Heads") });
+  const picture = el("div.stage.small"),
+    caption = el("p.caption", { "aria-live": "polite" }),
+    choices = el("div.heads", { role: "group", "aria-label": say("Heads") });
   const options = [null, ...heads(found)];
   const buttons = options.map((option) => head(found, option, () => show(option)));
   function show(option) {
@@ -64,12 +63,7 @@ function who(item, found, open) {
   return chapter(
     say("Who looked at whom"),
     caption,
-    el(
-      "div",
-      {},
-      choices,
-      el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": say("Ribbons") }, picture),
-    ),
+    el("div", choices, el("div.scroll", { tabindex: "0", role: "region", "aria-label": say("Ribbons") }, picture)),
     [say("Every layer and head"), "attention"],
     open,
   );
@@ -89,7 +83,7 @@ function looked(_found, { sources, targets }, option) {
 }
 /** Returns a button with the small map of a head (null: of the layer that aligns words). */
 function head(found, option, choose) {
-  const button = el("button", { type: "button", class: "head", "aria-pressed": "false", onclick: choose });
+  const button = el("button.head", { type: "button", "aria-pressed": "false", onclick: choose });
   if (!option) button.append(say("All"));
   else button.append(paint(pick(found, "cross", option.layer, option.head, "word", false)));
   button.setAttribute(
@@ -122,22 +116,20 @@ function almost(item, found, choose, open) {
     share.style.width = `${Math.max(1, 100 * chance)}%`;
     return el(
       "li",
-      {},
-      prefix ? el("button", { type: "button", onclick: () => choose(prefix) }, text) : el("b", {}, text),
-      el("span", { class: "track" }, share),
-      el("span", { class: "n" }, percent(chance)),
+      prefix ? textButton(text, () => choose(prefix)) : el("b", text),
+      el("span.track", share),
+      el("span.n", percent(chance)),
     );
   };
   return chapter(
     say("What it almost said"),
-    el("p", { class: "caption" }, caption),
+    paragraph(caption, "caption"),
     el(
       "div",
-      {},
       ...doubts.map((word) =>
         el(
-          "ul",
-          { class: "doubts", lang: item.route.target },
+          "ul.doubts",
+          { lang: item.route.target },
           bar(word.text, word.chance),
           ...word.runnersUp.filter(({ prefix }) => prefix).map(({ text, chance, prefix }) => bar(text, chance, prefix)),
         ),
@@ -148,7 +140,7 @@ function almost(item, found, choose, open) {
   );
 }
 function broken(found, without, open) {
-  const choices = el("div", { class: "heads", role: "group", "aria-label": say("Heads to switch off") });
+  const choices = el("div.heads", { role: "group", "aria-label": say("Heads to switch off") });
   const id = ({ layer, head }) => `cross.${layer}.${head}`;
   for (const option of heads(found)) {
     const button = head(found, option, () => {
@@ -159,19 +151,12 @@ function broken(found, without, open) {
     button.dataset.head = id(option);
     choices.append(button);
   }
-  const caption = el("p", { class: "caption" });
-  const all = el(
-    "button",
-    {
-      type: "button",
-      onclick: () => {
-        state.masked.clear();
-        show();
-        without("");
-      },
-    },
-    say("Mend all"),
-  );
+  const caption = el("p.caption");
+  const all = textButton(say("Mend all"), () => {
+    state.masked.clear();
+    show();
+    without("");
+  });
   function show() {
     for (const button of choices.children) button.setAttribute("aria-pressed", state.masked.has(button.dataset.head));
     const off = state.masked.size;
@@ -192,7 +177,7 @@ function broken(found, without, open) {
   return chapter(
     say("Break a head and watch"),
     caption,
-    el("div", {}, choices, all, el("p", { id: "without", class: "diff", dir: "auto" })),
+    el("div", choices, all, el("p.diff", { id: "without", dir: "auto" })),
     [say("Heads of the encoder and decoder too"), "heads"],
     open,
   );

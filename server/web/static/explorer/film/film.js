@@ -15,10 +15,10 @@ let current = null;
 export function film(host, item, found, { from = 0, choose, point = () => {} }) {
   stop();
   const script = steps(found),
-    picture = el("div", { class: "stage" }),
-    runners = el("div", { class: "runners", role: "group", "aria-label": say("What it almost wrote") });
-  const play = el("button", { type: "button", class: "primary play" }),
-    readout = el("p", { class: "readout", "aria-live": "polite" });
+    picture = el("div.stage"),
+    runners = el("div.runners", { role: "group", "aria-label": say("What it almost wrote") });
+  const play = el("button.primary.play", { type: "button" }),
+    readout = el("p.readout", { "aria-live": "polite" });
   const slider = el("input", {
     type: "range",
     id: "scrubber",
@@ -26,11 +26,7 @@ export function film(host, item, found, { from = 0, choose, point = () => {} }) 
     step: "any",
     "aria-label": say("Position in the film"),
   });
-  host.replaceChildren(
-    el("div", { class: "screen" }, picture, runners),
-    el("div", { class: "row scrub" }, play, slider),
-    readout,
-  );
+  host.replaceChildren(el("div.screen", picture, runners), el("div.row.scrub", play, slider), readout);
   const focus = (at) => {
     view.draw(shown(), at);
     point(...(at ? [at[0], script[at[0] + "s"][at[1]].index] : []));
@@ -88,7 +84,7 @@ export function film(host, item, found, { from = 0, choose, point = () => {} }) 
             onclick: () => choose(prefix),
           },
           text,
-          el("small", {}, percent(chance)),
+          el("small", percent(chance)),
         );
         node.classList.toggle("unlikely", chance < SHOWN);
         return node;

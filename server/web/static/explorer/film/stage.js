@@ -23,8 +23,8 @@ export function stage(host, film, { source = "", target = "", onFocus = () => {}
       { class: `line ${side}`, lang, dir: "auto" },
       ...words.flatMap((word, i) => {
         const node = el(
-          "span",
-          { class: "fw", onpointerenter: () => onFocus([side, i]), onpointerleave: () => onFocus(null) },
+          "span.fw",
+          { onpointerenter: () => onFocus([side, i]), onpointerleave: () => onFocus(null) },
           word.text,
         );
         if (side === "target" && onPick) node.addEventListener("click", () => onPick(i));

@@ -38,7 +38,7 @@ function written({ text, words }) {
 /** Returns the likeliest pieces that the model did not write in a word, best first: {text, chance, prefix}. `chance` is the
  * product over the word's pieces before it and itself, as `chanceOf` counts a word. A translation that begins with the pieces of
  * `prefix` has this runner-up; it is null at the end of the sentence. */
-function runnersUp({ target: { pieces, candidates, scores, words } }, word) {
+export function runnersUp({ target: { pieces, candidates, scores, words } }, word, most = RUNNERS_UP) {
   const before = (p) => word.pieces.filter((other) => other < p).reduce((sum, other) => sum + scores[other], 0);
   const begun = (p, piece) => {
     // A piece without a space before it continues a word: the same one, or the one before it.
@@ -58,7 +58,7 @@ function runnersUp({ target: { pieces, candidates, scores, words } }, word) {
   return found
     .filter(({ text }) => text)
     .sort((a, b) => b.chance - a.chance)
-    .slice(0, RUNNERS_UP);
+    .slice(0, most);
 }
 const readable = (pieces) => pieces.join("").replaceAll("▁", " ").trim();
 /** Returns the probability of a word: the product over its pieces. */

@@ -1,6 +1,6 @@
 // The versions of a sentence in the film: as it was served, another end after a runner-up, another hypothesis of the beam,
 // or without some heads. Each says what it cost.
-import { decimal, el, segmented } from "../../common/dom.js";
+import { decimal, el, paragraph, segmented, textButton } from "../../common/dom.js";
 import { say } from "../../common/sentences.js";
 import { attentionOfVersion } from "../results.js";
 import { diff } from "../search/diff.js";
@@ -20,7 +20,7 @@ export async function showFilm(item, served, lab) {
     found = version ? await decoded(item, version) : served;
   if (item !== state.items[state.current] || version !== state.version) return;
   const screen = el("div"),
-    note = el("div", { class: "cost", role: "status" });
+    note = el("div.cost", { role: "status" });
   $("film").replaceChildren(screen, beams(item), note);
   film(screen, item, found, {
     from: version ? firstDifference(served, found) : 0,
@@ -57,12 +57,11 @@ export async function change(version) {
 function beams(item) {
   const width = item.route.beam_size,
     beam = state.version?.beam || width;
-  if (beam < 2) return el("div", { class: "beams" });
+  if (beam < 2) return el("div.beams");
   const choices = Array.from({ length: beam }, (_, i) => [i, i ? `${i + 1}.` : say("Best")]);
   const value = state.version ? (state.version.hypothesis ?? -1) : 0;
   return el(
-    "div",
-    { class: "row note beams" },
+    "div.row.note.beams",
     say("Found by a beam of {0}:", beam),
     segmented(
       say("Hypothesis of the beam"),
@@ -90,24 +89,20 @@ function cost(version, served, found) {
         ? say("From there it writes")
         : say("Hypothesis {0} of the beam", version.hypothesis + 1);
   const text = el(
-    "span",
-    { class: "diff", dir: "auto", lang: found.language.target },
+    "span.diff",
+    { dir: "auto", lang: found.language.target },
     ...diff(served.target.text, found.target.text),
   );
   return [
-    el("p", {}, el("span", { class: "note" }, what, same ? ` (${say("the same")}): ` : ": "), text),
-    el("p", {}, price(version, served, found, same)),
+    el("p", el("span.note", what, same ? ` (${say("the same")}): ` : ": "), text),
+    paragraph(price(version, served, found, same)),
     el(
-      "div",
-      { class: "row" },
-      el("button", { type: "button", onclick: guard(() => change(null)) }, say("Back to the translation")),
-      same || version.off
-        ? ""
-        : el(
-            "button",
-            { type: "button", class: "quiet", onclick: () => shown.lab(found.target.text) },
-            say("Compare piece by piece"),
-          ),
+      "div.row",
+      textButton(
+        say("Back to the translation"),
+        guard(() => change(null)),
+      ),
+      same || version.off ? "" : textButton(say("Compare piece by piece"), () => shown.lab(found.target.text), "quiet"),
     ),
   ];
 }

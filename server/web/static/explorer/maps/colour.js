@@ -58,15 +58,11 @@ export function scaleBar(top = 1, format = (x) => `${Math.round(100 * x)} %`, si
   });
   const bar = el("i");
   bar.style.background = `linear-gradient(to right, ${stops.join(", ")})`;
-  const numbers = [0, 0.25, 0.5, 0.75, 1].map((x) => el("span", {}, format(at(x) * top)));
+  const numbers = [0, 0.25, 0.5, 0.75, 1].map((x) => el("span", format(at(x) * top)));
   return el(
-    "div",
-    {
-      class: "scale",
-      role: "img",
-      "aria-label": say("Colour scale from {0} to {1}", format(low * top), format(top)),
-    },
+    "div.scale",
+    { role: "img", "aria-label": say("Colour scale from {0} to {1}", format(low * top), format(top)) },
     bar,
-    el("div", {}, ...numbers),
+    el("div", ...numbers),
   );
 }

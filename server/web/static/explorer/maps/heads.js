@@ -1,5 +1,5 @@
 // All heads of a model: thumbnails of their maps, and their statistics.
-import { decimal, el, observe, percent } from "../../common/dom.js";
+import { decimal, el, noted, observe, paragraph, percent, textButton } from "../../common/dom.js";
 import { say } from "../../common/sentences.js";
 import { paint } from "./colour.js";
 import { heat } from "./heat.js";
@@ -31,14 +31,14 @@ export function usualRole(result, kind, layer, head) {
  * {current, pressed}. */
 export function thumbnails(host, result, kind, { choose, state = () => ({}), level = "piece", special = true }) {
   const [layers, heads] = result.maps[kind].shape;
-  const grid = el("div", { class: "model" }),
+  const grid = el("div.model"),
     jobs = [];
   grid.style.setProperty("--heads", heads);
   for (let layer = 0; layer < layers; layer++) {
     const row = el(
-      "div",
-      { class: "layer", role: "group", "aria-label": say("layer {0}", layer) },
-      el("span", {}, say("layer {0}", layer)),
+      "div.layer",
+      { role: "group", "aria-label": say("layer {0}", layer) },
+      el("span", say("layer {0}", layer)),
     );
     for (let head = 0; head < heads; head++) {
       const figures = result.figures?.[kind]?.[layer]?.[head],
@@ -60,7 +60,7 @@ export function thumbnails(host, result, kind, { choose, state = () => ({}), lev
             .join(". "),
         },
         picture,
-        el("small", {}, name),
+        el("small", name),
       );
       button.setAttribute("aria-label", `${say(kind)}, ${say("layer {0}", layer)}, ${name}`);
       if (current) button.setAttribute("aria-current", "true");
@@ -70,7 +70,7 @@ export function thumbnails(host, result, kind, { choose, state = () => ({}), lev
     }
     grid.append(row);
   }
-  host.replaceChildren(el("p", { class: "note" }, legend(result)), grid);
+  host.replaceChildren(paragraph(legend(result), "note"), grid);
   const draw = () => jobs.forEach((job) => job());
   draw();
   observe(host, draw);
@@ -82,18 +82,13 @@ export function figures(body, result, kind, choose) {
     diagonal = el("div"),
     rows = el("div");
   body.append(
-    el(
-      "p",
-      { class: "note" },
-      say(
-        "Entropy says how widely a head looks (0 bits: one token). Diagonality is 1 for a head that follows the order of the sentence, 0 for one that looks everywhere alike.",
-      ),
+    noted(
+      "Entropy says how widely a head looks (0 bits: one token). Diagonality is 1 for a head that follows the order of the sentence, 0 for one that looks everywhere alike.",
     ),
     el(
-      "div",
-      { class: "split even" },
-      el("div", { class: "card" }, el("h3", {}, say("Entropy in bits")), bits),
-      el("div", { class: "card" }, el("h3", {}, say("Diagonality")), diagonal),
+      "div.split.even",
+      el("div.card", el("h3", say("Entropy in bits")), bits),
+      el("div.card", el("h3", say("Diagonality")), diagonal),
     ),
     rows,
   );
@@ -109,39 +104,27 @@ function table(host, result, kind, choose) {
       body.append(
         el(
           "tr",
-          {},
           el(
             "td",
-            {},
-            el(
-              "button",
-              { type: "button", class: "quiet", onclick: () => choose(layer, head) },
-              say("layer {0}, head {1}", layer, head),
-            ),
+            textButton(say("layer {0}, head {1}", layer, head), () => choose(layer, head), "quiet"),
           ),
-          el("td", {}, role(f) + (f.role_share ? ` (${say("{0} of queries", percent(f.role_share))})` : "")),
-          ...(result.roles ? [el("td", {}, usualRole(result, kind, layer, head) || "")] : []),
-          ...(costs ? [el("td", { class: "n" }, decimal(rise(result, kind, layer, head) ?? 0, 3))] : []),
-          ...[decimal(f.entropy, 2), percent(f.spread), decimal(f.diagonality, 2)].map((n) =>
-            el("td", { class: "n" }, n),
-          ),
+          el("td", role(f) + (f.role_share ? ` (${say("{0} of queries", percent(f.role_share))})` : "")),
+          ...(result.roles ? [el("td", usualRole(result, kind, layer, head) || "")] : []),
+          ...(costs ? [el("td.n", decimal(rise(result, kind, layer, head) ?? 0, 3))] : []),
+          ...[decimal(f.entropy, 2), percent(f.spread), decimal(f.diagonality, 2)].map((n) => el("td.n", n)),
         ),
       ),
     ),
   );
   host.replaceChildren(
     el(
-      "div",
-      { class: "wide" },
+      "div.wide",
       el(
         "table",
-        {},
         el(
           "thead",
-          {},
           el(
             "tr",
-            {},
             ...[
               say("head"),
               say("looks mostly at"),

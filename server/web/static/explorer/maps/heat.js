@@ -1,5 +1,5 @@
 // A heat map with labels that stay in view while the map scrolls.
-import { el, observe, percent } from "../../common/dom.js";
+import { el, observe, percent, textButton } from "../../common/dom.js";
 import { say } from "../../common/sentences.js";
 import { paint, scaleBar } from "./colour.js";
 
@@ -24,30 +24,24 @@ export function heat(
       map.columns,
     ),
   });
-  const mark = el("i", { class: "mark", hidden: true }),
-    body = el("div", { class: "cells" }, canvas, mark);
+  const mark = el("i.mark", { hidden: true }),
+    body = el("div.cells", canvas, mark);
   const queries = labels("queries", map.queries),
     keys = labels("keys", map.keys);
-  const view = el(
-    "div",
-    { class: "heat" },
-    el("div", { class: "grid" }, body, queries, keys, el("div", { class: "corner" })),
-  );
-  const readout = el("div", { class: "readout", "aria-live": "polite" });
+  const view = el("div.heat", el("div.grid", body, queries, keys, el("div.corner")));
+  const readout = el("div.readout", { "aria-live": "polite" });
   const zoom = (factor) => () => {
     room = factor && Math.min(LARGEST * 2, Math.max(4, cell * factor));
     resize();
   };
   const tools = el(
-    "div",
-    { class: "row zoom" },
+    "div.row.zoom",
     scaleBar(top, scale, map.signed),
     el(
-      "span",
-      { class: "row" },
-      el("button", { type: "button", class: "quiet", "aria-label": say("Smaller"), onclick: zoom(1 / ZOOM) }, "−"),
-      el("button", { type: "button", class: "quiet", onclick: zoom(0) }, say("Fit")),
-      el("button", { type: "button", class: "quiet", "aria-label": say("Larger"), onclick: zoom(ZOOM) }, "+"),
+      "span.row",
+      el("button.quiet", { type: "button", "aria-label": say("Smaller"), onclick: zoom(1 / ZOOM) }, "−"),
+      textButton(say("Fit"), zoom(0), "quiet"),
+      el("button.quiet", { type: "button", "aria-label": say("Larger"), onclick: zoom(ZOOM) }, "+"),
     ),
   );
   host.replaceChildren(view, readout, tools);

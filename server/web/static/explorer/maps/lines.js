@@ -40,7 +40,7 @@ export function lines(host, maps, { hues = HUES, names = [], onPoint = () => {} 
     );
   const left = column(first.queries, "left"),
     right = column(first.keys, "right");
-  const legend = el("div", { class: "legend", role: "group", "aria-label": say("Heads shown") });
+  const legend = el("div.legend", { role: "group", "aria-label": say("Heads shown") });
   if (maps.length > 1)
     names.forEach((name, i) => {
       const button = el(
@@ -61,7 +61,7 @@ export function lines(host, maps, { hues = HUES, names = [], onPoint = () => {} 
     });
   host.replaceChildren(
     legend,
-    el("div", { class: "lines", tabindex: "0", role: "region", "aria-label": say("Lines") }, left, canvas, right),
+    el("div.lines", { tabindex: "0", role: "region", "aria-label": say("Lines") }, left, canvas, right),
   );
 
   function focus(side, i, quiet) {

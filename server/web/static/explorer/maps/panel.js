@@ -1,5 +1,5 @@
 // The attention panel: all views of one result. Used by the explorer and by reports.
-import { decimal, el, segmented, select } from "../../common/dom.js";
+import { decimal, el, noted, paragraph, segmented, select } from "../../common/dom.js";
 import { say } from "../../common/sentences.js";
 import { scaleBar } from "./colour.js";
 import { figures, role, thumbnails } from "./heads.js";
@@ -60,7 +60,7 @@ export function panel(
     ...range(heads).map((h) => [h, say("head {0}", h)]),
     ...(result.absent ? [] : [["rollout", say("rollout")]]),
   ];
-  const controls = el("div", { class: "controls" }, segmented(say("Attention"), choices(), state.kind, keep("kind")));
+  const controls = el("div.controls", segmented(say("Attention"), choices(), state.kind, keep("kind")));
   const body = el("div");
   link.point = () => {};
   host.replaceChildren(controls, body);
@@ -99,8 +99,7 @@ export function panel(
   if (!aligning && state.view !== "figures")
     controls.append(
       el(
-        "label",
-        { class: "note" },
+        "label.note",
         el("input", {
           type: "checkbox",
           checked: state.special,
@@ -115,12 +114,11 @@ export function panel(
     const grid = el("div");
     body.append(
       el(
-        "p",
-        { class: "note" },
+        "p.note",
         say("Every head of every layer, all in the same colours; choose one to enlarge it."),
         ` ${worthOfLayers(result, state.kind)}`,
       ),
-      el("div", { class: "row" }, ...tools(state)),
+      el("div.row", ...tools(state)),
       scaleBar(),
       grid,
     );
@@ -131,7 +129,7 @@ export function panel(
       state: (layer, head) => ({ current: layer === state.layer && head === state.head }),
     });
   } else {
-    body.append(el("div", { class: "row" }, ...tools(state)));
+    body.append(el("div.row", ...tools(state)));
     figures(body, result, state.kind, (layer, head) => set({ layer, head, view: "map" }));
   }
 }
@@ -148,16 +146,12 @@ function absent(host, result, state, options) {
   const gates = result.forget_gates,
     map = el("div");
   host.replaceChildren(
-    el("div", { class: "controls" }, segmented(say("Attention"), choices(), state.kind, keep)),
-    el("p", { class: "note", id: "absent" }, say(result.absent[state.kind])),
+    el("div.controls", segmented(say("Attention"), choices(), state.kind, keep)),
+    el("p.note", { id: "absent" }, say(result.absent[state.kind])),
     ...(gates
       ? [
-          el(
-            "p",
-            { class: "note" },
-            say(
-              "Forget gates: the share of its state that a layer (row) keeps when it reads a piece (column), averaged over the features.",
-            ),
+          noted(
+            "Forget gates: the share of its state that a layer (row) keeps when it reads a piece (column), averaged over the features.",
           ),
           map,
         ]
@@ -229,17 +223,11 @@ function draw(body, map, maps, { note, title, name, tools, link, options, report
     lineView = el("div"),
     views = {};
   body.append(
-    el("p", { class: "note" }, note),
+    paragraph(note, "note"),
     el(
-      "div",
-      { class: "split" },
-      el(
-        "div",
-        { class: "card" },
-        el("h3", {}, title, el("span", { class: "note" }, name), el("span", { class: "row tools" }, ...tools)),
-        grid,
-      ),
-      el("div", { class: "card" }, el("h3", {}, say("Lines")), lineView),
+      "div.split",
+      el("div.card", el("h3", title, el("span.note", name), el("span.row.tools", ...tools)), grid),
+      el("div.card", el("h3", say("Lines")), lineView),
     ),
   );
   const pointed = (other) => (query, key) => {

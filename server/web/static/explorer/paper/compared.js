@@ -1,5 +1,5 @@
 // Recurrence, convolution and self-attention compared: table 1 of the paper for a length, and measured times.
-import { el } from "../../common/dom.js";
+import { el, noted, told } from "../../common/dom.js";
 import { say } from "../../common/sentences.js";
 import { chart, slider, table } from "./drawings.js";
 
@@ -49,16 +49,16 @@ const NAMES = ["Recurrence", "Convolution", "Self-attention"];
 /** Draws the chapter for the width `d` of a model; the slider begins at the `n` pieces of the sentence. */
 export function compared(host, d, n) {
   const view = el("div", { "aria-live": "polite" }),
-    curves = el("div", { class: "drawing card" });
-  const cell = (text) => el("td", { class: "n" }, text);
+    curves = el("div.drawing.card");
+  const cell = (text) => el("td.n", text);
   const draw = (length) => {
     const count = ([formula, value], ...sizes) =>
       cell(formula === "1" ? "1" : `${formula} = ${value(...sizes).toLocaleString(document.documentElement.lang)}`);
     const rows = LAYERS.map(({ name, cost, steps, path, value }) =>
-      el("tr", {}, el("td", {}, say(name, value)), count(cost, length, d), count(steps, length), count(path, length)),
+      el("tr", el("td", say(name, value)), count(cost, length, d), count(steps, length), count(path, length)),
     );
     view.replaceChildren(
-      el("p", { class: "note" }, say("For n = {0} words and d = {1} numbers a word:", length, d)),
+      noted("For n = {0} words and d = {1} numbers a word:", length, d),
       table(
         say("Layers compared"),
         [say("layer"), say("products"), say("one after the other"), say("longest path between two words")],
@@ -74,22 +74,14 @@ export function compared(host, d, n) {
     { names: NAMES.map((name) => say(name)), log: true },
   );
   host.replaceChildren(
-    el(
-      "p",
-      {},
-      say(
-        "A recurrence reads one word after the other: word n waits for all before it, and what it learns of the first has passed through n states. A convolution sees k neighbours at once and needs a stack of layers for distant words. Self-attention joins any two words in one step, and all of it can be computed at the same time; its price grows with n².",
-      ),
+    told(
+      "A recurrence reads one word after the other: word n waits for all before it, and what it learns of the first has passed through n states. A convolution sees k neighbours at once and needs a stack of layers for distant words. Self-attention joins any two words in one step, and all of it can be computed at the same time; its price grows with n².",
     ),
-    el("div", { class: "controls" }, length),
-    el("div", { class: "split" }, view, curves),
-    el("p", { class: "note" }, say(SOURCE)),
-    el(
-      "p",
-      {},
-      say(
-        "Self-attention has fewer products than a recurrence as long as a sentence has fewer words than a word has numbers. The times are those of one thread, which does one thing after the other; even there a recurrence is slow, since it multiplies a matrix with one word at a time. On a GPU its steps also wait for each other, and all others run at once.",
-      ),
+    el("div.controls", length),
+    el("div.split", view, curves),
+    noted(SOURCE),
+    told(
+      "Self-attention has fewer products than a recurrence as long as a sentence has fewer words than a word has numbers. The times are those of one thread, which does one thing after the other; even there a recurrence is slow, since it multiplies a matrix with one word at a time. On a GPU its steps also wait for each other, and all others run at once.",
     ),
   );
 }

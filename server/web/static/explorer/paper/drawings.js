@@ -63,7 +63,7 @@ export function strip(rows, { top = Math.max(...rows.flat().map(Math.abs)), read
     rows.length > 1
       ? say("{0} vectors of {1} numbers between {2} and {3}", rows.length, map.columns, low, high)
       : say("{0} numbers between {1} and {2}", map.columns, low, high);
-  const canvas = el("canvas", { class: "signed", role: "img", "aria-label": label });
+  const canvas = el("canvas.signed", { role: "img", "aria-label": label });
   canvas.style.height = `${Math.max(16, Math.min(160, 10 * rows.length))}px`;
   observe(canvas, () => paint(map, top || 1, canvas));
   paint(map, top || 1, canvas);
@@ -82,18 +82,17 @@ export function slider(label, { min, max, step = 1, value }, draw, choose = () =
   node.addEventListener("input", () => draw(Number(node.value)));
   node.addEventListener("change", () => choose(Number(node.value)));
   draw(Number(node.value));
-  return el("label", { class: "note" }, label + " ", node);
+  return el("label.note", label + " ", node);
 }
 
 /** Returns a table of numbers, which scrolls where the screen is narrower than it, with the names of its columns and its rows (tr). `label` names it for assistive technology. */
 export const table = (label, heads, rows) =>
   el(
-    "div",
-    { class: "wide", tabindex: "0", role: "region", "aria-label": label },
+    "div.wide",
+    { tabindex: "0", role: "region", "aria-label": label },
     el(
-      "table",
-      { class: "numbers" },
-      el("thead", {}, el("tr", {}, ...heads.map((name) => (name ? el("th", { scope: "col" }, name) : el("td"))))),
-      el("tbody", {}, ...rows),
+      "table.numbers",
+      el("thead", el("tr", ...heads.map((name) => (name ? el("th", { scope: "col" }, name) : el("td"))))),
+      el("tbody", ...rows),
     ),
   );

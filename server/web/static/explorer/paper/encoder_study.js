@@ -1,5 +1,5 @@
 // The chapter with the numbers of GET /encoder: what the order of the words changes.
-import { decimal, el, percent, segmented } from "../../common/dom.js";
+import { decimal, el, percent, segmented, told } from "../../common/dom.js";
 import { say } from "../../common/sentences.js";
 
 /** Writes what the words in reverse order change, with positions if `on`. `choose(on)` is called for the other. */
@@ -14,12 +14,8 @@ export function order(host, { source, order, position_fit: fit }, on, choose) {
       ? say("with positions the encoder's outputs change by up to {0} of their length.", most)
       : say("without positions they change by {0}, by rounding. The encoder reads a bag of words.", most);
     view.replaceChildren(
-      el("p", {}, say("“{0}” and “{1}”: {2}", source.text, reversed, change)),
-      el(
-        "p",
-        {},
-        say("R² of a piece's place, by linear regression from embedding and layers: {0}.", fits ?? say("not measured")),
-      ),
+      told("“{0}” and “{1}”: {2}", source.text, reversed, change),
+      told("R² of a piece's place, by linear regression from embedding and layers: {0}.", fits ?? say("not measured")),
     );
   }
   const change = (on) => {
@@ -28,8 +24,8 @@ export function order(host, { source, order, position_fit: fit }, on, choose) {
   };
   const modes = [true, false].map((on) => [on, say(on ? "positions on" : "positions off")]);
   host.replaceChildren(
-    el("p", {}, say("Only positions tell “Cat eats fish” from “Fish eats cat”: attention itself has no order.")),
-    el("div", { class: "controls" }, segmented(say("Positions"), modes, on, change)),
+    told("Only positions tell “Cat eats fish” from “Fish eats cat”: attention itself has no order."),
+    el("div.controls", segmented(say("Positions"), modes, on, change)),
     view,
   );
   draw(on);

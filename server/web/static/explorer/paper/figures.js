@@ -1,5 +1,5 @@
 // Figures 3 to 5 of "Attention Is All You Need" for the loaded model. Each is the picture of one GET /attention.
-import { el, percent } from "../../common/dom.js";
+import { el, paragraph, percent } from "../../common/dom.js";
 import { say } from "../../common/sentences.js";
 import { ask, query, withKey } from "../../common/server.js";
 import { pick, unpack } from "../maps/maps.js";
@@ -32,13 +32,12 @@ export async function figures(host, { source, target }) {
         ...chosen,
         format: "svg",
       });
-    const picture = el("img", { alt: `${title} ${found}`, class: "figure" });
+    const picture = el("img.figure", { alt: `${title} ${found}` });
     show(picture, path + `&theme=${document.documentElement.dataset.theme === "dark" ? "dark" : "light"}`);
     return el(
-      "div",
-      { class: "card" },
-      el("h3", {}, say("Figure {0}: {1}", number, title)),
-      el("p", {}, found),
+      "div.card",
+      el("h3", say("Figure {0}: {1}", number, title)),
+      paragraph(found),
       picture,
       el("pre", { tabindex: "0" }, `curl '${new URL(`.${path}`, location.href)}' -o figure${number}.svg`),
     );

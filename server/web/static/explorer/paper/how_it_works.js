@@ -1,5 +1,5 @@
 // The panel "How it works": chapters about the model, each with the numbers of this model and this sentence.
-import { el } from "../../common/dom.js";
+import { el, paragraph, textButton } from "../../common/dom.js";
 import { say } from "../../common/sentences.js";
 import { present } from "../present.js";
 import { appendix } from "./appendix.js";
@@ -13,9 +13,9 @@ import { regularization, training } from "./training.js";
 const MOST_PLACES = 64; // of GET /positions
 
 /** Shows the panel. `model` is an entry of GET /model, `result` the attention of the current sentence; `tensors(parameters)` fetches
- * tensors, `study()` the answer of GET /encoder for the sentence, `places(n)` that of GET /positions; `english` are the models for English. `chosen` is `state.works`, which the controls of the chapters update before they
+ * tensors, `study()` the answer of GET /encoder for the sentence, `places(n)` that of GET /positions; `english` are the models for English, `getter()` gets others. `chosen` is `state.works`, which the controls of the chapters update before they
  * call `changed()`. */
-export function howItWorks(host, model, result, { tensors, study, places, english, chosen, changed }) {
+export function howItWorks(host, model, result, { tensors, study, places, english, getter, chosen, changed }) {
   const choose = (name) => (value) => {
     chosen[name] = value;
     changed();
@@ -24,7 +24,7 @@ export function howItWorks(host, model, result, { tensors, study, places, englis
     S = result.source.pieces.length,
     T = result.target.pieces.length,
     n = Math.max(S, T, 24);
-  const failed = (host) => (error) => host.replaceChildren(el("p", { class: "error" }, error.message));
+  const failed = (host) => (error) => host.replaceChildren(paragraph(error.message, "error"));
   const studied = study();
   const followed = path(result, model, tensors, chosen.path, choose("path")),
     stations = followed.stations.map(([name, title, draw]) => chapter(name, title, [], draw));
@@ -43,17 +43,15 @@ export function howItWorks(host, model, result, { tensors, study, places, englis
     chapter("training", say("How it was trained"), [], (body) => training(body, c)),
     chapter("regularization", say("Label smoothing and dropout"), [], (body) => regularization(body, c)),
     chapter("figures", say("Figures 3 to 5 of the paper"), [], (body) =>
-      appendix(body, english, chosen.figures, choose("figures")),
+      appendix(body, english, chosen.figures, choose("figures"), getter),
     ),
   ];
-  const contents = chapters.map((section) =>
-    el("button", { type: "button", class: "quiet", onclick: () => reach(section) }, section.firstChild.textContent),
-  );
-  followed.controls.append(el("button", { type: "button", onclick: () => present(1) }, say("As slides")));
+  const contents = chapters.map((section) => textButton(section.firstChild.textContent, () => reach(section), "quiet"));
+  followed.controls.append(textButton(say("As slides"), () => present(1)));
   host.replaceChildren(
-    el("div", {}, followed.controls, el("div", { class: "path" }, ...stations.map(withNext))),
-    el("h2", { class: "lab" }, say("Chapters")),
-    el("nav", { class: "row", "aria-label": say("Chapters") }, ...contents),
+    el("div", followed.controls, el("div.path", ...stations.map(withNext))),
+    el("h2.lab", say("Chapters")),
+    el("nav.row", { "aria-label": say("Chapters") }, ...contents),
     ...chapters,
   );
   return followed.draw();
@@ -62,19 +60,12 @@ const reach = (section) => section.scrollIntoView({ block: "start" });
 /** Adds the way to the next station. */
 function withNext(station, i, stations) {
   const next = stations[i + 1];
-  if (next)
-    station.append(
-      el(
-        "button",
-        { type: "button", class: "next", onclick: () => reach(next) },
-        `${say("Next")}: ${next.firstChild.textContent} ↓`,
-      ),
-    );
+  if (next) station.append(textButton(`${say("Next")}: ${next.firstChild.textContent} ↓`, () => reach(next), "next"));
   return station;
 }
 /** Returns a chapter: its title, what is said first, and what `draw` draws. */
 function chapter(name, title, first, draw = () => {}) {
   const body = el("div", { id: `works-${name}` });
   draw(body);
-  return el("section", { class: "slide" }, el("h2", {}, title), ...first, body);
+  return el("section.slide", el("h2", title), ...first, body);
 }

@@ -1,5 +1,5 @@
 // One word followed through the model that translated it: every number is one of GET /attention/tensors, from the engine that served.
-import { decimal, el, percent, select } from "../../common/dom.js";
+import { decimal, el, noted, paragraph, percent, select, textButton } from "../../common/dom.js";
 import { say } from "../../common/sentences.js";
 import { tensorDialog } from "../dialog.js";
 import { pick } from "../maps/maps.js";
@@ -61,22 +61,20 @@ export function path(result, model, read, chosen, choose) {
   /** Returns a line: what a tensor is, its numbers in colours, and the number under the pointer. */
   function line(label, answer, name, row = vector(answer, name), { formula } = answer.tensors[name]) {
     const ends = () => `${number(Math.min(...row))} … ${number(Math.max(...row))}`,
-      readout = el("span", { class: "note n" }, ends()),
+      readout = el("span.note.n", ends()),
       picture = strip([row], { read: (i) => (readout.textContent = `[${i}] ${number(row[i])}`) });
     picture.addEventListener("pointerleave", () => (readout.textContent = ends()));
     const open = facts(answer, name);
     picture.addEventListener("click", open);
     return el(
-      "div",
-      { class: "tensor" },
-      el("button", { type: "button", class: "quiet", onclick: open }, label, " ", el("code", {}, formula)),
+      "div.tensor",
+      el("button.quiet", { type: "button", onclick: open }, label, " ", el("code", formula)),
       picture,
       readout,
     );
   }
   /** Returns a number that opens the tensor to which it belongs. */
-  const named = (answer, name, text) =>
-    el("button", { type: "button", class: "quiet figure", onclick: facts(answer, name) }, text);
+  const named = (answer, name, text) => textButton(text, facts(answer, name), "quiet figure");
   /** Returns the table of a head, which has a name: each key, its product, the mask, its weight and its value. */
   function looks(title, answer, sub, keys, seen = () => true) {
     const [scores] = values(answer, `${sub}.scores`),
@@ -96,22 +94,22 @@ export function path(result, model, read, chosen, choose) {
     const bar = (share) => {
       const fill = el("i");
       fill.style.width = `${(100 * share) / largest}%`;
-      return el("span", { class: "track" }, fill);
+      return el("span.track", fill);
     };
     const rows = keys.map((key, k) =>
       el(
         "tr",
         { class: weights[k] === largest ? "on" : "" },
-        el("td", {}, key, strip([keyRows[k]], { top: tops[0] })),
-        el("td", { class: "n", onclick: facts(answer, `${sub}.scores`) }, number(scores[k])),
-        ...(masked ? [el("td", { class: "n" }, seen(k) ? "0" : "−∞")] : []),
+        el("td", key, strip([keyRows[k]], { top: tops[0] })),
+        el("td.n", { onclick: facts(answer, `${sub}.scores`) }, number(scores[k])),
+        ...(masked ? [el("td.n", seen(k) ? "0" : "−∞")] : []),
         el(
-          "td",
-          { class: "n", onclick: facts(answer, `${sub}.weights`) },
+          "td.n",
+          { onclick: facts(answer, `${sub}.weights`) },
           weights[k] ? percent(weights[k]) : "0\u00a0%",
           bar(weights[k]),
         ),
-        el("td", {}, strip([parts[k]], { top: tops[1] })),
+        el("td", strip([parts[k]], { top: tops[1] })),
       ),
     );
     return [table(title, heads, rows), line(say("Σ weight · value"), answer, `${sub}.head`)];
@@ -145,10 +143,10 @@ export function path(result, model, read, chosen, choose) {
           c.vocab_size,
         ),
         el(
-          "div",
-          { class: "chips", lang: result.language.source },
+          "div.chips",
+          { lang: result.language.source },
           ...source.pieces.map((piece, i) =>
-            el("span", { class: i === at[0] ? "chip at" : "chip" }, piece, el("small", {}, String(e.source_ids[i]))),
+            el("span", { class: i === at[0] ? "chip at" : "chip" }, piece, el("small", String(e.source_ids[i]))),
           ),
         ),
       ],
@@ -167,12 +165,11 @@ export function path(result, model, read, chosen, choose) {
             "A drawing, not the memory of this server. Where all sentences of a batch have one length, the shorter ones are filled with <pad>, and −∞ in the mask keeps every word from looking there.",
           ),
           el(
-            "div",
-            { class: "batch wide", tabindex: "0", role: "region", "aria-label": say("A batch with its padding") },
+            "div.batch.wide",
+            { tabindex: "0", role: "region", "aria-label": say("A batch with its padding") },
             ...rows.map((row) =>
               el(
                 "div",
-                {},
                 ...Array.from({ length: widest }, (_, i) =>
                   el("span", { class: i < row.length ? "" : "pad" }, row[i] ?? "<pad>"),
                 ),
@@ -238,22 +235,14 @@ export function path(result, model, read, chosen, choose) {
             percent(weights[most]),
           ),
           ...looks(say("What does this word look at, and why?"), e, "self", source.pieces),
-          el(
-            "p",
-            { class: "note" },
-            say(
-              "Divided by √{0}: products of {0} numbers of variance 1 have variance {0}. Without it the largest weight would be {1}, and the gradient of a softmax that chooses one word is almost 0.",
-              c.head_dim,
-              percent(Math.max(...raw)),
-            ),
+          noted(
+            "Divided by √{0}: products of {0} numbers of variance 1 have variance {0}. Without it the largest weight would be {1}, and the gradient of a softmax that chooses one word is almost 0.",
+            c.head_dim,
+            percent(Math.max(...raw)),
           ),
-          el(
-            "p",
-            { class: "note" },
-            say(
-              "Additive attention (Bahdanau et al. 2015) asks a small network for each pair: vᵀ tanh(W₁ q + W₂ k). A product costs {0} multiplications a pair, and one product of matrices does all pairs.",
-              c.head_dim,
-            ),
+          noted(
+            "Additive attention (Bahdanau et al. 2015) asks a small network for each pair: vᵀ tanh(W₁ q + W₂ k). A product costs {0} multiplications a pair, and one product of matrices does all pairs.",
+            c.head_dim,
           ),
         ];
       },
@@ -286,8 +275,8 @@ export function path(result, model, read, chosen, choose) {
                   { title: i < c.heads ? worth(result, "encoder", at[2], i) : "" },
                   i < c.heads ? say("head {0}", i) : say("mean of heads"),
                 ),
-                ...asked.map((q) => el("td", {}, strongest(row(map, q), source.pieces))),
-                el("td", { class: "n" }, decimal(mean(asked.map((q) => bits(row(map, q)))), 2)),
+                ...asked.map((q) => el("td", strongest(row(map, q), source.pieces))),
+                el("td.n", decimal(mean(asked.map((q) => bits(row(map, q)))), 2)),
               ),
             ),
           ),
@@ -316,8 +305,8 @@ export function path(result, model, read, chosen, choose) {
         const rows = all ? values(all, "self.residual") : values(e, "self.residual"),
           column = rows.map(([x]) => x),
           shown = rows.slice(0, MOST).map((row) => row.slice(0, MOST)),
-          row = el("i", { class: "row" }),
-          picture = el("div", { class: "layer" }, strip(shown), row, el("i", { class: "column" }));
+          row = el("i.row"),
+          picture = el("div.layer", strip(shown), row, el("i.column"));
         row.style.top = `${(100 * (all ? at[0] : 0)) / shown.length}%`;
         row.style.height = `${100 / shown.length}%`;
         return [
@@ -327,7 +316,6 @@ export function path(result, model, read, chosen, choose) {
           picture,
           el(
             "p",
-            {},
             say("This row:"),
             " ",
             named(e, "self.mean", say("mean {0}", number(values(e, "self.mean")[0]))),
@@ -367,7 +355,7 @@ export function path(result, model, read, chosen, choose) {
           word(),
         ),
         ...every.map((answer, layer) => line(say("layer {0}", layer), answer, "feed_forward.norm")),
-        el("p", { class: "note" }, worthOfLayers(model, "encoder")),
+        paragraph(worthOfLayers(model, "encoder"), "note"),
       ],
     ],
     [
@@ -420,7 +408,7 @@ export function path(result, model, read, chosen, choose) {
     const [scores] = values(last, "logits"),
       [normalizer] = values(last, "normalizer"),
       names = last.candidates[0],
-      list = el("ul", { class: "doubts" }),
+      list = el("ul.doubts"),
       set = { heat: 10, top: names.length };
     function draw() {
       const exact = set.heat === 10 && set.top === names.length,
@@ -435,14 +423,7 @@ export function path(result, model, read, chosen, choose) {
       const item = (text, share, score) => {
         const fill = el("i");
         fill.style.width = `${100 * share}%`;
-        return el(
-          "li",
-          {},
-          el("b", {}, text),
-          el("span", { class: "track" }, fill),
-          el("span", { class: "n" }, percent(share)),
-          score,
-        );
+        return el("li", el("b", text), el("span.track", fill), el("span.n", percent(share)), score);
       };
       list.replaceChildren(
         ...order.map((i, k) => item(names[i], shares[k], named(last, "logits", number(scores[i])))),
@@ -466,14 +447,10 @@ export function path(result, model, read, chosen, choose) {
         written(),
       ),
       line(say("last layer"), last, "feed_forward.norm"),
-      el("div", { class: "controls" }, ...knobs.flat()),
+      el("div.controls", ...knobs.flat()),
       list,
-      el(
-        "p",
-        { class: "note" },
-        say(
-          "The server translates at temperature 1 and with a beam: it keeps several beginnings and takes the likeliest whole. At other settings only the pieces shown are compared.",
-        ),
+      noted(
+        "The server translates at temperature 1 and with a beam: it keeps several beginnings and takes the likeliest whole. At other settings only the pieces shown are compared.",
       ),
     ];
   }
@@ -504,7 +481,7 @@ export function path(result, model, read, chosen, choose) {
     if (mine !== asked) return;
     for (const [name, , tell] of stations) {
       const [text, ...nodes] = tell(e, { decoder, cross }, all, last, every);
-      hosts.get(name)?.replaceChildren(el("p", {}, text), ...nodes);
+      hosts.get(name)?.replaceChildren(paragraph(text), ...nodes);
     }
   }
   const change = (i) => (value) => {
@@ -512,21 +489,18 @@ export function path(result, model, read, chosen, choose) {
     choose([...at]);
     return draw().catch(failed);
   };
-  const failed = (error) => hosts.get("pieces").replaceChildren(el("p", { class: "error" }, error.message));
+  const failed = (error) => hosts.get("pieces").replaceChildren(paragraph(error.message, "error"));
   const places = (pieces) => pieces.map((piece, i) => [i, `${i} ${piece}`]),
     range = (n, text) => Array.from({ length: n }, (_, i) => [i, say(text, i)]);
   const controls = el(
-    "div",
-    { class: "controls follow" },
+    "div.controls.follow",
     ...[
       [say("Follow"), places(source.pieces), 0],
       [say("to"), places(target.pieces), 1],
       [say("encoder"), range(layers.encoder, "layer {0}"), 2],
       [say("head"), range(c.heads, "head {0}"), 3],
       [say("decoder"), range(layers.decoder, "layer {0}"), 4],
-    ].map(([label, options, i]) =>
-      el("label", { class: "note" }, `${label} `, select(label, options, at[i], change(i))),
-    ),
+    ].map(([label, options, i]) => el("label.note", `${label} `, select(label, options, at[i], change(i)))),
   );
   return {
     controls,

@@ -1,5 +1,5 @@
 // Ways to tell a model the places of words, with the numbers of GET /positions: sinusoids, learned positions, RoPE, ALiBi, a neighbourhood.
-import { decimal, el, segmented } from "../../common/dom.js";
+import { decimal, el, paragraph, segmented } from "../../common/dom.js";
 import { say } from "../../common/sentences.js";
 import { heat } from "../maps/heat.js";
 import { chart } from "./drawings.js";
@@ -61,13 +61,13 @@ const criteria = (products, middle) =>
       written(Math.sqrt(products[middle])),
       written(Math.sqrt(2 * (products[middle] - products[middle + 1]))),
     ),
-  ].map((text) => el("p", {}, text));
+  ].map((text) => paragraph(text));
 
 /** Draws the scheme that is `chosen`, or that of the model with the configuration `c`. `answer` is that of GET /positions; `choose(name)` is
  * called for another. */
 export function positions(host, c, answer, chosen, choose) {
   const picture = el("div"),
-    curve = el("div", { class: "drawing" }),
+    curve = el("div.drawing"),
     text = el("p"),
     own = c.positions.startsWith("sinusoidal") ? "sinusoidal" : c.positions,
     middle = Math.floor(answer.n / 2),
@@ -107,9 +107,9 @@ export function positions(host, c, answer, chosen, choose) {
   const modes = Object.entries(all).map(([name, [label]]) => [name, label]);
   host.replaceChildren(
     ...criteria(answer.schemes.sinusoidal.curves[0], middle),
-    el("div", { class: "controls" }, segmented(say("How places are told"), modes, first, change)),
+    el("div.controls", segmented(say("How places are told"), modes, first, change)),
     text,
-    el("div", { class: "split even" }, el("div", { class: "card" }, picture), el("div", { class: "card" }, curve)),
+    el("div.split.even", el("div.card", picture), el("div.card", curve)),
   );
   draw(first);
 }

@@ -1,5 +1,5 @@
 // The matrix that shifts a positional encoding: PE(p + k) = T_k PE(p), the same for all positions p.
-import { decimal, el } from "../../common/dom.js";
+import { decimal, el, told } from "../../common/dom.js";
 import { say } from "../../common/sentences.js";
 import { heat } from "../maps/heat.js";
 import { slider } from "./drawings.js";
@@ -12,7 +12,7 @@ const written = (x) => decimal(x, 2);
 export function shift(host, c, n, chosen, choose) {
   const steps = angles(c.d_model, c.positions === "sinusoidal_half"),
     picture = el("div"),
-    error = el("p", { class: "note", "aria-live": "polite" });
+    error = el("p.note", { "aria-live": "polite" });
   function draw(k) {
     const shown = Math.min(SHOWN, steps.length),
       data = new Float32Array((2 * shown) ** 2);
@@ -41,15 +41,11 @@ export function shift(host, c, n, chosen, choose) {
   const limits = { min: 1, max: Math.min(32, n - 1), value: chosen ?? 3 },
     distance = slider(say("Distance k"), limits, draw, choose);
   host.replaceChildren(
-    el(
-      "p",
-      {},
-      say(
-        "A shift by k places is one matrix, whatever the position: each pair of a sine and a cosine is turned by an angle. So a layer can learn to look k words back, everywhere in a sentence.",
-      ),
+    told(
+      "A shift by k places is one matrix, whatever the position: each pair of a sine and a cosine is turned by an angle. So a layer can learn to look k words back, everywhere in a sentence.",
     ),
-    el("div", { class: "controls" }, distance),
-    el("div", { class: "narrow" }, picture),
+    el("div.controls", distance),
+    el("div.narrow", picture),
     error,
   );
 }

@@ -1,5 +1,5 @@
 // How such a model is trained: the learning rate, label smoothing, dropout, and the loss of the model that comes with the server.
-import { decimal, el } from "../../common/dom.js";
+import { decimal, el, noted, told } from "../../common/dom.js";
 import { say } from "../../common/sentences.js";
 import { chart, slider, strip } from "./drawings.js";
 import { angles } from "./numbers.js";
@@ -29,27 +29,23 @@ const FALLEN = [
   [390.9, 1.497],
 ];
 const percent = (share) => `${decimal(100 * share, 0)} %`;
-const card = (title, ...content) => el("div", { class: "card" }, el("h3", {}, title), ...content);
+const card = (title, ...content) => el("div.card", el("h3", title), ...content);
 
 /** Draws the chapter of the steps for the configuration `c` of a model. */
 export function training(host, c) {
   host.replaceChildren(
-    el(
-      "p",
-      {},
-      say(
-        "The model reads a sentence and the beginning of its translation, and gives each next piece a probability. The loss is the negative logarithm of that of the right piece. All positions are trained at once, thanks to the mask.",
-      ),
+    told(
+      "The model reads a sentence and the beginning of its translation, and gives each next piece a probability. The loss is the negative logarithm of that of the right piece. All positions are trained at once, thanks to the mask.",
     ),
-    el("div", { class: "split even" }, warmUp(c.d_model), adam(), losses()),
+    el("div.split.even", warmUp(c.d_model), adam(), losses()),
   );
 }
 /** Draws the chapter of what keeps a model from learning its texts by heart. */
 export function regularization(host, c) {
-  host.replaceChildren(el("div", { class: "split even" }, smoothing(c.vocab_size), dropout()));
+  host.replaceChildren(el("div.split.even", smoothing(c.vocab_size), dropout()));
 }
 function warmUp(d) {
-  const curve = el("div", { class: "drawing" });
+  const curve = el("div.drawing");
   const draw = (warmup) => {
     const rate = (step) => d ** -0.5 * Math.min(step ** -0.5, step * warmup ** -1.5),
       points = Array.from({ length: POINTS }, (_, i) => ((i + 1) * STEPS) / POINTS);
@@ -57,20 +53,16 @@ function warmUp(d) {
   };
   return card(
     say("Warm-up"),
-    el(
-      "p",
-      {},
-      say(
-        "The paper's rate is d^−0.5 · min(step^−0.5, step · warmup^−1.5): it grows while the weights are still random, since large steps would lead astray there, and then falls.",
-      ),
+    told(
+      "The paper's rate is d^−0.5 · min(step^−0.5, step · warmup^−1.5): it grows while the weights are still random, since large steps would lead astray there, and then falls.",
     ),
     slider(say("Steps of warm-up"), { min: 500, max: 16000, step: 500, value: 4000 }, draw),
     curve,
   );
 }
 function smoothing(V) {
-  const curve = el("div", { class: "drawing" }),
-    found = el("p", { class: "note", "aria-live": "polite" });
+  const curve = el("div.drawing"),
+    found = el("p.note", { "aria-live": "polite" });
   const draw = (hundredths) => {
     const e = hundredths / 100,
       right = 1 - e + e / V; // what the right piece should get; all others share the rest
@@ -88,13 +80,9 @@ function smoothing(V) {
   };
   return card(
     say("Label smoothing"),
-    el(
-      "p",
-      {},
-      say(
-        "The right piece should get 1 − ε, and all {0} pieces together ε. So the model does not become surer than it can know; its probabilities get worse, its translations better (the paper, 5.4).",
-        V,
-      ),
+    told(
+      "The right piece should get 1 − ε, and all {0} pieces together ε. So the model does not become surer than it can know; its probabilities get worse, its translations better (the paper, 5.4).",
+      V,
     ),
     slider(say("ε in hundredths"), { min: 0, max: 40, value: 10 }, draw),
     curve,
@@ -102,26 +90,22 @@ function smoothing(V) {
   );
 }
 function dropout() {
-  const view = el("div", { class: "strip" }),
+  const view = el("div.strip"),
     vector = angles(SHOWN).flatMap((step) => [Math.sin(PLACE * step), Math.cos(PLACE * step)]);
   const draw = (hundredths) => {
     const p = hundredths / 100;
     const rows = [vector, ...[1, 2, 3].map(() => vector.map((x) => (Math.random() < p ? 0 : x / (1 - p))))];
     view.replaceChildren(
       ...rows.flatMap((row, i) => [
-        el("span", { class: "note" }, i ? say("pass {0}", i) : say("the sinusoids of position {0}", PLACE)),
+        el("span.note", i ? say("pass {0}", i) : say("the sinusoids of position {0}", PLACE)),
         strip([row], { top: 1 / (1 - p) }),
       ]),
     );
   };
   return card(
     say("Dropout"),
-    el(
-      "p",
-      {},
-      say(
-        "In every pass of the training each number becomes 0 with probability p, and the others grow by 1 / (1 − p), so that their mean stays. No number can rely on another one. A translation uses all of them. The paper has p = 0.1; with little training, as for the model that comes with the server, it is left out.",
-      ),
+    told(
+      "In every pass of the training each number becomes 0 with probability p, and the others grow by 1 / (1 − p), so that their mean stays. No number can rely on another one. A translation uses all of them. The paper has p = 0.1; with little training, as for the model that comes with the server, it is left out.",
     ),
     slider(say("p in hundredths"), { min: 0, max: 60, step: 5, value: 10 }, draw),
     view,
@@ -129,7 +113,7 @@ function dropout() {
 }
 /** Draws Adam's moments for the gradients of one weight: a slope of 1 with noise, which changes its sign in the middle. */
 function adam() {
-  const curve = el("div", { class: "drawing" });
+  const curve = el("div.drawing");
   const draw = (tenths) => {
     const lines = [[], [], []];
     let [m, v, seed] = [0, 0, 1];
@@ -148,19 +132,15 @@ function adam() {
   };
   return card(
     say("Adam's moments"),
-    el(
-      "p",
-      {},
-      say(
-        "Adam keeps two numbers for each weight: m, the mean of its last gradients (β₁ = 0.9), and v, the mean of their squares (β₂ = 0.98). The step is the rate times m / √v: as large for weights with small gradients, smaller where they only tremble. This is a drawing with gradients made up for one weight.",
-      ),
+    told(
+      "Adam keeps two numbers for each weight: m, the mean of its last gradients (β₁ = 0.9), and v, the mean of their squares (β₂ = 0.98). The step is the rate times m / √v: as large for weights with small gradients, smaller where they only tremble. This is a drawing with gradients made up for one weight.",
     ),
     slider(say("noise in tenths"), { min: 0, max: 40, value: 15 }, draw),
     curve,
   );
 }
 function losses() {
-  const curve = el("div", { class: "drawing" });
+  const curve = el("div.drawing");
   chart(curve, [CONSTANT, FALLEN], say("loss by millions of target tokens"), {
     names: [say("constant rate"), say("rate fallen to zero")],
     dots: true,
@@ -169,14 +149,10 @@ function losses() {
   });
   return card(
     say("A training seen from outside"),
-    el(
-      "p",
-      {},
-      say(
-        "Loss of general-en-de-fr-es on development sentences. At a constant rate it hardly falls after 13 million tokens; each time the rate falls to zero it drops by 0.25 to 0.31, and the next one starts from there. Large steps explore, small ones settle.",
-      ),
+    told(
+      "Loss of general-en-de-fr-es on development sentences. At a constant rate it hardly falls after 13 million tokens; each time the rate falls to zero it drops by 0.25 to 0.31, and the next one starts from there. Large steps explore, small ones settle.",
     ),
     curve,
-    el("p", { class: "note" }, say("From training.json of the model, 2026-11-29.")),
+    noted("From training.json of the model, 2026-11-29."),
   );
 }

@@ -1,5 +1,5 @@
 // The decoding of a sentence: the tree of beams and the candidates of every step.
-import { chance, decimal, el, observe, svg } from "../../common/dom.js";
+import { chance, decimal, el, noted, observe, paragraph, svg, textButton } from "../../common/dom.js";
 import { say } from "../../common/sentences.js";
 import { save } from "../../common/server.js";
 
@@ -133,15 +133,14 @@ function saveDrawing(drawing, file) {
 
 export const bars = (candidates, picked) =>
   el(
-    "div",
-    { class: "bars" },
+    "div.bars",
     ...candidates.flatMap(([piece, score]) => {
       const bar = el("i");
       bar.style.width = Math.max(0.5, 100 * Math.exp(score)) + "%";
       return [
         el("span", { class: picked.includes(piece) ? "picked" : "" }, piece + (picked.includes(piece) ? " ✓" : "")),
         bar,
-        el("span", { class: "n" }, chance(score)),
+        el("span.n", chance(score)),
       ];
     }),
   );
@@ -149,7 +148,7 @@ export const bars = (candidates, picked) =>
 /** Shows the decoding panel: the tree, and the candidates after the selected node. `watch(number)` shows a hypothesis in the
  * film. */
 export function decoding(host, trace, watch) {
-  const side = el("div", { class: "card" });
+  const side = el("div.card");
   function candidates(node) {
     const step = trace.steps[node.step + 1];
     const row = !node.finished && step?.rows[node.row];
@@ -162,72 +161,52 @@ export function decoding(host, trace, watch) {
     side.replaceChildren(
       el(
         "h3",
-        {},
         say(node.pieces.length ? "After" : "First") + " ",
-        el("span", { class: "note" }, node.pieces.join(" ").replaceAll("▁", "") || say("nothing is written yet")),
+        el("span.note", node.pieces.join(" ").replaceAll("▁", "") || say("nothing is written yet")),
       ),
-      el(
-        "p",
-        { class: "note" },
+      paragraph(
         [
           say("step {0}", node.step + 1),
           say("log-probability {0}", decimal(node.total, 2)),
           ...(node.dead ? [say("this branch died: others were likelier")] : node.win ? [say("in the winner")] : []),
         ].join(" · "),
+        "note",
       ),
       row
         ? bars(row, picked)
-        : el("p", {}, node.finished ? say("The sentence ended here.") : say("The search had ended.")),
+        : paragraph(node.finished ? say("The sentence ended here.") : say("The search had ended.")),
     );
   }
   const found = nodes(trace),
-    card = el("div", { class: "card tree" });
+    card = el("div.card.tree");
   const draw = () => {
     const room = card.clientWidth - 2 * Number.parseFloat(getComputedStyle(card).paddingLeft);
     if (room > 0) card.replaceChildren(tree(found, room, candidates));
   };
   const results = el(
     "table",
-    {},
     el(
       "tbody",
-      {},
       ...trace.hypotheses.map((h, i) =>
         el(
           "tr",
-          {},
-          el("td", { class: "n" }, `${i + 1}.`),
+          el("td.n", `${i + 1}.`),
+          el("td", h.text, el("div.note", `${decimal(h.score, 3)} · ${say("{0} pieces", h.scores.length)}`)),
           el(
             "td",
-            {},
-            h.text,
-            el("div", { class: "note" }, `${decimal(h.score, 3)} · ${say("{0} pieces", h.scores.length)}`),
+            textButton(say("Watch"), () => watch(i), "quiet"),
           ),
-          el("td", {}, el("button", { type: "button", class: "quiet", onclick: () => watch(i) }, say("Watch"))),
         ),
       ),
     ),
   );
   host.replaceChildren(
-    el(
-      "p",
-      { class: "note" },
-      say(
-        "Every step from left to right. The thick line became the translation, ✕ died because other beams were likelier, ■ ended. Choose a node to see what could have come next.",
-      ),
+    noted(
+      "Every step from left to right. The thick line became the translation, ✕ died because other beams were likelier, ■ ended. Choose a node to see what could have come next.",
     ),
     card,
-    el(
-      "button",
-      { type: "button", class: "quiet", onclick: () => saveDrawing(card.firstChild, "search.svg") },
-      say("Download"),
-    ),
-    el(
-      "div",
-      { class: "split even" },
-      side,
-      el("div", { class: "card" }, el("h3", {}, say("Finished, best first")), el("div", { class: "wide" }, results)),
-    ),
+    textButton(say("Download"), () => saveDrawing(card.firstChild, "search.svg"), "quiet"),
+    el("div.split.even", side, el("div.card", el("h3", say("Finished, best first")), el("div.wide", results))),
   );
   candidates(found[0]);
   draw();

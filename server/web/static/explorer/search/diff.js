@@ -23,8 +23,8 @@ export function diff(before, after) {
   let i = 0,
     j = 0;
   for (const [x, y] of [...common(a, b), [a.length, b.length]]) {
-    while (i < x) parts.push(el("del", {}, a[i++]), " ");
-    while (j < y) parts.push(el("ins", {}, b[j++]), " ");
+    while (i < x) parts.push(el("del", a[i++]), " ");
+    while (j < y) parts.push(el("ins", b[j++]), " ");
     if (x < a.length) parts.push(`${a[i++]} `), j++;
   }
   return parts;

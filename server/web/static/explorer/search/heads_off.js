@@ -1,5 +1,5 @@
 // "Switch heads off": translates the sentence again without some heads and shows the difference.
-import { decimal, el, segmented } from "../../common/dom.js";
+import { decimal, el, segmented, textButton, told } from "../../common/dom.js";
 import { parts, say } from "../../common/sentences.js";
 import { ask, query } from "../../common/server.js";
 import { commandDialog } from "../dialog.js";
@@ -49,45 +49,28 @@ export function headsOff(host, item, found) {
     const maps = [el("div"), el("div")];
     panel.replaceChildren(
       el(
-        "div",
-        { class: "card" },
-        el("h3", {}, say("With {0}", count.textContent)),
-        el("p", { class: "big diff" }, ...diff(unmasked.translatedText, other.translatedText)),
+        "div.card",
+        el("h3", say("With {0}", count.textContent)),
+        el("p.big.diff", ...diff(unmasked.translatedText, other.translatedText)),
         el(
           "p",
-          {},
           ...parts(
             "The translation from before now has log-probability {0} instead of {1}: {2}.",
-            el("b", {}, decimal(score.scores.score, 2)),
+            el("b", decimal(score.scores.score, 2)),
             decimal(before, 2),
             el("b", { class: change < 0 ? "down" : "up" }, (change >= 0 ? "+" : "") + decimal(change, 2)),
           ),
         ),
         el(
-          "div",
-          { class: "row" },
-          el(
-            "button",
-            {
-              type: "button",
-              class: "quiet",
-              onclick: () => commandDialog("POST", "/translate", { ...text, masked_heads }),
-            },
-            say("JSON & curl"),
-          ),
+          "div.row",
+          textButton(say("JSON & curl"), () => commandDialog("POST", "/translate", { ...text, masked_heads }), "quiet"),
           pictureButton(item, found, { ...start(), layer: best(found).layer }),
         ),
       ),
       el(
-        "div",
-        { class: "split even" },
+        "div.split.even",
         ...[say("All heads"), say("With {0}", count.textContent)].map((title, i) =>
-          el(
-            "div",
-            { class: "card" },
-            el("h3", {}, title, el("span", { class: "note" }, say("cross-attention, mean of heads"))),
-            maps[i],
-          ),
+          el("div.card", el("h3", title, el("span.note", say("cross-attention, mean of heads"))), maps[i]),
         ),
       ),
     );
@@ -96,33 +79,21 @@ export function headsOff(host, item, found) {
     );
   });
   host.replaceChildren(
+    told("Choose heads to switch off: their output becomes zero. Then translate again and compare the translations."),
     el(
-      "p",
-      {},
-      say("Choose heads to switch off: their output becomes zero. Then translate again and compare the translations."),
-    ),
-    el(
-      "div",
-      { class: "controls" },
+      "div.controls",
       segmented(say("Heads of"), kinds(found), kind, (value) => {
         state.maskKind = value;
         headsOff(host, item, found);
       }),
-      el("button", { type: "button", onclick: () => all(true) }, say("All of these off")),
-      el(
-        "button",
-        {
-          type: "button",
-          onclick: () => {
-            state.masked.clear();
-            headsOff(host, item, found);
-          },
-        },
-        say("All on"),
-      ),
+      textButton(say("All of these off"), () => all(true)),
+      textButton(say("All on"), () => {
+        state.masked.clear();
+        headsOff(host, item, found);
+      }),
       count,
-      el("span", { class: "grow" }),
-      el("button", { type: "button", class: "primary", id: "again", onclick: translateAgain }, say("Translate again")),
+      el("span.grow"),
+      el("button.primary", { type: "button", id: "again", onclick: translateAgain }, say("Translate again")),
     ),
     panel,
     grid,

@@ -1,5 +1,5 @@
 // "Why not ...?": two translations of one sentence side by side.
-import { chance, decimal, el } from "../../common/dom.js";
+import { chance, decimal, el, noted, paragraph } from "../../common/dom.js";
 import { parts, say } from "../../common/sentences.js";
 import { heat } from "../maps/heat.js";
 import { best, pick } from "../maps/maps.js";
@@ -10,8 +10,7 @@ import { ALIKE, instead, times, total, written } from "./scores.js";
 /** Returns the pieces of a translation; those that are not at the places `kept` differ. */
 const chips = (result, kept) =>
   el(
-    "div",
-    { class: "chips" },
+    "div.chips",
     ...result.target.pieces.map((piece, i) => {
       const chip = el(
         "span",
@@ -20,7 +19,7 @@ const chips = (result, kept) =>
           title: result.target.candidates[i].map(([p, s]) => `${p} ${chance(s)}`).join("\n"),
         },
         piece,
-        el("small", {}, chance(result.target.scores[i])),
+        el("small", chance(result.target.scores[i])),
       );
       chip.style.background = `color-mix(in srgb, var(--heat1) ${Math.round(40 * Math.exp(result.target.scores[i]))}%, var(--card))`;
       return chip;
@@ -29,13 +28,9 @@ const chips = (result, kept) =>
 /** Returns which pieces of a translation are not on the shortlist, as a note; null if all are. */
 const added = ({ pieces, outside }) =>
   outside.length
-    ? el(
-        "p",
-        { class: "note" },
-        say(
-          "Not on the model's shortlist for this sentence, and added to be scored: {0}. Probabilities here are those among the shortlist and these pieces.",
-          outside.map((place) => pieces[place]).join(", "),
-        ),
+    ? noted(
+        "Not on the model's shortlist for this sentence, and added to be scored: {0}. Probabilities here are those among the shortlist and these pieces.",
+        outside.map((place) => pieces[place]).join(", "),
       )
     : null;
 /** Shows two translations of one sentence side by side: that of the model and that of the user. */
@@ -62,38 +57,33 @@ export function compare(host, own, asked) {
       ? null
       : el(
           "p",
-          {},
           ...parts(
             "They part at piece {0}, after “{1}”: the model wrote {2} ({3}), you ask for {4} ({5}).",
             at + 1,
             own.target.pieces.slice(0, at).join("").replaceAll("▁", " ").trim(),
-            el("b", {}, own.target.pieces[at]),
+            el("b", own.target.pieces[at]),
             chance(own.target.scores[at]),
-            el("b", {}, asked.target.pieces[at]),
+            el("b", asked.target.pieces[at]),
             chance(asked.target.scores[at]),
           ),
         );
   host.replaceChildren(
-    el("p", { class: "big " + (at < 0 ? "" : difference > 0 ? "up" : "down") }, verdict),
+    paragraph(verdict, "big " + (at < 0 ? "" : difference > 0 ? "up" : "down")),
     turn || "",
     added(asked.target) || "",
     el(
-      "div",
-      { class: "split even" },
+      "div.split.even",
       ...[
         [say("The model's"), own, 0],
         [say("Yours"), asked, 1],
       ].map(([name, result, side]) =>
         el(
-          "div",
-          { class: "card" },
+          "div.card",
           el(
             "h3",
-            {},
             name,
             el(
-              "span",
-              { class: "note" },
+              "span.note",
               say(
                 "log-probability {0}, {1} per piece",
                 written(result),
@@ -109,7 +99,7 @@ export function compare(host, own, asked) {
             ? el(
                 "details",
                 { open: true },
-                el("summary", {}, say("What could have come at piece {0}", at + 1)),
+                el("summary", say("What could have come at piece {0}", at + 1)),
                 bars(result.target.candidates[at], [result.target.pieces[at]]),
               )
             : "",

@@ -45,6 +45,22 @@ def test_the_symbol_is_part_of_the_last_leg_only(formal, engine):
     assert first not in FORMS.values() and second == FORMS[FORMAL]
 
 
+def test_the_own_interface_has_it_for_the_targets_that_it_lists(formal, engine):
+    listed = {language["code"]: language["formality"] for language in formal.get("/languages").json()}
+    assert listed == {"de": [], "en": ["de"], "fr": ["de"]}  # French reaches German through English
+    body = {"q": "Hello", "source": "en", "target": "de"}
+    for formality, symbol in (("prefer_more", FORMAL), ("LESS", INFORMAL)):
+        assert formal.post("/translate", json=body | {"formality": formality}).status_code == 200
+        assert heads(engine)[-1] == FORMS[symbol]
+    file = {"file": ("a.txt", b"Hello there")}
+    data = {"source": "en", "target": "de", "formality": "more"}
+    assert formal.post("/translate_file", files=file, data=data).status_code == 200
+    assert heads(engine)[-1] == FORMS[FORMAL]
+    for formality, status in (("more", 400), ("prefer_more", 200), ("polite", 400)):
+        refused = body | {"target": "fr", "formality": formality}
+        assert formal.post("/translate", json=refused).status_code == status
+
+
 @pytest.mark.parametrize(("formality", "status"), [("more", 400), ("prefer_less", 200), ("default", 200)])
 def test_other_languages_refuse_it(formal, engine, formality, status):
     answer = formal.post("/v2/translate", json=HELLO | {"target_lang": "FR", "formality": formality})
