@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from server.documents.document import Document, has_words, join_pieces
 from server.documents.formats.plain import HEAD_BYTES, decode
-from server.documents.formats.xml.parsing import INVALID_CHARACTERS
+from server.documents.formats.xml.parsing import valid_text
 from server.errors import InvalidRequest
 from server.text.offsets import edited
 from server.text.syntax.html import parse, pieces, written_passages
@@ -52,7 +52,7 @@ def read(data: bytes, target: str) -> Document:
 
     def write(translations: Sequence[str]) -> bytes:
         made = {
-            value: html.escape(INVALID_CHARACTERS.sub("", parse(new).text), quote=False).translate(references((value,)))
+            value: html.escape(valid_text(parse(new).text), quote=False).translate(references((value,)))
             for value, text, new in zip(values, texts, translations[len(parts) :], strict=True)
             if new != text
         }

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from server.documents.document import Document, has_words
 from server.documents.formats.xml.package import bound_values, parts_by_kind, stores_by_id
 from server.documents.formats.xml.paragraph import Paragraph
-from server.documents.formats.xml.parsing import INVALID_CHARACTERS, Element, parse_xml, write_xml
+from server.documents.formats.xml.parsing import Element, parse_xml, valid_text, write_xml
 from server.documents.formats.xml.vocabularies import (
     CELL,
     DRAWING,
@@ -61,7 +61,7 @@ class SheetMargin:
 
     def fill(self, translated: str) -> None:
         """Writes the translation with its codes."""
-        self.element.text = written(translated, self.tagged.codes, lambda text: text.replace("&", "&&"))
+        self.element.text = written(translated, self.tagged.codes, lambda text: valid_text(text).replace("&", "&&"))
 
 
 class Label(NamedTuple):
@@ -77,7 +77,7 @@ class Label(NamedTuple):
 
     def fill(self, translated: str) -> None:
         """Replaces the text."""
-        text = INVALID_CHARACTERS.sub("", translated)
+        text = valid_text(translated)
         if self.name is None:
             self.element.text = text
         else:

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 from lxml import etree
 
-from server.documents.formats.xml.parsing import INVALID_CHARACTERS, Element, clear
+from server.documents.formats.xml.parsing import Element, clear, valid_text
 from server.text.syntax.html import Builder
 from server.translation.coded_text import pieces
 
@@ -47,13 +47,6 @@ class Vocabulary:
     text: str = ""
     invisible: frozenset[str] = frozenset()
     spaces: bool = False
-
-    def kind(self, element: Element) -> Kind:
-        """Returns what an element is. A container that says so is not translated."""
-        kind = self.kinds.get(element.tag, "atom")
-        if kind == "container" and (element.get("translate") == "no" or element.get("mtype") == "protected"):
-            return "atom"
-        return kind
 
 
 class Original(NamedTuple):
@@ -103,7 +96,7 @@ class Paragraph:
             self._rebuild(element, translated)
             return
         without_runs = element.find(vocabulary.text) is not None
-        element[:] = [child for child in element if vocabulary.kind(child) == "first"]
+        element[:] = [child for child in element if self.kind(child) == "first"]
         if without_runs:
             element = etree.SubElement(element, vocabulary.text)
             element.set(SPACE, "preserve")
@@ -152,8 +145,11 @@ class Paragraph:
         self.add_code(kind if is_nested else "atom", child, key=key)
 
     def kind(self, element: Element) -> Kind:
-        """Returns what an element is."""
-        return self.vocabulary.kind(element)
+        """Returns what an element is. A container that says so is not translated."""
+        kind = self.vocabulary.kinds.get(element.tag, "atom")
+        if kind == "container" and (element.get("translate") == "no" or element.get("mtype") == "protected"):
+            return "atom"
+        return kind
 
     def add_words(self, text: str) -> None:
         """Adds text, in which line ends are between sentences."""
@@ -166,7 +162,7 @@ class Paragraph:
         properties = run.find(self.vocabulary.properties)
         plain = self._appearance(properties) == self._appearance(self._base)
         for child in run:
-            kind = self.vocabulary.kind(child)
+            kind = self.kind(child)
             if kind == "text" and plain:
                 self.add_words(child.text or "")
             elif kind == "text":
@@ -228,7 +224,7 @@ class Paragraph:
         waiting: list[str] = []  # added at once, because adding takes time by the length of the text before
         for piece in pieces(translated):
             if isinstance(piece, str):
-                waiting.append(INVALID_CHARACTERS.sub("", piece))
+                waiting.append(valid_text(piece))
                 continue
             role, elements, inner = self.originals[piece]
             if role == "gap" and not elements:

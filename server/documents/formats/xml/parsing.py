@@ -13,8 +13,7 @@ Element = Any
 """An element of lxml, which has no type annotations."""
 SAFE: dict[str, Any] = {"resolve_entities": False, "no_network": True, "load_dtd": False, "huge_tree": False}
 """Options of lxml for XML of untrusted origin."""
-INVALID_CHARACTERS = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters that XML does not allow."""
+INVALID = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def parse_xml(data: bytes, doctype: bool = False) -> Element:
@@ -56,3 +55,8 @@ def clear(element: Element) -> None:
     """Removes the content of an element."""
     element.text = None
     del element[:]
+
+
+def valid_text(text: str) -> str:
+    """Returns a text without the characters that XML does not allow."""
+    return INVALID.sub("", text)

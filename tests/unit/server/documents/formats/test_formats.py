@@ -12,16 +12,20 @@ from server.documents.formats import format_of
 from server.documents.reader_process import read_document
 from server.documents.service import translated_name
 from server.errors import InvalidRequest
-from tests.support.texts.document_files import TEXT, book, change, open_document, part, word_file
+from tests.support.texts.document_files import TEXT, book, change, open_document, part, word_file, workbook
 
 
-@pytest.mark.parametrize("name", ["a.docx", "a.odt"])
+@pytest.mark.parametrize("name", ["a.docx", "a.odt", "a.xlsx"])
 def test_characters_that_xml_does_not_allow_are_removed(name):
-    data = word_file() if name == "a.docx" else open_document("<text:p>Hello</text:p>")
+    margin = "<oddHeader>Page</oddHeader>"
+    data, changed = {
+        "a.docx": (word_file(), "word/document.xml"),
+        "a.odt": (open_document("<text:p>Hello</text:p>"), "content.xml"),
+        "a.xlsx": (workbook(f"<si><t>Hello</t></si>{margin}"), "xl/sharedStrings.xml"),
+    }[name]
     document = read_document(name, data, "de")
-    made = document.write(["\x00\x1f\ufffe words & <more" for _ in document.texts])
-    texts = part(made, "word/document.xml" if name == "a.docx" else "content.xml")
-    assert " words &amp; &lt;more" in texts
+    made = document.write(["\x00\x1f\ufffe words <more" for _ in document.texts])
+    assert part(made, changed).count(" words &lt;more") >= (2 if name == "a.xlsx" else 1)
 
 
 def test_opendocument_files_keep_spans_notes_and_line_breaks():
