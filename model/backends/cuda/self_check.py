@@ -85,23 +85,17 @@ class _InFloat32(TorchFunctionMode):
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        named = kwargs or {}
-        if function is functional.embedding:
-            return function(*args, **named).float()
         if function is functional.linear:
-            return _linear(*args, **named)
+            function = _linear
+        named = dict(kwargs or {})
         if function is functional.layer_norm:
-            return function(
-                *[_float32(each) for each in args], **{name: _float32(each) for name, each in named.items()}
-            )
-        return function(*args, **named)
+            args = args[0].float(), *args[1:]
+            named |= {name: named[name].float() for name in ("weight", "bias")}
+        found = function(*args, **named)
+        return found.float() if function is functional.embedding else found
 
 
 def _linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     parts = torch.split(weight, max(1, _PART // (4 * weight.shape[1])))
     product = torch.cat([functional.linear(x, part.float()) for part in parts], dim=-1)
     return product if bias is None else product + bias.float()
-
-
-def _float32(value: Any) -> Any:
-    return value.float() if isinstance(value, Tensor) else value
