@@ -28,7 +28,7 @@ from server.text.numbers import (
     without_units,
 )
 from server.text.segmentation import Span, blanked
-from server.text.syntax import dumps, plain
+from server.text.syntax import lines, plain
 from server.text.syntax.match import Match, Role
 from server.text.vocabulary import core_end
 
@@ -129,7 +129,7 @@ def exact_tokens(text: str) -> Sequence[Match]:
     units = [Match(each.start, each.until, "number", "measure") for each in measures(text)]
     if marks:
         codes, _ = _codes(blanked(text, [(mark.start, mark.end) for mark in marks]))
-    return without_overlaps([*found, *dumps.sequences(text), *runs, *marks, *units, *codes])
+    return without_overlaps([*found, *lines.sequences(text), *runs, *marks, *units, *codes])
 
 
 def all_tokens(text: str) -> list[Match]:

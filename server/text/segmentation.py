@@ -10,6 +10,7 @@ from typing import Literal
 
 from sentencex import segment
 
+from server.kept import kept
 from server.text.languages import primary_subtag
 
 Span = tuple[int, int]
@@ -23,10 +24,10 @@ BREAKS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u2028\u2029]+")
 # Further ends of sentences in laid out lines: columns, rulers, colors of a terminal.
 LAYOUT = re.compile(
-    rf" {{3,}}|(?<!\S)(?:([-=:*+~])\1{{2,}}(?!\S)|[-=]{{4,}}(?=\w))"
-    rf"|(?<=\w)[-=]{{4,}}(?!\S)|\x1b\[[0-?]*[ -/]*[@-~]|{BREAKS.pattern}"
+    rf" {{3,}}|(?<=[\])_\[(]) {{2,}}|(?<=\S) {{2,}}(?=[()\[\]#☐☑])|\.{{4,}}(?= ?\d)"
+    rf"|(?<!\S)(?:([-=:*+~])\1{{2,}}(?!\S)|[-=]{{4,}}(?=\w))|(?<=\w)[-=]{{4,}}(?!\S)|\x1b\[[0-?]*[ -/]*[@-~]|{BREAKS.pattern}"
 )
-LAID_OUT = ("   ", "\x1b", *[3 * sign for sign in "-=:*+~"])
+LAID_OUT = ("  ", "....", "\x1b", *[3 * sign for sign in "-=:*+~"])
 # The beginning of a list item, a line of dialogue, a comment or a heading. The groups are a label that may also be an initial,
 # one that may be a part of a sentence, and the word after it, with its article: B. Franklin, § 5 BGB.
 _NUMBER = r"\d{1,4}(?:[.–-]\d{1,4})*[a-z]?"
@@ -35,8 +36,8 @@ _NUMBERED = (
 )
 _ARTICLES = "the a an your der den die das du ein eine la las le les un une el los una".split()
 BULLET = re.compile(
-    r"(?:[-*+•‣◦▪●○·–—①-⓿❶-➓]|--|\[[ xX]\]|>{1,3}|[-=]>|#{1,6}|//[/!]?|/\*+|[;%$](?=\s+[^\W\d_])|[QA]:|TODO:|FIXME:"
-    rf"|(?:\d{{1,3}}|{_NUMBERED}):(?=\s+[^\W\d_])|\d{{1,2}}/(?=\s)|\d{{1,3}}\s[-–—](?=\s+[A-ZÀ-Þ]\w)"
+    r"(?:[-*+•‣◦▪●○·–—①-⓿❶-➓]|--|\[[ xX]\]|>{1,3}|[-=]>|#{1,6}|//[/!]?|/\*+|[;%$](?=\s+[^\W\d_])|[QA]:"
+    rf"|(?:TODO|FIXME)(?:\(\w+\))?:|(?:\d{{1,3}}|{_NUMBERED}):(?=\s+[^\W\d_])|\d{{1,2}}/(?=\s)|\d{{1,3}}\s[-–—](?=\s+[A-ZÀ-Þ]\w)"
     r"|(?!v\.\s+Chr)(?:[a-h]|[ivx]{1,4})\.(?=[^\S\n]+[^\W\d_][^\W_]+(?!\.|\w))"
     r"|\d{1,2}(?:\.\d{1,2}){1,3}(?=[^\S\n]+(?:A|[A-Z][a-z]{2,})(?![\w/]))"
     rf"|(?:((?:[A-LN-Z]|[IVX]{{2,5}})\.|[A-Z]\.\d{{1,2}}(?:\.\d{{1,2}})*|\d{{1,2}}\.[a-z]|[A-Z]\s[-–—])|({_NUMBERED}|\d{{1,2}}\.?[°º]))"
@@ -71,6 +72,8 @@ CUTS = tuple(
     )
 )
 
+_WITHIN_WORD = re.compile(r"(?<=[.,:–])[A-Za-z\d]")
+
 
 def split_sentences(
     text: str, language: str, split: Split = "all", is_ordinary: Callable[[str], bool] = lambda word: False
@@ -82,9 +85,9 @@ def split_sentences(
     breaks = CONTROLS if split != "all" else BREAKS
     if split == "all" and any(map(text.__contains__, LAID_OUT)):
         breaks = LAYOUT
-    made: dict[str, list[str]] = {}
     subtag = primary_subtag(language)
-    lines = list(split_lines(text, breaks))
+    edges = [0, *[place for found in breaks.finditer(text) for place in found.span()], len(text)]
+    lines = [line for start, end in zip(edges[::2], edges[1::2], strict=True) for line in _trimmed(text, start, end)]
     found = [BULLET.match(text, *line) for line in lines] if len(lines) > 1 else ()
     is_list = len({label[1] or label[2] for label in found if label and label[3]}) > 1
 
@@ -101,17 +104,8 @@ def split_sentences(
     spans: list[Span] = []
     for line in lines:
         for start, end in _items(text, line):
-            spans += _sentences_of_line(text, begins(start, end), end, subtag, made)
+            spans += _sentences_of_line(text, begins(start, end), end, subtag)
     return spans
-
-
-def split_lines(text: str, breaks: re.Pattern[str] = BREAKS) -> Iterator[Span]:
-    """Yields the lines and table cells of a text that are not blank, without surrounding white space."""
-    start = 0
-    for found in breaks.finditer(text):
-        yield from _trimmed(text, start, found.start())
-        start = found.end()
-    yield from _trimmed(text, start, len(text))
 
 
 def _items(text: str, line: Span) -> Iterator[Span]:
@@ -133,10 +127,8 @@ def _items(text: str, line: Span) -> Iterator[Span]:
         yield from _trimmed(text, label[1], following[0])
 
 
-def _sentences_of_line(text: str, start: int, end: int, language: str, made: dict[str, list[str]]) -> list[Span]:
-    content = text[start:end]
-    if (parts := made.get(content)) is None:
-        parts = made[content] = _parts_of_line(content, language)
+def _sentences_of_line(text: str, start: int, end: int, language: str) -> list[Span]:
+    parts = _parts_of_line(text[start:end], language)
     if len(parts) < 2:
         return [(start, end)]
     spans: list[Span] = []
@@ -146,6 +138,7 @@ def _sentences_of_line(text: str, start: int, end: int, language: str, made: dic
     return spans
 
 
+@kept(64)
 def _parts_of_line(line: str, language: str) -> list[str]:
     """Returns the sentences of a line. A long one is read in windows, because the library takes square time without spaces."""
     size = _WINDOW if line.count(" ") * _UNSPACED > len(line) else _UNSPACED_WINDOW
@@ -246,12 +239,7 @@ def _best_cut(text: str, earliest: int, latest: int, kinds: Sequence[re.Pattern[
     `latest`. The patterns see `ahead` characters more."""
     for pattern in kinds:
         ends = [found.end() for found in pattern.finditer(text, earliest - 1, latest + ahead)]
-        fit = [end for end in ends if earliest <= end <= latest and not _is_within_word(text, end)]
+        fit = [end for end in ends if earliest <= end <= latest and not _WITHIN_WORD.match(text, end)]
         if fit:
             return fit[-1]
     return latest
-
-
-def _is_within_word(text: str, position: int) -> bool:
-    after = text[position : position + 1]
-    return text[position - 1] in ".,:–" and after.isascii() and after.isalnum()

@@ -35,6 +35,10 @@ TEXT = (
     "www.a.b c ", "a@b.cd e ", "a@", "@a b ", "#a b ", "/a/b c ", "/a", "C:\\a b ", "😀 a ", "😀", "a😀b ", "猫", "สวัสดี ",
     "é ", "<b>a</b> ", "<b>", "</b>", "<a", "<0>a</0> ", "<!-- a -->", "<", "&amp; a ", "&", "{% if a %}b{% endif %} ",
     "{% if a %}", "{% endif %}", "{#if", "it''s ", "''", "'{'", "\\n", "a\n", "| a ", "a > b ", ":a ", ";)", "=", "a. B ",
+    "SELECT a FROM b WHERE c = 1 ", "SELECT a, ", "SELECT a FROM ", "SELECT (", "msgid \"", "msgid \"a\"\n",
+    "\"a\",\"b\"\n", "\"a\",", "a.b=c\n", "_a1", "a:\"", "a\t\"",
+    "a.b=\"", "[a]: b:c\n", "Dialogue: ,", "00:00:00.000 --> a\n", "\\emph{a} b ",
+    "\\emph{", "'''a''' b ", "'''", "***a*** b ", "***", "\\\"a\\\" ", "</a><a>b", "a  (b)  ", "a....1 ",
     "A B ", "1 ", "1,", "(a) ", "a) ", "((", "\"a\" ", "a-", "a ", "cat cat ", "NASA ",
 )
 HTML = (
@@ -43,7 +47,7 @@ HTML = (
     "<span translate=no>a</span> b ", "<b><i>a</b></i> ", "{{ a }} &lt; ", "<b>{a}</b> ", "<script>",
     "<script>a</script>b ", "<b 'a>", "%s &amp; ", "<li>a", "<0>a</0> ", "</0>", "<img> a ",
     "{a, plural, one {<b>b</b>} other {c}} ", "{a, plural, one {b &amp;} other {c}} ", "<ul><li>a. b</li></ul>",
-    "<b>a. b</b> c ",
+    "<b>a. b</b> c ", "<i></i>a ",
 )
 XML = (
     "<g>a</g> ", "<g>", "</g>", "<p>a</p>", "<x/>a ", "<x/>", "<![CDATA[a]]>", "<![CDATA[",

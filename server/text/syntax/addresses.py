@@ -42,7 +42,7 @@ unix_path = by_pattern(
     NO_FLAG,
 )
 email = around(r"[\w.+-]{1,64}", r"[\w.+-]+@[\w-]{1,63}(?:\.[\w-]{1,63})+", "word", "email")
-community = around(r"(?<![\w./-])[ru]", r"(?:r/\w{2,21}|u/[\w-]{3,20})(?![\w/])", "word", "handle")
+community = around(r"(?<![\w./-])[ru]", r"[ru]/[\w-]{2,21}(?![\w/])", "word", "handle")
 """A forum or user of Reddit: r/name, u/name."""
 file_path = around(
     r"(?<![\w./-])[\w.-]{1,100}",

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
 
 from server.text.syntax.markup import INLINE
-from server.text.syntax.match import Match, Role
+from server.text.syntax.match import Match, Opened, Role
 from server.text.tagged import ESCAPES, Code, Tagged, Word
 
 _GLUE = re.compile(r"[^\w\s'\"()\[\]<>{}«»„“”‚‘’]{0,3}| & ")
@@ -91,39 +89,24 @@ class Codes:
 
     def pair(self) -> None:
         """Pairs what opens and closes, within or outside of the pairs that the text had. Without a partner `<your-name>` is a
-        word, `<b>` and `**` are points. Equal elements beside each other, `</item><item>`, hold texts of their own."""
+        word, `<b>` and `**` are points."""
         items = self.items
-        frames: list[tuple[list[tuple[str, int]], Counter[str]]] = [([], Counter())]
+        frames = [Opened[int]()]
         for number, (code, match) in enumerate(items):
-            opened, names = frames[-1]
             if match is None and code.role == "sc":
-                frames.append(([], Counter()))
+                frames.append(Opened[int]())
             elif match is None and code.role == "ec" and len(frames) > 1:
                 frames.pop()
             elif match is not None and match.role in ("open", "close"):
-                name = f"{match.kind.replace('voice', 'tag')} {match.name}"
-                if names[name] and (match.role == "close" or match.kind == "strong"):
-                    while names[name]:
-                        other, partner = opened.pop()
-                        names[other] -= 1
-                        if other == name:
-                            break
+                name = f"{match.kind} {match.name}"
+                ends = match.role == "close" or match.kind == "strong"
+                if ends and (partner := frames[-1].close(name)) is not None:
                     self._pairs += 1
                     items[partner] = items[partner][0]._replace(role="sc", pair=self._pairs), items[partner][1]
                     items[number] = code._replace(role="ec", pair=self._pairs), match
                 elif match.role == "open":
-                    opened.append((name, number))
-                    names[name] += 1
-        texts = set[int]()
-        for (last, before), (first, match) in pairwise(items):
-            if last.role == "ec" and first.role == "sc" and last.end == first.start and before and match:
-                is_element = match.kind == "tag" and not (match.name in INLINE or match.name.isdecimal())
-                texts |= {last.pair, first.pair} if is_element and before.name == match.name else set()
-        split = [
-            (code._replace(role="ph", pair=0, splits=True), None) if code.pair in texts else (code, match)
-            for code, match in items
-        ]
-        self.items = [item for item in map(self._alone, split) if item]
+                    frames[-1].add(name, number)
+        self.items = [item for item in map(self._alone, items) if item]
 
     def _alone(self, item: Item) -> Item | None:
         """Returns a code without a partner as a word, or None if it belongs to the text: `*`, `[sic]`, the `**` of `f**k`."""
@@ -132,7 +115,8 @@ class Codes:
             return item
         around = self._text[code.start - 1 : code.start] + self._text[code.end : code.end + 1]
         is_name = match.kind == "bbcode" and "=" not in code.equiv
-        if is_name or match.kind == "emphasis" or (match.kind == "strong" and len(around) == 2 and around.isalpha()):
+        is_inner = match.kind == "strong" and len(around) == 2 and around.isalpha()
+        if is_name or is_inner or match.kind in ("emphasis", "text command"):
             return None
         is_word = match.role == "open" and match.kind in ("tag", "template") and match.name.isidentifier()
         return (code._replace(word="name"), match) if is_word and match.name not in INLINE else item
@@ -172,11 +156,6 @@ class Codes:
             data = self._data(last.start, code.end, [last, code])
             item = last._replace(end=code.end, data=data, equiv=self._text[last.start : code.end]), before
             done.pop()
-        elif len(done) > 1 and match and match.kind == "escape" and last.word and last.end == code.start:
-            first, opening = done[-2]
-            if opening and opening.kind == "escape" and first.end == last.start and first.equiv == code.equiv:
-                item = self._folded([first, last, code], 0)
-                del done[-2:]
         done.append(item)
 
     def _joined_before(self, done: Sequence[Item], end: Code) -> int:

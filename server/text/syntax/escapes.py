@@ -8,11 +8,16 @@ import re
 from server.text.syntax.match import CLOSING, NO_FLAG, Match, Role, Source, by_pattern
 
 _RUN = re.compile(r"\S*")
-line_end = by_pattern(r"\\[nrt](?![a-z]*\{|\[\d|(?<=[\"“„«'`]..)[\"”“»'`])", "break", "line end", NO_FLAG)
-escape = by_pattern(r"\\(?:[uU][0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[\"'\\]|[vf0](?!\w))", "point", "escape", NO_FLAG)
+line_end = by_pattern(
+    r"(?<!\b[A-Za-z]:)\\(?:[nrt]|N(?:(?<=\W\\N)|(?![a-z])))(?![a-z]*\{|\[\d|(?<=[\"“„«'`]..)[\"”“»'`])|\"{3}",
+    "break",
+    "line end",
+    NO_FLAG,
+)
+escape = by_pattern(r"\\(?:[uU][0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|\\(?![\w.-]+\\)|[vf0](?!\w))", "point", "escape", NO_FLAG)
+quote = by_pattern(r"\\[\"']", "open", "strong")
 BIDI_OPENING, BIDI_CLOSING = "\u202a\u202b\u202d\u202e\u2066\u2067\u2068", "\u202c\u2069"
 BIDI = f"{BIDI_OPENING}{BIDI_CLOSING}\u061c\u200e\u200f"
-share = by_pattern(r"(?<!\w)\\\\[\w.-]+\\(?:[\w.$-]+\\)*[\w.$-]*\w", "word", "path")
 control = by_pattern(r"\x1b\[[0-?]*[ -/]*[@-~]", "point", "control")
 
 

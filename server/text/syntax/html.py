@@ -13,6 +13,7 @@ from operator import itemgetter
 from server.text.languages import primary_subtag
 from server.text.syntax import plain
 from server.text.syntax.markup import ATOMS, INLINE, NO_TRANSLATE, POINTS, REFERENCES, Tag, markup_tokens
+from server.text.syntax.match import Opened
 from server.text.tagged import PICTURES, RAISED, Code, Escape, Tagged, Word
 
 CONTAINERS = frozenset("html head body main article section div".split())
@@ -78,9 +79,8 @@ class Builder:
         self._references: list[tuple[int, int, str]] = []
         """Start, end and spelling of each reference to a character."""
         self._codes: list[Code] = []
-        self._open: list[tuple[object, int]] = []
-        """Key of each pair that is open, and the number of its code."""
-        self._keys: dict[object, int] = {}
+        self._open = Opened[int]()
+        """The numbers of the codes of the pairs that are open."""
         self._pairs = 0
         self._inline = 0
         """Codes since the last one that splits."""
@@ -119,19 +119,17 @@ class Builder:
     def start(self, raw: str, kind: str, key: object) -> None:
         """Adds a code that is the start of a pair, if its end is added."""
         if not self._is_full:
-            self._open.append((key, len(self._codes)))
-            self._keys[key] = self._keys.get(key, 0) + 1
+            self._open.add(key, len(self._codes))
         self.code(raw, kind=kind)
 
-    def end(self, raw: str, kind: str, key: object) -> None:
+    def end(self, raw: str, kind: str, key: object, splits: bool = False) -> None:
         """Adds the end of the last pair with this key; pairs that began in it have no end."""
-        if not self._keys.get(key):
-            self.code(raw, kind=kind)
+        if (number := self._open.close(key)) is None:
+            self.code(raw, splits=splits, kind=kind)
             return
-        opened: object = None
-        while opened != key:
-            opened, number = self._open.pop()
-            self._keys[opened] -= 1
+        if number + 1 == len(self._codes) and self._codes[number].start == self._length:  # an icon
+            self._codes[number] = self._codes[number]._replace(data=f"{self._codes[number].data}{raw}")
+            return
         self._pairs += 1
         self._codes[number] = self._codes[number]._replace(role="sc", pair=self._pairs)
         self._codes.append(Code(self._length, self._length, raw, "ec", self._pairs, kind=kind))
@@ -175,8 +173,6 @@ class Builder:
         """Returns whether an element is one code: it is not translated, or moves as a whole."""
         if tag.name in ATOMS or tag.name in self._ignored:
             return True
-        if len(tag.raw.split(None, 1)) == 1:  # without attributes
-            return False
         if NO_TRANSLATE.search(tag.raw):
             return True
         language = LANGUAGE.search(tag.raw)

@@ -13,8 +13,8 @@ _LONGEST = 500
 
 math = by_pattern(
     r"\$\$[^$]{1,500}\$\$"
-    r"|\$(?![\s\d{<])(?=[^$\n]{0,200}?(?:[\\^_=+*/{]| [<>] )|[^$\n]{1,3}\$)[^$\n]{1,200}?(?<![\s\\])(?<!%\d)\$(?![\w$@])"
-    r"|\$\d[^$\n]{0,100}?[\\^_=+*/][^$\n]{0,100}?(?<![\s\\])(?<!%\d)\$(?![\w$@])",
+    r"|\$(?![\s{<])(?=[^$\n]{0,200}?[\\^_=+*/]|(?!\d)(?:[^$\n]{0,200}?(?:\{| [<>] )|[^$\n]{1,3}\$))"
+    r"[^$\n]{1,200}?(?<![\s\\])(?<!%\d)\$(?![\w$@])",
     "word",
     "math",
 )
@@ -31,4 +31,11 @@ def display(source: Source, at: int) -> Match | None:
     return Match(at, end + len(close), "word", "math") if close and end > at + 2 else None
 
 
+begin = by_pattern(
+    r"\\(?:emph|text(?!tt)[a-z]{2}|underline|(?:sub)*section\*?|chapter|paragraph|title|caption|footnote)\{"
+    r"(?=(?:[^{}\n]|\{[^{}\n]{0,200}\}){0,500}+\})",
+    "open",
+    "text command",
+)
+end = by_pattern(r"\}", "close", "text command")
 command = by_pattern(r"\\[a-z]{2,}\*?(?:\[[^\]\n]{0,100}\])?(?:\{[^{}\n]{0,200}\})+", "word", "command")

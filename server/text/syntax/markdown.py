@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 
 from server.text.segmentation import Span
-from server.text.syntax.match import Match, Role, Source, by_pattern
+from server.text.syntax.match import Match, Source, by_pattern
 
 _LONGEST = 400
 _FENCE = re.compile(r"^[ ]{0,3}(`{3,20}|~{3,20})([^\n]*)$", re.MULTILINE)
@@ -20,14 +20,13 @@ _BEFORE_REFERENCE = re.compile(r"(?<![\w\])=])!?\[(?=[^\[\]\n]{0,30}?[^\W\d_]{2}
 _NAME = re.compile(r"\S{2,}")
 """Code that may have a word after it: Run`make`now. In l`homme d`affaires there is none."""
 _TEX_QUOTE = re.compile(r"[^'`]*'(?!\w).* ")
-_STRONG = re.compile(r"\*\*(?=[^\s*])|~~(?=[^\s~])|(?<=[^\s*])\*\*|(?<=[^\s~])~~")
+_STRONG = re.compile(r"\*{2,3}(?=[^\s*])|~~(?=[^\s~])|(?<=[^\s*])\*{2,3}|(?<=[^\s~])~~")
 _END_OF_WORD = r"(?<=[\w.,!?…%)}>\"'»“”’])"
 _OPENED = re.compile(
     rf"(?<![\w*_\\])(?=.(?:[^\W_]|[\"'«„“‘(¿¡{{$%@<]\S))(?:\*(?=[^*\n]{{1,300}}{_END_OF_WORD}\*(?![\w*]))"
-    rf"|_(?=[^\s_]{{1,100}} )(?=[^_\n]{{1,300}}{_END_OF_WORD}_(?!\w)))"
+    rf"|_(?=[^\s_]{{1,100}} )(?=[^_\n]{{1,300}}{_END_OF_WORD}_(?!\w))|(?<!')'{{2,3}}(?=[^\s']))"
 )
-_CLOSED = re.compile(rf"{_END_OF_WORD}[*_](?![\w*])")
-alert = by_pattern(r"(?<![^\s>])\[!\w{2,20}\][+-]?(?!\S)", "break", "alert")
+_CLOSED = re.compile(rf"{_END_OF_WORD}(?:[*_](?![\w*])|(?<!')'{{2,3}}(?![\w']))")
 autolink = by_pattern(
     r"<(?:(?:https?|ftp)://|mailto:|tel:)[^<>\s]{1,500}>|<[\w.+-]{1,64}@[\w.-]{1,100}>", "word", "autolink"
 )
@@ -47,16 +46,15 @@ def code_span(source: Source, at: int) -> Match | None:
 
 def strong(source: Source, at: int) -> Match | None:
     found = _STRONG.match(source.text, at)
-    return Match(at, at + 2, "open", "strong", found[0]) if found else None
+    return Match(at, found.end(), "open", "strong", found[0]) if found else None
 
 
 def emphasis(source: Source, at: int) -> Match | None:
-    """Returns an asterisk or underscore at the beginning or the end of words. It counts only with its
-    partner; an underscore only around several words: `_fields_` is a name."""
-    text = source.text
-    role: Role = "open" if _OPENED.match(text, at) else "close"
-    is_sign = role == "open" or _CLOSED.match(text, at)
-    return Match(at, at + 1, role, "emphasis", text[at]) if is_sign else None
+    """Returns an asterisk, an underscore or quotes of a wiki at the beginning or the end of words. They count only with their
+    partners; an underscore only around several words: `_fields_` is a name."""
+    opened = _OPENED.match(source.text, at)
+    found = opened or _CLOSED.match(source.text, at)
+    return Match(at, found.end(), "open" if opened else "close", "emphasis", found[0]) if found else None
 
 
 def link(source: Source, at: int) -> Match | None:

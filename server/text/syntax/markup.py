@@ -15,9 +15,9 @@ from server.text.tagged import PICTURES
 
 INLINE = frozenset(
     "a abbr acronym b bdi bdo big cite data del dfn em font i ins label mark q rb rp rt s small span strike strong "
-    "sub sup time tt u".split()
+    "sub sup time tt u v".split()
 )
-"""Elements around words of a sentence; so are those with a number as their name (`<0>...</0>`)."""
+"""Elements around words of a sentence, `v` in WebVTT; so are those with a number as their name (`<0>...</0>`)."""
 ATOMS = frozenset("code kbd samp var math ruby".split()) | PICTURES - {"img"}
 """Elements within a sentence that are moved as a whole."""
 POINTS = frozenset({"img", "wbr", ""})
@@ -39,7 +39,7 @@ _HIDDEN = r"\"[^\"]*\"|'[^']*'|<!--.*?-->|<\?.*?\?>|<(?!!--|\?)"
 DECLARATION = re.compile(rf"{DOCTYPE}(?:{_HIDDEN}|\[(?:{_HIDDEN}|[^\]\"'<])*+\]|[^\[>\"'<])*+>", re.DOTALL)
 """A document type declaration, whose quotes and inner subset may hold a ">"."""
 QUOTE_OR_END = re.compile(r"[\"'>]|\{[{%]|<%")
-CLOSING = {"{{": "}}", "{%": "%}", "<%": "%>"}
+CLOSING = {"{{": "}}", "{%": "%}", "{#": "#}", "<%": "%>", "<?": "?>"}
 """Ends of the expressions of templates, which may hold a ">"."""
 BROKEN_TAGS = 100
 """Tags with unbalanced quotes after which quotes are ignored."""
@@ -138,13 +138,12 @@ FLAGS = frozenset("async autofocus autoplay checked controls defer disabled open
 VALUES = re.compile(r"\"[^\"]*\"|'[^']*'|\{[{%].*?[}%]\}|\{[^{}]*\}")
 TEXT_TAG = re.compile(r"<(/?)(\w[^\s/>]*)(>?)")
 TAG_NAME = re.compile(r"\w[\w:.-]*(?:=[^\s<>\"']+)?")
-VOICE = re.compile(r"<(?:v|lang)(?:\.\w+)* [^<>\n&]+>")
-"""A span of WebVTT with an annotation: <v Anna>."""
 LONGEST_TAG = 2000
 NEW_SENTENCE = re.compile(r"[A-ZÀ-Þ][a-zà-ÿ]")
 section = by_pattern(r"<!\[CDATA\[|\]\]>", "break", "section")
 
 
+_BESIDE = re.compile(r"</([^\W\d][\w.:-]*)><\1[\s>]")
 _ESCAPED_TAG = re.compile(r"&lt;(/?)([a-z]\w*)\b(?:(?!&[lg]t;).){0,300}&gt;", re.IGNORECASE)
 
 
@@ -167,36 +166,36 @@ def tag(source: Source, at: int) -> Match | None:
     window = text[at : at + LONGEST_TAG] if source.find(">", at) >= 0 else ""
     found = TEXT_TAG.match(window)
     end = -1 if not found else found.end() if found[3] else _tag_end(window, found.end())
-    if not found or end < 0 or not (_is_tag(found, window[:end]) or VOICE.fullmatch(window, 0, end)):
+    if not found or end < 0 or not _is_tag(found, window[:end]):
         return None
     end += at
-    name = found[2].partition("=")[0].lower()
+    name = re.split("[=.]", found[2])[0].lower()
+    splits = name in BLOCK or name in ("br", "hr") or name in source.computed(_texts)
     if found[1]:
-        return Match(at, end, "break" if name in BLOCK else "close", "tag", name)
+        return Match(at, end, "break" if splits else "close", "tag", name)
     if name in KEPT or NO_TRANSLATE.search(text, at, end):
         close = source.find(f"</{found[2]}", end)
         last = text.find(">", close, at + LONGEST_TAG) if close >= 0 else -1
         if last >= 0:
             return Match(at, last + 1, "word", "element")
-    if name in BLOCK or name in ("br", "hr"):
+    if splits:
         return Match(at, end, "break", "tag")
-    if VOICE.fullmatch(text, at, end):
-        return Match(at, end, "open", "voice", name.partition(".")[0])
     is_void = name in VOID and source.find(f"</{found[2]}", end) < 0
     if is_void or text[end - 2] == "/":
-        splits = not is_void and NEW_SENTENCE.match(text, end)
+        splits = not is_void and NEW_SENTENCE.match(text, end) is not None
         return Match(at, end, "break" if splits else "point" if is_void else "word", "empty tag")
     return Match(at, end, "open", "tag", name)
+
+
+def _texts(text: str) -> set[str]:
+    """Returns the names of equal elements beside each other, `</item><item>`, which hold texts of their own."""
+    return {*_BESIDE.findall(text.lower())} - INLINE
 
 
 def _is_tag(found: re.Match[str], raw: str) -> bool:
     """Returns whether what looks like a tag is one, and not a comparison or a placeholder: `a<b and c>d`, `<your name>`."""
     attributes = VALUES.sub("", raw[found.end(2) : -1].rstrip("/"))
     parts = re.sub(r"\s*=\s*", "=", attributes).split()
-    is_closed = not found[1] or not parts
-    return (
-        is_closed
-        and TAG_NAME.fullmatch(found[2]) is not None
-        and "<" not in attributes
-        and all(part in FLAGS or part[0] in "#@*:[({" or "=" in part[1:] for part in parts)
-    )
+    is_tag = TAG_NAME.fullmatch(found[2]) is not None and "<" not in attributes and not (found[1] and parts)
+    is_cue = found[2].partition(".")[0] == "v"  # a span of WebVTT with an annotation: <v Anna>
+    return is_tag and all(is_cue or part in FLAGS or part[0] in "#@*:[({" or "=" in part[1:] for part in parts)

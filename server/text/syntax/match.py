@@ -7,8 +7,9 @@ before the end of the last accepted match.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable
-from typing import Literal, NamedTuple, TypeVar, cast
+from typing import Generic, Literal, NamedTuple, TypeVar, cast
 
 from server.text.segmentation import Span
 
@@ -44,8 +45,8 @@ class Source:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.done, self.quoted = 0, -1
-        """Ends of the last accepted match, and of the last quote of a record."""
+        self.done = 0
+        """End of the last accepted match."""
         self._found: dict[str, Span] = {}
         self._computed: dict[object, object] = {}
 
@@ -62,6 +63,27 @@ class Source:
         if function not in self._computed:
             self._computed[function] = function(self.text)
         return cast(T, self._computed[function])
+
+
+class Opened(Generic[T]):
+    """What is open of a text, with a value each. An end belongs to the last start of its name; those after that have none."""
+
+    def __init__(self) -> None:
+        self._opened: list[tuple[object, T]] = []
+        self._names = Counter[object]()
+
+    def add(self, name: object, value: T) -> None:
+        self._opened.append((name, value))
+        self._names[name] += 1
+
+    def close(self, name: object) -> T | None:
+        """Returns the value of the start of an end, or None."""
+        while self._names[name]:
+            other, value = self._opened.pop()
+            self._names[other] -= 1
+            if other == name:
+                return value
+        return None
 
 
 Scanner = Callable[[Source, int], Match | None]

@@ -13,9 +13,9 @@ import regex
 from server.kept import kept
 from server.text.syntax import (
     addresses,
-    dumps,
     escapes,
     latex,
+    lines,
     markdown,
     markup,
     messages,
@@ -25,7 +25,7 @@ from server.text.syntax import (
     wiki,
 )
 from server.text.syntax.codes import Codes, Raw
-from server.text.syntax.match import LATIN, Match, Scanner, Source
+from server.text.syntax.match import Match, Scanner, Source
 from server.text.tagged import Code, Tagged
 
 _SCANNERS: dict[str, tuple[Scanner, ...]] = {
@@ -39,7 +39,7 @@ _SCANNERS: dict[str, tuple[Scanner, ...]] = {
     ),
     "&": (markup.reference,),
     "{": (templates.template, messages.message, templates.braces, messages.head),
-    "'": (messages.apostrophe, messages.quoted),
+    "'": (messages.apostrophe, messages.quoted, markdown.emphasis),
     "%": (templates.sign_before_braces, printf.specification),
     "$": (latex.math, templates.dollar, templates.parameter),
     "#": (templates.sign_before_braces, addresses.hashtag),
@@ -47,15 +47,16 @@ _SCANNERS: dict[str, tuple[Scanner, ...]] = {
     "*": (templates.sign_before_braces, wiki.merge_tag, markdown.strong, markdown.emphasis),
     "~": (templates.sign_before_braces, markdown.fence, markdown.strong, addresses.unix_path),
     "!": (markdown.link, templates.sign_before_braces),
-    "[": (markdown.alert, addresses.note, addresses.expression, markdown.link, wiki.link, templates.field, wiki.tag),
+    "[": (addresses.note, addresses.expression, markdown.link, wiki.link, templates.field, wiki.tag),
     "]": (markup.section, markdown.link),
     "\\": (
         messages.apostrophe,
         escapes.line_end,
         latex.display,
-        escapes.share,
+        latex.begin,
         latex.command,
         escapes.escape,
+        escapes.quote,
         escapes.backslash,
     ),
     "/": (addresses.note, addresses.file_path, addresses.community, addresses.unix_path),
@@ -68,22 +69,22 @@ _SCANNERS: dict[str, tuple[Scanner, ...]] = {
     "-": (addresses.option, addresses.numbered),
     "–": (addresses.numbered,),
     "(": (addresses.expression,),
+    "}": (latex.end,),
+    '"': (escapes.line_end,),
     ">": (separators.separator,),
     "\x1b": (escapes.control,),
-    '"': (separators.docstring, separators.record),
     **dict.fromkeys("|¦‹›»·•", (separators.separator,)),
     **dict.fromkeys(escapes.BIDI, (escapes.direction,)),
     **dict.fromkeys(addresses.RAISED_DIGITS, (addresses.note,)),
 }
 """The scanners that are tried at a sign, in order."""
 _ICON = (separators.icon,)
-_RARE = rf"%{{$<&`\\#\[*~/@\"\x1b|¦‹›»·•{separators.ICONS}{escapes.BIDI}"
+_RARE = rf"%{{}}$<&`\\#\[*~/@\"\x1b|¦‹›»·•{separators.ICONS}{escapes.BIDI}=_>\]{addresses.RAISED_DIGITS}"
 _SIGN = re.compile(
-    rf"[{_RARE}:;=_'.!>\]–\-({addresses.RAISED_DIGITS}](?:(?<=[{_RARE}])|(?<=[^\s\d][{addresses.RAISED_DIGITS}])"
-    rf"|(?<=:)(?=[^\s\d])|(?<=[;=])(?=['^-]?[()\[\]DPpOo|/*@$])|(?<=\w\()"
-    rf"|(?<=_)(?:(?<![{LATIN}\d_]_)|(?!\w))|(?<=')(?=['{{}}#|])|(?<=!)(?=[\[{{])|(?<=>)(?= )"
+    rf"[{_RARE}:;'.!–\-(](?:(?<=[{_RARE}])|(?<=:)(?=[^\s\d])|(?<=;)(?=['^-]?[()\[\]DPpOo|/*@$])|(?<=\w\()"
+    r"|(?<=')(?=['{}#|])|(?<=!)(?=[\[{])"
     r"|(?<=\.)(?:(?<=[wW]{3}\.)|(?=\.?/)|(?<=[Nn]o\.|os\.|rt\.|ts\.|úm\.)(?=[ \u00a0]?\d)|(?<=[Nn]\.)(?=[ºª°]))"
-    r"|(?<=\])(?=[\](\[])|(?<=[\"'“„«‘(\[]-)(?=-[a-zA-Z])|(?<=\d,[-–])(?!\w))"
+    r"|(?<=[\"'“„«‘(\[]-)(?=-[a-zA-Z])|(?<=\d,[-–])(?!\w))"
 )
 NUMBER_SIGN = "#"
 
@@ -97,11 +98,11 @@ def scan(tagged: Tagged, kept: tuple[str, ...] = (), raw: Raw | None = None) -> 
     """Returns a text with the codes of plain text, and the words of `kept`, beside those that it has. `raw` returns a part of
     the text as its document has it."""
     text = tagged.text
-    if not kept and _SIGN.search(text) is None and not any(dumps.lines(text)):
+    if not kept and not _SIGN.search(text) and not any(lines.matches(text)):
         return tagged
-    found = [match for start, end in _parts(tagged) for match in lex(text, kept, start, end)]
-    if tagged.codes:
-        found = [part for match in found for part in _opened(tagged, match, kept)]
+    found = [
+        part for span in _parts(tagged) for match in lex(text, kept, *span) for part in _opened(tagged, match, kept)
+    ]
     if not found:
         return tagged
     made = Codes(tagged, raw)
@@ -138,10 +139,9 @@ def lex(text: str, kept: tuple[str, ...] = (), start: int = 0, end: int | None =
     scanner's."""
     part = text[start:end] if start or end is not None else text
     source = Source(part)
-    found: list[tuple[int, Match | None]] = [(word.start, word) for word in (*_kept(part, kept), *dumps.lines(part))]
-    is_sorted = not found
+    found: list[tuple[int, Match | None]] = [(word.start, word) for word in (*_kept(part, kept), *lines.matches(part))]
     found += [(sign.start(), None) for sign in _SIGN.finditer(part)]
-    for at, word in found if is_sorted else sorted(found, key=itemgetter(0)):
+    for at, word in sorted(found, key=itemgetter(0)):
         match = word
         if word is None and at >= source.done:
             match = next((made for scanner in _SCANNERS.get(part[at], _ICON) if (made := scanner(source, at))), None)

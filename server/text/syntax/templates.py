@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import re
 
+from server.text.syntax.markup import CLOSING
 from server.text.syntax.match import LATIN, NO_FLAG, Match, Role, Source, by_pattern
 
 BRACES = r"\{(?:[^{}\n]|\{[^{}\n]{0,200}\}){0,300}+\}"
 _LONGEST = 2000
-_ENDS = {"{{": "}}", "{%": "%}", "{#": "#}", "<%": "%>", "<?": "?>"}
 _STATEMENTS = "if|unless|for|with|block|trans|blocktrans|blocktranslate|autoescape|filter|spaceless|ifchanged"
 _ELSE = re.compile(
     r"\{\{~?\s*(?:else\b|\^\s*~?\}\})|\{%[-+~]?\s*(?:else|elif|elsif|elseif|empty|plural)\b", re.IGNORECASE
@@ -23,7 +23,7 @@ def template(source: Source, at: int) -> Match | None:
     """Returns the expression, the comment or the statement of a template at "{" or "<"."""
     text = source.text
     opening = text[at : at + 2]
-    end = source.find(_ENDS[opening], at + 2) if opening in _ENDS else -1
+    end = source.find(CLOSING[opening], at + 2) if opening in CLOSING else -1
     if not 0 <= end <= at + _LONGEST:
         return None
     end += 2
@@ -47,10 +47,6 @@ def template(source: Source, at: int) -> Match | None:
 
 
 _BRACES = re.compile(BRACES)
-_TYPE = re.compile(
-    r"\{[\w.-]+,\s*(?:number|date|time|ordinal|duration|spellout|list|choice|plural|select|selectordinal)\b",
-    re.IGNORECASE,
-)
 _PROSE = re.compile(
     r"\{\s*[^\W\d_]+(?:(?:,\s+|[ ’'-]|\s[–&/]\s)(?:[^\W\d_]{2,}|\d+|a|e|i|o|u|y|à)\b){3,}[.,;:!?]?\s*\}", re.IGNORECASE
 )
@@ -59,7 +55,7 @@ _PROSE = re.compile(
 def braces(source: Source, at: int) -> Match | None:
     """Returns braces with what is in them. Four words and more are prose. With a backslash they are a tag of subtitles."""
     found = _BRACES.match(source.text, at)
-    if found is None or (_PROSE.fullmatch(found[0]) and not _TYPE.match(found[0])):
+    if found is None or _PROSE.fullmatch(found[0]):
         return None
     return Match(at, found.end(), "point" if found[0].startswith("{\\") else "word", "braces")
 

@@ -18,6 +18,7 @@ from itertools import pairwise
 from server.text.syntax import plain
 from server.text.syntax.html import Builder
 from server.text.syntax.markup import BLOCK, DOCTYPE, INLINE, Tag, markup_tokens
+from server.text.syntax.match import Opened
 from server.text.tagged import CDATA, CDATA_END, Tagged
 
 CODE = frozenset({"script", "style"})
@@ -72,8 +73,7 @@ def scan(document: str, rules: Rules, kept: tuple[str, ...] = ()) -> Tagged:
 def tokens(document: str) -> list[Token]:
     """Returns the tokens, which joined together are the document. Takes linear time."""
     found: list[Token] = []
-    unmatched: list[Token] = []
-    open_names: Counter[str] = Counter()
+    opened = Opened[Token]()
     for part in markup_tokens(document, xml=True):
         if isinstance(part, str):
             token = Token("text", part)
@@ -86,14 +86,9 @@ def tokens(document: str) -> list[Token]:
             token = Token("cdata" if is_section else "doctype" if is_type else "other", part.raw)
         found.append(token)
         if token.kind == "start":
-            unmatched.append(token)
-            open_names[token.name] += 1
-        elif token.kind == "end" and open_names[token.name]:
-            while token.partner is None:
-                start = unmatched.pop()
-                open_names[start.name] -= 1
-                if start.name == token.name:
-                    token.partner, start.partner = start, token
+            opened.add(token.name, token)
+        elif token.kind == "end" and (start := opened.close(token.name)):
+            token.partner, start.partner = start, token
     return found
 
 
@@ -215,10 +210,8 @@ class _Builder(Builder):
             self.code(token.raw, splits=token.splits, kind=token.local)
         elif token.kind == "start":
             self.start(token.raw, token.local, id(token))
-        elif self._keys.get(id(token.partner)):
-            self.end(token.raw, token.local, id(token.partner))
         else:
-            self.code(token.raw, splits=True, kind=token.local)
+            self.end(token.raw, token.local, id(token.partner), splits=True)
 
     def _is_character(self, reference: str) -> bool:
         is_number = reference.startswith("&#") and not LINE_END.fullmatch(reference)

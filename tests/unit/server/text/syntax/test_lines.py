@@ -1,0 +1,168 @@
+"""Lines and parts of lines that are no text, each class by generated members, and prose that only looks like one."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from server.text.segmentation import split_sentences
+from server.text.syntax import html, plain
+from server.text.tagged import Tagged
+
+SEED, MEMBERS = 4803, 20
+WORDS = "house milk window garden letter train children summer bread water".split()
+Make = Callable[[random.Random], tuple[str, list[str]]]
+
+
+def texts(source: str) -> list[str]:
+    """What a model may translate, without the codes, in the parts that these separate."""
+    return [part for passage in plain.scan(Tagged(source)).passages() if (part := passage.bare.strip())]
+
+
+def words(chance: random.Random, most: int = 4) -> str:
+    return " ".join(chance.sample(WORDS, chance.randint(2, most)))
+
+
+def cue(chance: random.Random) -> tuple[str, list[str]]:
+    start, text = chance.choice(("00:01:02,500", "01:02.500", "10:00:00.000")), words(chance)
+    settings = chance.choice(("", " align:start", " line:0 position:20% size:60%"))
+    return f"{start} --> {start}{settings}\n{text}", [text]
+
+
+def event(chance: random.Random) -> tuple[str, list[str]]:
+    first, second = words(chance), words(chance).capitalize()
+    head = chance.choice(("Dialogue: 0,0:00:01.00,0:00:02.00,Top,Ann,0,0,0,,", "Comment: 1,,,Default,,0,0,0,,"))
+    return f"{head}{first}.\\N{second}", [f"{first}.", second]
+
+
+def key(chance: random.Random) -> tuple[str, list[str]]:
+    text, name = words(chance), chance.choice(WORDS)
+    source = chance.choice(
+        (
+            f'msgid "{text}"',
+            f'msgstr[1] "{text}"',
+            f'"{name} {name}" = "{text}";',
+            f"app.{name}.title={text}",
+            f"{name}_{name} = {text}",
+            f'{name}_text = "{text}"',
+        )
+    )
+    return source, [text]
+
+
+def definition(chance: random.Random) -> tuple[str, list[str]]:
+    text, name = words(chance), chance.choice(WORDS)
+    return chance.choice(
+        (
+            (f"[^{name}]: {text}", [text]),
+            (f":::{name}\n{text}\n:::", [text]),
+            (f'[{name}]: https://example.org/{name} "{text}"', []),
+            (f"[{name} 2]: ../{name}.html", []),
+            (f"\\item {text}", [text]),
+            (f"> [!NOTE]\n{text}", [text]),
+        )
+    )
+
+
+def record(chance: random.Random) -> tuple[str, list[str]]:
+    fields, sign = [words(chance) for _ in range(3)], chance.choice(",;|")
+    return sign.join([f'"{field}"' for field in fields]), fields
+
+
+def statement(chance: random.Random) -> tuple[str, list[str]]:
+    query = chance.choice(
+        (
+            "SELECT name FROM people WHERE id = 5",
+            "SELECT a.name, COUNT(*) FROM people a JOIN name ON a.id = name.id GROUP BY name LIMIT 5;",
+            "SELECT *\nFROM people\nORDER BY name DESC",
+            "INSERT INTO people (id, name) VALUES (5, 'red');",
+            "UPDATE people SET name = 'x y' WHERE id < 5 AND name <> 'z'",
+            "DELETE FROM people WHERE name IN (1, 5);",
+            "CREATE TABLE people (id INT, name VARCHAR(5));",
+            "DROP TABLE people;",
+        )
+    )
+    query = query.replace("name", chance.choice(WORDS)).replace("people", chance.choice(WORDS))
+    before, after = words(chance), words(chance)
+    return f"{before} {query} {after}", [before, after]
+
+
+@pytest.mark.parametrize("make", [cue, event, key, definition, record, statement])
+def test_only_the_text_of_a_line_is_read(make: Make) -> None:
+    chance = random.Random(SEED)
+    for _ in range(MEMBERS):
+        source, expected = make(chance)
+        for before, after in (("", ""), ("They came.\n", "\nThey left.")):
+            text = before + source + after
+            assert " ".join(texts(text)).split() == " ".join([before, *expected, after]).split(), source
+            assert plain.scan(Tagged(text)).write() == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "PLEASE SELECT A SEAT FROM THE LIST AND UPDATE YOUR DATA.",
+        "You can SELECT one FROM the list.",
+        "INSERT COIN (25 CENTS) INTO SLOT; PRESS START",
+        "DELETE ALL FILES FROM TABLE 5",
+        "Please UPDATE the SET of tools.",
+        "UPDATE software",
+        "[tom]: note: this and that",
+        "Comment: this is red, and that is blue.",
+        "At 10:30 --> we left",
+        "f = m a",
+        'He said "yes", and she said "no".',
+    ],
+)
+def test_prose_has_no_such_lines(text: str) -> None:
+    assert plain.scan(Tagged(text)).codes == ()
+
+
+def test_words_in_commands_and_quotes_are_text() -> None:
+    chance = random.Random(SEED)
+    commands = "emph textbf textit underline section subsection* chapter title caption footnote".split()
+    pairs = [(f"\\{command}{{", "}") for command in commands]
+    for opening, closing in (*pairs, *[(sign, sign) for sign in ("'''", "''", "***", '\\"')]):
+        inner, outer = words(chance), words(chance)
+        tagged = plain.scan(Tagged(f"{outer} {opening}{inner}{closing} {outer}"))
+        assert {code.role for code in tagged.codes} == {"sc", "ec"}, opening
+        assert tagged.bare.split() == [*outer.split(), *inner.split(), *outer.split()]
+    for text in ("it is 5'' and 6'' long", "``one'' and ``two''", "a } b", "\\emph{a"):
+        assert not [code for code in plain.scan(Tagged(text)).codes if code.role != "ph"]
+
+
+def test_a_path_has_no_line_end() -> None:
+    chance = random.Random(SEED)
+    for _ in range(MEMBERS):
+        path = "\\".join([chance.choice("CDE") + ":", *chance.choices("new temp reports North notes".split(), k=2)])
+        assert [code.equiv for code in plain.scan(Tagged(f"Open {path} now")).codes] == [path]
+    assert [code.splits for code in plain.scan(Tagged("One\\nTwo\\NThree")).codes] == [True, True]
+
+
+def test_cells_of_a_table_end_at_their_separators() -> None:
+    chance = random.Random(SEED)
+    for _ in range(MEMBERS):
+        cells = [words(chance) for _ in range(3)]
+        row = "|" + "|".join([f" {cell.ljust(len(cell) + chance.randrange(3))} " for cell in cells]) + "|"
+        assert texts(row) == cells
+
+
+def test_columns_and_leaders_end_a_sentence() -> None:
+    for text, expected in (
+        ("WARN  [main] Retrying", ["WARN", "[main] Retrying"]),
+        ("( ) Yes  (x) No", ["( ) Yes", "No"]),
+        ("len(xs)  # the size", ["len(xs)", "the size"]),
+        ("Chapter 1 ........ 17", ["Chapter 1", "17"]),
+        ("Latte....3,20", ["Latte", "3,20"]),
+        ("He said  hello and left", ["He said  hello and left"]),
+    ):
+        found = [text[start:end] for start, end in split_sentences(text, "en")]
+        assert [part for part in found if part.strip(" .")] == expected
+
+
+def test_an_empty_element_is_one_code_between_words() -> None:
+    for name in ("i", "span", "em", "a"):
+        [code] = html.scan(f"Click <{name} class='x'></{name}> to save", "en").codes
+        assert (code.role, code.data) == ("ph", f"<{name} class='x'></{name}>")
