@@ -18,10 +18,10 @@ from __future__ import annotations
 
 import unicodedata
 from collections import defaultdict
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise, takewhile
+from itertools import chain, pairwise, takewhile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,9 +34,10 @@ SIMILARITY, DICTIONARY, ATTENTION = 8.0, 0.8, 1.2
 """Weights of the cosine, of the decoder's log-probability, and of the logarithm of the attention share."""
 ALONE, OFFSET = 3.0, 2.6
 """Weight of the logarithm of the attention share without other evidence, and what is added to all scores then."""
-SPELLING, MIXED = 3.0, -5.0
-"""Scores added for words of equal spelling (less for those that begin alike), and for a word paired with a punctuation
-mark."""
+SPELLING, MIXED, GENITIVE = 3.0, -5.0, -7.5
+"""Scores added for words of equal spelling (less for those that begin alike), for a word paired with a punctuation mark, and
+for 's paired with another word: a genitive has no word in other languages, or a preposition, and would be linked to the
+article of another noun ("Peter's car", "la voiture de Peter"). For "is" the other evidence outweighs it."""
 JUMP, JUMP_ALONE = 2.0, 1.0
 """A transition d words away from the expected word has the weight (1 + |d|) ** -JUMP, without other evidence than attention
 JUMP_ALONE."""
@@ -45,6 +46,9 @@ EMPTY = -6.4
 LEAST_PROBABILITY, LEAST_BESIDE = 0.56, 0.37
 """Smallest mean of both directions' probabilities for a link, and for one beside a link: of a word to the same word as its
 neighbour (grow-diag of Koehn et al. 2003)."""
+CERTAIN, FARTHEST = 0.99, 3
+"""Probability from which on a word of the target without a link is linked to a source word, and the largest distance of
+another target word of this: the parts of "ne ... pas"."""
 _FLOOR, _LEAST_ATTENTION = 1e-4, 0.04
 _WIDTH = 16
 """The words of a batch are padded to a multiple of this, so that links do not depend on the other pairs."""
@@ -52,6 +56,7 @@ _PAUSE = 1 << 23
 """Multiplications after which other work may run: about five milliseconds."""
 WordLink = tuple[int, int, float]
 """(word of the source, word of the target, probability), counted from 0."""
+Numbers = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +74,15 @@ class WordedSentence:
 @dataclass(frozen=True, slots=True)
 class PairWords:
     """What the links between W words of a source and V words of its target need. `runs` are their tokens [first, end): of the
-    source as it is read, and of the target as it is written. `marks` are the numbers of those that are punctuation, `alike` the
-    similarity (0 to 1) of the spelling of two words, if any. `read` are both as the encoder reads them: without it, attention
-    and spelling decide alone."""
+    source as it is read, and of the target as it is written. `marks` are the numbers of those that are punctuation,
+    `genitives` of those that are 's, `alike` the similarity (0 to 1) of the spelling of two words, if any. `read` are both as
+    the encoder reads them: without it, attention and spelling decide alone."""
 
     runs: tuple[tuple[tuple[int, int], ...], tuple[tuple[int, int], ...]]
-    marks: tuple[tuple[int, ...], tuple[int, ...]]
+    marks: tuple[Numbers, Numbers]
     alike: tuple[tuple[int, int, float], ...]
     read: tuple[WordedSentence, WordedSentence] | None = None
+    genitives: tuple[Numbers, Numbers] = ((), ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,11 +134,11 @@ def check_words(config: ModelConfig, sentence: WordedSentence, tokens: Sequence[
 
 def check_runs(words: PairWords, lengths: tuple[int, int]) -> None:
     """Raises ValueError for words outside a source and a target of these lengths, or out of order."""
-    for runs, length, marks in zip(words.runs, lengths, words.marks, strict=True):
+    for runs, length, *marks in zip(words.runs, lengths, words.marks, words.genitives, strict=True):
         bounds = [0, *(bound for run in runs for bound in run), length]
         if any(a > b for a, b in pairwise(bounds)) or any(first == end for first, end in runs):
             raise ValueError("A word lies outside its sentence.")
-        if any(not 0 <= mark < len(runs) for mark in marks):
+        if any(not 0 <= mark < len(runs) for mark in chain(*marks)):
             raise ValueError("A mark is not one of the words.")
     read = words.read or ()
     if any(len(sentence.words) != len(runs) for sentence, runs in zip(read, words.runs, strict=False)):
@@ -143,9 +149,9 @@ def check_runs(words: PairWords, lengths: tuple[int, int]) -> None:
 
 def compared(
     first: Sequence[str], second: Sequence[str]
-) -> tuple[tuple[int, ...], tuple[int, ...], tuple[WordLink, ...]]:
-    """Returns the punctuation marks of two sentences of words, and the words that are spelled alike (names, numbers,
-    cognates)."""
+) -> tuple[tuple[Numbers, Numbers], tuple[Numbers, Numbers], tuple[WordLink, ...]]:
+    """Returns the punctuation marks and the genitives of two sentences of words, and the words that are spelled alike (names,
+    numbers, cognates)."""
     plain = [[_plain(word) for word in side] for side in (first, second)]
     by_beginning: defaultdict[str, list[int]] = defaultdict(list)
     for j, word in enumerate(plain[1]):
@@ -156,8 +162,15 @@ def compared(
         for j in by_beginning.get(word[:3], ())
         if (similar := _alike(word, plain[1][j]))
     ]
-    marks = [tuple([i for i, word in enumerate(side) if not any(map(str.isalnum, word))]) for side in (first, second)]
-    return marks[0], marks[1], tuple(alike)
+    marks, genitives = [
+        (_numbers_of(first, kind), _numbers_of(second, kind))
+        for kind in (lambda word: not any(map(str.isalnum, word)), lambda word: word in ("'s", "’s"))
+    ]
+    return marks, genitives, tuple(alike)
+
+
+def _numbers_of(words: Sequence[str], is_kind: Callable[[str], bool]) -> Numbers:
+    return tuple([number for number, word in enumerate(words) if is_kind(word)])
 
 
 def word_links(
@@ -171,15 +184,24 @@ def word_links(
         scores.append(fit(words, evidence, _of_words(soft, words)))
     found = yield from posteriors([*scores, *(each.T for each in scores)], [*jumps, *jumps])
     count = len(pairs)
-    return [links(np.asarray((found[k] + found[count + k].T) / 2, dtype=np.float32)) for k in range(count)]
+    return [
+        links(np.asarray((found[k] + found[count + k].T) / 2, dtype=np.float32), found[k] > CERTAIN)
+        for k in range(count)
+    ]
 
 
-def links(probabilities: Scores) -> tuple[WordLink, ...]:
-    """Returns the linked pairs of words (first, second) with their probabilities."""
+def links(probabilities: Scores, certain: NDArray[np.bool_]) -> tuple[WordLink, ...]:
+    """Returns the linked pairs of words (first, second) with their probabilities (W, V), the means of both directions.
+    `certain` (W, V) are the pairs of which the second word is certain in its own direction."""
     sure = np.zeros((probabilities.shape[0] + 2, probabilities.shape[1] + 2), dtype=bool)
     np.greater(probabilities, LEAST_PROBABILITY, out=sure[1:-1, 1:-1])
     beside = sure[:-2, 1:-1] | sure[2:, 1:-1] | sure[1:-1, :-2] | sure[1:-1, 2:]
-    rows, columns = np.nonzero(sure[1:-1, 1:-1] | (beside & (probabilities > LEAST_BESIDE)))
+    linked = sure[1:-1, 1:-1] | (beside & (probabilities > LEAST_BESIDE))
+    near = np.zeros_like(linked)
+    for distance in range(1, FARTHEST + 1):
+        near[:, distance:] |= linked[:, :-distance]
+        near[:, :-distance] |= linked[:, distance:]
+    rows, columns = np.nonzero(linked | (certain & near & ~linked.any(axis=0)))
     return tuple(zip(rows.tolist(), columns.tolist(), probabilities[rows, columns].tolist(), strict=True))
 
 
@@ -312,11 +334,12 @@ def _log_share(scores: Scores, axis: int) -> Scores:
 
 
 def _written(words: PairWords) -> Scores:
-    """Scores (W, V) for similar spelling, and for a word paired with punctuation."""
+    """Scores (W, V) for similar spelling, and for a word paired with punctuation or with a genitive."""
     found = np.zeros((len(words.runs[0]), len(words.runs[1])), dtype=np.float32)
-    first, second = np.zeros(len(found), dtype=bool), np.zeros(found.shape[1], dtype=bool)
-    first[list(words.marks[0])], second[list(words.marks[1])] = True, True
-    found[first[:, None] != second] = MIXED
+    for sides, score in ((words.marks, MIXED), (words.genitives, GENITIVE)):
+        first, second = np.zeros(len(found), dtype=bool), np.zeros(found.shape[1], dtype=bool)
+        first[list(sides[0])], second[list(sides[1])] = True, True
+        found[first[:, None] != second] += score
     for i, j, similar in words.alike:
         found[i, j] += SPELLING * similar
     return found

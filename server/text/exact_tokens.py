@@ -221,7 +221,15 @@ def lost_tokens(text: str, target: str, language: str = "") -> Sequence[Match] |
     target = with_colons(target, text)
     given, written = _folded(text), _folded(target)
     codes = {(token.kind, given[token.start : token.end]) for token in tokens if token.kind != "measure"}
-    absent = {(kind, part) for kind, part in codes if _count(kind, written, part) != _count(kind, given, part)}
+    absent = {
+        (kind, part)
+        for kind, part in codes
+        if (
+            written.count(part) - given.count(part)
+            if kind == "mark"
+            else len(places(written, part)) - len(places(given, part))
+        )
+    }
     lost = [token for token in tokens if (token.kind, given[token.start : token.end]) in absent]
     lost += _lost_measures(text, target)
     signs = _signs(text)
@@ -350,11 +358,6 @@ def _signs(text: str) -> list[Match]:
     paired = "«»" if text.count("«") == text.count("»") else ""
     found = [sign for sign in _SIGN_OR_DIGIT.finditer(text) if not sign[0].isdigit() and sign[0] not in paired]
     return [Match(*sign.span(), "point") for sign in found]
-
-
-def _count(kind: str, text: str, part: str) -> int:
-    """Returns how often a folded token is in a folded text, a code not within another one."""
-    return text.count(part) if kind == "mark" else len(places(text, part))
 
 
 def places(text: str, part: str) -> list[int]:

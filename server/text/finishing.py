@@ -219,13 +219,13 @@ def _place(
     low = max([span[1] for _, role, span, _ in placed if role == "ec"], default=done)
     high = max(low, min([span[0] for item, role, span, _ in placed if role == "sc" and item.closing < 0], default=end))
     for place, (item, role, span, inner) in enumerate(placed):
-        first = _clamped(span[0], low, low if role == "ec" else high)
-        last = _clamped(span[1], low, low if role == "ec" else high)
+        limit = low if role == "ec" else high
+        first, last = max(low, min(span[0], limit)), max(low, min(span[1], limit))
         placed[place] = item, role, (first, end if item.closing < 0 and role == "sc" else last), inner
     placed.sort(key=lambda part: (part[2][0], part[0].order))
     for place, (item, role, span, inner) in enumerate(placed):
-        low, first = done, _clamped(span[0], done, end)
-        done = first if role == "ph" else _clamped(span[1], first, end)
+        low, first = done, max(done, min(span[0], end))
+        done = first if role == "ph" else max(first, min(span[1], end))
         start, last = placed[place + 1][2] if place + 1 < len(placed) else (end, end)
         if first < start < min(done, last):  # the next element keeps its words
             done = max(first, len(projection.target[:start].rstrip()))
@@ -238,10 +238,6 @@ def _place(
             _place(inner, codes, projection, (first, done), events)
         if item.closing >= 0:
             events.append(_Event(done, item.closing))
-
-
-def _clamped(position: int, low: int, high: int) -> int:
-    return low if position <= low else min(position, high)
 
 
 def _outermost(elements: Sequence[_Element]) -> Iterator[tuple[_Element, list[_Element]]]:

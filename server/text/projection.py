@@ -29,13 +29,16 @@ class SpanProjection:
         self._links = links
         self._whole = self._trimmed((0, len(source)))
         self.words = [found.span() for found in WORD_OR_SYMBOL.finditer(target)]
-        for first, last in reversed(whole):
+        for first, last in (*reversed(whole), *sorted({goal for _, goal in links}, reverse=True)):
             at, end = bisect_left(self.words, (first, first)), bisect_left(self.words, (last, last))
-            if end - at > 1:
+            if end - at > 1 and self.words[at][0] == first:
                 self.words[at:end] = [(first, last)]
         self._linked = _linked(self.words, links)
         self._reach = list(accumulate([source[1] for source, _ in self._linked], max))
-        self._ranks = {word: rank for rank, word in enumerate(sorted({word for _, word in self._linked}))}
+        self._sources: dict[int, list[Span]] = {}
+        for span, word in self._linked:
+            self._sources.setdefault(word, []).append(span)
+        self._order = sorted(self._sources)
 
     def project(self, span: Span) -> Span:
         """Returns the span of the target. An empty span stays empty."""
@@ -47,7 +50,7 @@ class SpanProjection:
         if start == end:
             point = self._project_point(start)
             return point, point
-        return self._best_run(start, end) or self._relative(start, end)
+        return self._best_run((start, end)) or self._relative(start, end)
 
     def within_word(self, span: Span) -> Span | None:
         """Returns the same part of the same word in the target, or None."""
@@ -56,10 +59,8 @@ class SpanProjection:
             return None
         spans, starts = self._source_words
         i = bisect_right(spans, span[0], key=lambda word: word[0]) - 1
-        if i < 0 or not spans[i][0] <= span[0] <= span[1] <= spans[i][1] or spans[i] == span:
-            return None
-        start, end = spans[i]
-        if span in ((start, start), (end, end)):
+        start, end = spans[i] if i >= 0 else (0, 0)
+        if not start <= span[0] <= span[1] <= end or span in ((start, end), (start, start), (end, end)):
             return None
         word = self.source[start:end]
         places = self._target_words.get(word, [])
@@ -78,28 +79,33 @@ class SpanProjection:
     def _target_words(self) -> dict[str, list[int]]:
         return _places(self.target)
 
-    def _best_run(self, start: int, end: int) -> Span | None:
-        """Returns the run of target words with the most words linked to the source span minus words linked elsewhere, or None.
-        Of equal runs it is the shortest, or the longest if that is linked to more source words: "no me ha escrito"."""
-        around = self._linked[
-            bisect_right(self._reach, start) : bisect_left(self._linked, end, key=lambda link: link[0][0])
-        ]
-        linked = [(source, word) for source, word in around if start < source[1]]
-        shortest = longest = (0, -1)
-        first, later, weight, done, heaviest = 0, 0, -1, 0, 0
-        for word in sorted({word for _, word in linked}):
-            weight -= self._ranks[word] - done  # those between that are linked elsewhere
-            if weight < 0:
-                first, weight = word, 0
-            later = later if weight else word
-            weight, done = weight + 1, self._ranks[word] + 1
-            if weight > heaviest:
-                shortest = later, word
-            if weight >= heaviest:
-                longest, heaviest = (first, word), weight
-        sources = [{source for source, word in linked if run[0] <= word <= run[1]} for run in (shortest, longest)]
-        first, last = longest if len(sources[1]) > len(sources[0]) else shortest
-        return (self.words[first][0], self.words[last][1]) if linked else None
+    def _best_run(self, span: Span) -> Span | None:
+        """Returns the run of target words with the most words linked to the source span minus words linked elsewhere, or None. Of
+        equal runs it is the longest without a gap that is open, then the one linked to the last word."""
+        low, high = bisect_right(self._reach, span[0]), bisect_left(self._linked, span[1], key=lambda link: link[0][0])
+        linked = {word: source for source, word in self._linked[low:high] if span[0] < source[1]}
+        best = run = (0, 0)
+        most = weight = 0
+        is_open = False
+        for word in sorted(linked):
+            first, last = bisect_right(self._order, run[1]), bisect_left(self._order, word)
+            gap = last - first if weight else 0
+            is_open |= 0 < gap <= weight and (linked[run[1]] == linked[word] or self._is_open(first, last, span))
+            if not weight or gap >= weight + (not is_open):
+                run, weight, gap, is_open = (word, word), 0, 0, False
+            run, weight = (run[0], word), weight + 1 - gap
+            is_last = run[0] == best[0] or linked[word] > linked.get(best[1], span)
+            if weight > most or (weight == most and is_last and not is_open):
+                best, most, is_open = run, weight, False
+        return (self.words[best[0]][0], self.words[best[1]][1]) if linked else None
+
+    def _is_open(self, first: int, last: int, span: Span) -> bool:
+        """Returns whether a word of a gap is not linked to one beside the source span. In "no me ha escrito" all are for "has not
+        written | me", but in "the neighbour's dog" none for "le chien | du voisin"."""
+        sources = [self._sources[word] for word in self._order[first:last]]
+        return not all(
+            any(0 <= span[0] - end < 2 or 0 <= start - span[1] < 2 for start, end in each) for each in sources
+        )
 
     def _relative(self, start: int, end: int) -> Span:
         scale = 2 * len(self.target) / max(1, len(self.source))
@@ -113,8 +119,8 @@ class SpanProjection:
         """Returns the end of the target word linked to the last linked word before the point, or the same relative position. A
         point at an end of the source stays there."""
         start, end = self._whole
-        if position <= start or position >= end:
-            return 0 if position <= start and position < end else len(self.target)
+        if not start < position < end:
+            return 0 if position <= start < end else len(self.target)
         if before := bisect_right(self._ends, position, key=lambda end: end[0]):
             last, end = self._ends[before - 1]
             at = self._word_end(end)
@@ -139,12 +145,9 @@ def _places(text: str) -> dict[str, list[int]]:
 
 
 def _linked(words: Sequence[Span], links: Sequence[Link]) -> list[tuple[Span, int]]:
-    found: list[tuple[Span, int]] = []
-    starts = [word[0] for word in words]
-    for source, (start, end) in links:
-        i = max(0, bisect_right(starts, start) - 1)
-        while i < len(words) and words[i][0] < end:
-            if words[i][1] > start:
-                found.append((source, i))
-            i += 1
-    return sorted(found)
+    """Returns the links in order, with the numbers of the words of the target."""
+    return sorted(
+        (source, word)
+        for source, (start, end) in links
+        for word in range(bisect_right(words, start, key=lambda each: each[1]), bisect_left(words, (end,)))
+    )

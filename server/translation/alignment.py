@@ -35,7 +35,7 @@ def pair_words(
     real = [[word for word in side if not word.special] for side in sides]
     runs = [tuple([(word.pieces[0], word.pieces[-1] + 1) for word in side]) for side in real]
     texts = [[word.text for word in side] for side in real]
-    *marks, alike = compared(texts[0], texts[1])
+    marks, genitives, alike = compared(texts[0], texts[1])
     read = None
     if combined and compares_words(leg):
         target, place = leg.model.tokenizer.as_source(ids[1], leg.source)
@@ -43,7 +43,7 @@ def pair_words(
         if max(len(ids[0]), len(target)) <= leg.model.max_length:
             first, second = [leg.model.tokenizer.beginnings(spellings(side)) for side in texts]
             read = WordedSentence(ids[0], runs[0], first), WordedSentence(target, shifted, second)
-    return PairWords((runs[0], runs[1]), (marks[0], marks[1]), alike, read)
+    return PairWords((runs[0], runs[1]), marks, alike, read, genitives)
 
 
 def linked_words(links: Iterable[WordLink], sources: Sequence[Word], targets: Sequence[Word]) -> dict[Link, float]:

@@ -41,9 +41,9 @@ def evidence(similarity: np.ndarray) -> WordEvidence:
 
 def pair(first: list[str], second: list[str]) -> PairWords:
     """Words of one token each."""
-    *marks, alike = compared(first, second)
+    marks, genitives, alike = compared(first, second)
     runs = [tuple((i, i + 1) for i in range(len(side))) for side in (first, second)]
-    return PairWords((runs[0], runs[1]), (marks[0], marks[1]), alike)
+    return PairWords((runs[0], runs[1]), marks, alike, genitives=genitives)
 
 
 def probabilities(known: WordEvidence | None, attention: np.ndarray, words: PairWords) -> np.ndarray:
@@ -152,6 +152,24 @@ def test_less_is_needed_for_a_link_beside_another() -> None:
     assert linked(found) == {(0, 0), (0, 1), (1, 0)}
 
 
+def test_a_certain_word_without_a_link_is_linked_beside_its_other_part() -> None:
+    found = np.array([[0.5, 0.0, 0.9, 0.0, 0.0, 0.5], [0.0, 0.9, 0.0, 0.9, 0.9, 0.0]])
+    assert {(i, j) for i, j, _ in links(found, found == 0.5)} - linked(found) == {(0, 0), (0, 5)}
+    apart = np.array([[0.5, 0.0, 0.0, 0.0, 0.9], [0.0, 0.9, 0.9, 0.9, 0.0]])
+    assert {(i, j) for i, j, _ in links(apart, apart == 0.5)} == linked(apart)
+
+
+def test_a_genitive_is_linked_by_strong_evidence_only() -> None:
+    words = pair(["Peter", "'s", "car"], ["la", "voiture", "Peter"])
+    similarity = np.array([[0.0, 0.0, 0.9], [0.4, 0.0, 0.0], [0.0, 0.9, 0.0]])
+    soft = np.full((4, 4), 0.1, dtype=np.float32)
+    [found] = returned(word_links([(words, evidence(similarity), soft)]))
+    assert 1 not in {i for i, _, _ in found}
+    similarity[1, 0] = 1.6
+    [found] = returned(word_links([(words, evidence(similarity), soft)]))
+    assert (1, 0) in {link[:2] for link in found}
+
+
 @pytest.mark.parametrize(("first", "second"), [([], list("abc")), (list("abc"), []), ([], [])])
 def test_a_sentence_without_words_has_no_links(first: list[str], second: list[str]) -> None:
     nothing = evidence(np.zeros((len(first), len(second))))
@@ -177,6 +195,7 @@ def test_weights_of_tokens_become_those_of_words() -> None:
         PairWords((((1, 1),), ()), ((), ()), ()),
         PairWords(((), ((-1, 1),)), ((), ()), ()),
         PairWords((((0, 1),), ()), ((1,), ()), ()),
+        PairWords((((0, 1),), ()), ((), ()), (), genitives=((), (0,))),
         PairWords((((0, 1),), ()), ((), ()), ((0, 0, 1.0),)),
         PairWords((((0, 1),), ()), ((), ()), (), (WordedSentence((1,), (), ()), WordedSentence((1,), (), ()))),
     ],
@@ -187,7 +206,7 @@ def test_words_outside_their_sentences_are_refused(words: PairWords) -> None:
 
 
 def linked(found: np.ndarray) -> set[tuple[int, int]]:
-    return {(i, j) for i, j, _ in links(found)}
+    return {(i, j) for i, j, _ in links(found, found > 2)}
 
 
 def test_spellings_differ_in_the_first_letter_only() -> None:

@@ -42,8 +42,8 @@ RULES = {
     "once: a symbol that was not read is taken out": ("if match[0] not in reading.text]", "if False]"),
     "nested: an element keeps those within it": ("element.order < last.end", "False"),
     "ordered: an end comes before a later start": (
-        '_clamped(span[0], low, low if role == "ec" else high)',
-        "_clamped(span[0], done, end)",
+        "max(low, min(span[0], limit))",
+        "max(done, min(span[0], end))",
     ),
     "ordered: elements at one place keep their order": ("(part[2][0], part[0].order)", "(part[2][0], -part[0].order)"),
 }
