@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from server.documents.document import tagged_of
 from server.documents.reader_process import read_document
 from server.errors import InvalidRequest
 from tests.support.texts.document_files import change
@@ -124,3 +125,35 @@ def test_only_targets_change(head: str) -> None:
     given, expected = [head + file.format(unit.format(each)) for each in ("", "<target>&amp;SAVE &lt;X&gt;</target>")]
     assert read_document("a.xlf", given.encode(), "de").texts == ("Save <x>",)
     assert change("a.xlf", given.encode()).decode() == expected
+
+
+@pytest.mark.parametrize(
+    ("version", "start", "end"),
+    [
+        ("1.2", '<bpt id="{}">&lt;b&gt;</bpt>', '<ept id="{}">&lt;/b&gt;</ept>'),
+        ("1.2", '<bpt id="a{0}" rid="{0}"/>', '<ept id="b{0}" rid="{0}"/>'),
+        ("2.0", '<sc id="{}"/>', '<ec startRef="{}"/>'),
+    ],
+)
+@pytest.mark.parametrize(
+    ("shape", "roles"),
+    [
+        ("0 one /0 two", ["sc", "ec"]),
+        ("0 one 1 two /1 three /0", ["sc", "sc", "ec", "ec"]),
+        ("/0 one 0 two", ["ph", "ph"]),
+        ("0 one <mrk id='m'>two /0</mrk> three", ["ph", "sc", "ph", "ec"]),
+        ("0 one 1 two /0 three", ["ph", "ph", "ph"]),
+    ],
+)
+def test_paired_codes_surround_their_words(version, start, end, shape, roles):
+    def code(found):
+        return (end if found[1] else start).format(found[2])
+
+    content = re.sub(r"(/?)(?<![<\w])(\d)", code, shape)
+    unit, outer = ("trans-unit", "file") if version == "1.2" else ("segment", "unit")
+    head = f'<xliff xmlns="urn:oasis:names:tc:xliff:document:{version}" version="{version}">'
+    data = f"{head}<{outer}><{unit}><source>{content}</source></{unit}></{outer}></xliff>"
+    [text] = read_document("a.xlf", data.encode(), "de").texts
+    assert [each.role for each in tagged_of(text, "coded").codes] == roles
+    made = change("a.xlf", data.encode(), str.upper).decode()
+    assert all(made.count(mark) == 2 for mark in re.findall(r"<(?:[be]pt|sc|ec) [^<>]*>", content))
