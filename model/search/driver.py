@@ -150,13 +150,13 @@ class SearchDriver:
         batch, alone = _Batch(searches), 1 + len(self._forbidden)
         slots, tokens, forced, candidates = batch.slots, batch.tokens, batch.forced, batch.candidates
         for search in searches:
-            if search.forced < 0 and isinstance(search, BeamSearch):
-                batch.beams.setdefault(search.width, []).append(search)
-                continue
             if search.candidates == alone and search.forced < 0 and isinstance(search, GreedySearch):
                 batch.chosen.append((search, len(slots)))
                 tokens.append(-1 if search.queued else search.tokens[0])
                 candidates.append(1)
+            elif search.forced < 0 and isinstance(search, BeamSearch):
+                batch.beams.setdefault(search.width, []).append(search)
+                continue
             else:
                 batch.others.append((search, len(slots)))
                 tokens.append(search.tokens[0])
