@@ -75,9 +75,9 @@ SANITIZED := tests/unit/model/backends/cpu/test_engine.py tests/unit/model/backe
 	tests/unit/model/backends/cpu/test_attention_capture.py
 sanitize: install-dev
 	LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libubsan.so)" ASAN_OPTIONS=detect_leaks=0:quarantine_size_mb=16 \
-		UBSAN_OPTIONS=halt_on_error=1 $(BIN)/python -m pytest --sanitize address,undefined $(PYTEST_ARGS) $(SANITIZED)
+		UBSAN_OPTIONS=halt_on_error=1 $(BIN)/python -m pytest --fail-on-skip --sanitize address,undefined $(PYTEST_ARGS) $(SANITIZED)
 	LD_PRELOAD=$$(g++ -print-file-name=libtsan.so) TSAN_OPTIONS=ignore_noninstrumented_modules=1:halt_on_error=1 \
-		$(BIN)/python -m pytest --sanitize thread $(PYTEST_ARGS) $(SANITIZED)
+		$(BIN)/python -m pytest --fail-on-skip --sanitize thread $(PYTEST_ARGS) $(SANITIZED)
 
 # Client libraries, and programs that CI does not install (LibreOffice, QEMU, a cross compiler for ARM64). The summary names the missing ones.
 conformance: install-dev

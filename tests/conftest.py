@@ -45,6 +45,8 @@ def pytest_configure(config: pytest.Config) -> None:
         from model.backends.cpu import build
 
         build.FLAGS = (*build.FLAGS, f"-fsanitize={sanitizer}", "-fno-omit-frame-pointer", "-g", "-O1")
+        # This process has loaded the sanitizer; with that of threads the compiler would end.
+        os.environ.pop("LD_PRELOAD", None)
 
 
 def pytest_report_header() -> str:

@@ -11,7 +11,7 @@ __attribute__((visibility("hidden"))) char __libc_single_threaded = 0;
 }
 #endif
 
-#if __GLIBC_PREREQ(2, 34) && !defined(__SANITIZE_THREAD__)
+#if __GLIBC_PREREQ(2, 34)
 #include <pthread.h>
 
 #if defined(__x86_64__)
