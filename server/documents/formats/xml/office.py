@@ -84,7 +84,7 @@ class Label(NamedTuple):
             self.element.set(self.name, text)
 
 
-Readers = dict[str, Callable[[Element], Paragraph | SheetMargin]]  # by the tag of the element
+Readers = dict[str, Callable[[Element], Paragraph | SheetMargin]]
 
 
 def readers(name: str, elements: str, table: str, spaces: bool = False, reader: type[Paragraph] = Paragraph) -> Readers:

@@ -7,12 +7,11 @@ import copy
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from lxml import etree
 
-from server.documents.formats.xml.parsing import Element, clear, valid_text
+from server.documents.formats.xml.parsing import Element, valid_text
 from server.text.syntax.html import Builder
 from server.translation.coded_text import pieces
 
@@ -30,8 +29,7 @@ LONGEST_WORD = 100
 LETTERS = re.compile(r"[^\W\d_]+$")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Vocabulary:
+class Vocabulary(NamedTuple):
     """What the elements in a paragraph are, by their tags; others are atoms.
 
     A "run" has `properties` and "text"; without runs the text is between the elements (mixed content). Words are in a
@@ -60,7 +58,7 @@ class Original(NamedTuple):
 
 
 class Paragraph:
-    """The content of an element; `tagged` is its text, whose codes are its `originals`."""
+    """The content of an element; `tagged` is its text, whose codes have the numbers of `originals`."""
 
     def __init__(self, element: Element, vocabulary: Vocabulary) -> None:
         self.element, self.vocabulary = element, vocabulary
@@ -79,20 +77,20 @@ class Paragraph:
 
     def add_code(self, role: Role, *elements: Element, inner: Element | None = None, key: object = "") -> None:
         """Adds a code that stands for elements. The ends of a pair have the same `key`."""
-        self._word = ""
+        self._word, number = "", f"{len(self.originals)} "
         self.originals.append(Original(role, elements, inner))
         if role in ("open", "start"):
-            self._builder.start("", "span", key)
+            self._builder.start(number, "span", key)
         elif role in ("close", "end"):
-            self._builder.end("", "span", key)
+            self._builder.end(number, "span", key)
         else:
-            self._builder.code("", role == "gap", "br" if role == "gap" else "img")
+            self._builder.code(number, role == "gap", "br" if role == "gap" else "img")
 
     def fill(self, translated: str) -> None:
         """Replaces the content with a coded text."""
         vocabulary, element = self.vocabulary, self.element
         if not vocabulary.run:
-            clear(element)
+            element.text, element[:] = None, ()
             self._rebuild(element, translated)
             return
         without_runs = element.find(vocabulary.text) is not None
@@ -226,24 +224,25 @@ class Paragraph:
             if isinstance(piece, str):
                 waiting.append(valid_text(piece))
                 continue
-            role, elements, inner = self.originals[piece]
-            if role == "gap" and not elements:
-                waiting.append("\n")
-                continue
-            self._put(stack[-1], "".join(waiting))
-            waiting.clear()
-            for element in elements:
-                element.tail = None  # the text after the element is part of the translation
-            if role == "close" and len(stack) > 1:
-                stack.pop()
-            if role != "open" and inner is not None:
-                inner.extend(elements)
-                elements = (inner,)
-            stack[-1].extend(elements)
-            if role == "open" and inner is not None:
-                if inner.tag != self.vocabulary.run:
-                    inner.text, inner[:] = None, [each for each in inner if self.kind(each) == "setting"]
-                stack.append(inner)
+            for number in str(self.tagged.codes[piece].data).split():
+                role, elements, inner = self.originals[int(number)]
+                if role == "gap" and not elements:
+                    waiting.append("\n")
+                    continue
+                self._put(stack[-1], "".join(waiting))
+                waiting.clear()
+                for element in elements:
+                    element.tail = None  # the text after the element is part of the translation
+                if role == "close" and len(stack) > 1:
+                    stack.pop()
+                if role != "open" and inner is not None:
+                    inner.extend(elements)
+                    elements = (inner,)
+                stack[-1].extend(elements)
+                if role == "open" and inner is not None:
+                    if inner.tag != self.vocabulary.run:
+                        inner.text, inner[:] = None, [each for each in inner if self.kind(each) == "setting"]
+                    stack.append(inner)
         self._put(stack[-1], "".join(waiting))
 
     def _put(self, parent: Element, text: str) -> None:

@@ -51,12 +51,6 @@ def write_xml(root: Element) -> bytes:
     return data
 
 
-def clear(element: Element) -> None:
-    """Removes the content of an element."""
-    element.text = None
-    del element[:]
-
-
 def valid_text(text: str) -> str:
     """Returns a text without the characters that XML does not allow."""
     return INVALID.sub("", text)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any
 
-from server.documents.formats.xml.paragraph import Kind, Vocabulary
+from server.documents.formats.xml.paragraph import Vocabulary
 
 
 def prefixes(vocabulary: str, name: str) -> tuple[str, str]:
@@ -17,13 +17,13 @@ def prefixes(vocabulary: str, name: str) -> tuple[str, str]:
 
 def vocabulary(namespace: str, table: str, spaces: bool = False) -> Vocabulary:
     """Returns the vocabulary that a table says, for elements of this namespace as lxml writes it."""
-    kinds: dict[str, Kind] = {}
+    kinds: dict[str, Any] = {}
     names: dict[str, list[str]] = {}
     for line in table.strip().splitlines():
         kind, *elements = line.split()
         names[kind] = elements
         if kind not in ("properties", "invisible"):
-            kinds |= {namespace + name: cast("Kind", kind) for name in elements}
+            kinds |= {namespace + name: kind for name in elements}
     roles = {role: namespace + names[role][0] for role in ("run", "properties", "text") if role in names}
     invisible = frozenset(prefix + name for name in names.get("invisible", ()) for prefix in ("", namespace))
     return Vocabulary(kinds=kinds, invisible=invisible, spaces=spaces, **roles)

@@ -11,7 +11,7 @@ from lxml import etree
 from server.documents.document import Document, has_words
 from server.documents.formats.labels import label
 from server.documents.formats.xml.paragraph import Paragraph
-from server.documents.formats.xml.parsing import Element, clear, parse_xml, write_xml
+from server.documents.formats.xml.parsing import Element, parse_xml, write_xml
 from server.documents.formats.xml.vocabularies import XLIFF, vocabulary
 from server.errors import InvalidRequest
 from server.translation.coded_text import coded
@@ -119,7 +119,7 @@ def new_target(source: Element, second: bool) -> dict[Element, Element]:
         before = source if segmented is None else segmented
         before.addnext(target)  # lxml moves the white space after `before` behind the target
         target.tail, before.tail = before.tail or target.tail, before.tail or target.tail
-    clear(target)
+    target.text, target[:] = None, ()
     if not second and target.get("state"):
         target.set("state", "needs-review-translation")
     if second and parent.get("state") in UNTRANSLATED:
