@@ -4,6 +4,7 @@ mark if it is a part of a sentence; and the spelling of its source."""
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -28,6 +29,7 @@ from server.translation.preparation import Segment, SegmentedText
 _BEFORE = ", "
 """Stands for the words before a part of a sentence."""
 _MARKS = ",;:"
+_SHOUT = re.compile(r"[!?](?:\s?[!?])+$")
 
 
 async def apply(context: SentenceContext, draft: Draft) -> Draft:
@@ -103,16 +105,13 @@ async def _with_messages(context: SentenceContext, segment: Segment) -> Tagged:
     drafts = await gather_or_cancel([context.translate(arm) for arm in contexts])
     targets = {content: draft.finished[0] for content, draft in zip(arms, drafts, strict=True)}
 
-    def translated(message: SegmentedText) -> Tagged:
-        return message.join([targets[arm.content] for arm in message.segments])
+    def translated(code: Code, message: SegmentedText) -> Code:
+        text = message.join([targets[arm.content] for arm in message.segments])
+        return code._replace(equiv=text.text, data=None, message=text)
 
     messages = iter(segment.messages)
-    codes = [_with_message(code, translated(next(messages))) if code.flows else code for code in segment.tagged.codes]
+    codes = [translated(code, next(messages)) if code.flows else code for code in segment.tagged.codes]
     return segment.tagged._replace(codes=tuple(codes))
-
-
-def _with_message(code: Code, message: Tagged) -> Code:
-    return code._replace(equiv=message.text, data=None, message=message)
 
 
 def _cased(segment: Segment, text: str) -> str:
@@ -160,9 +159,8 @@ def _needs_links(segment: Segment) -> bool:
 async def as_part(context: SentenceContext, draft: Draft) -> Draft:
     """Returns the draft with the first letter and the last mark that the translations have within their sentence.
 
-    A model begins every text with a capital letter, and may drop the comma at the end of one. Which words have a capital
-    letter within a sentence (nouns of German, names) the model says too: of the two spellings after a comma, the likelier
-    one is kept."""
+    A model begins every text with a capital letter, and may drop the comma at the end of one. Of both spellings after a
+    comma the likelier one is kept: nouns of German and names keep their capital."""
     segment = draft.segment
     targets = draft.targets
     if segment.continues and await _begins_small(context, draft):
@@ -202,15 +200,23 @@ async def _begins_small(context: SentenceContext, draft: Draft) -> bool:
     return other > capital
 
 
+def with_last_marks(text: str, source: str) -> str:
+    """Returns a translation with as many marks at its end as its source has: in French "!!!" becomes "! ! ! !"."""
+    own, found = _SHOUT.search(source), _SHOUT.search(text)
+    if own is None or found is None or text[0] in "¡¿":
+        return text
+    return text[: found.start()] + "".join(own[0].split())
+
+
 def respelled_draft(context: SentenceContext, draft: Draft) -> Draft:
     """Returns the draft with the spelling of its source. A sentence that is copied stays as it is, but for the separators of
     one that has no words."""
     leg, source, targets = context.leg, draft.segment.tagged.bare, draft.targets
     everything = context.request.localize_numbers
-    if not may_hold(source) and source.isascii():
-        return draft
-    if not draft.copied or (everything and not draft.flags):
-        targets = tuple([with_formats(source, each, leg.source, leg.target, everything) for each in targets])
-    if not draft.copied:
-        targets = tuple([respelled(source, target) for target in targets])
+    targets = tuple([with_last_marks(each, source) for each in targets])
+    if may_hold(source) or not source.isascii():
+        if not draft.copied or (everything and not draft.flags):
+            targets = tuple([with_formats(source, each, leg.source, leg.target, everything) for each in targets])
+        if not draft.copied:
+            targets = tuple([respelled(source, target) for target in targets])
     return draft if targets == draft.targets else draft.respelled(targets)

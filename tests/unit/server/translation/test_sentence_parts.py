@@ -11,7 +11,7 @@ from model.search.options import Hypothesis
 from server.engine.ipc.messages import JobResult
 from server.text.protection.glossary import Entry, TermIndex
 from server.translation.catalog import ModelCatalog, ServedModel
-from server.translation.finish import with_mark
+from server.translation.finish import with_last_marks, with_mark
 from tests.support.engine.fake_engine import FIRST, FIRST_LAYER, FakeEngine, FakeTokenizer
 from tests.support.engine.translating import translated
 
@@ -80,3 +80,12 @@ def test_a_term_of_a_glossary_keeps_its_capital():
 )
 def test_the_mark_at_the_end_of_a_part_is_kept(text, source, expected):
     assert with_mark(text, source) == expected
+
+
+@pytest.mark.parametrize("marks", ["!!", "!!!", "?!", "!?!", "! !", "??"])
+@pytest.mark.parametrize("written", ["! ! ! !", "!!!", "!?", "? ?"])
+def test_marks_at_the_end_are_as_many_as_in_the_source(marks: str, written: str) -> None:
+    assert with_last_marks(f"Arrête {written}", f"Stop{marks}") == "Arrête " + marks.replace(" ", "")
+    for text in ("Arrête.", "Arrête !", "", f"¡Para{written}"):
+        assert with_last_marks(text, f"Stop{marks}") == text
+    assert with_last_marks(f"Arrête {written}", "Stop!") == f"Arrête {written}"
