@@ -105,13 +105,16 @@ async def _with_messages(context: SentenceContext, segment: Segment) -> Tagged:
     drafts = await gather_or_cancel([context.translate(arm) for arm in contexts])
     targets = {content: draft.finished[0] for content, draft in zip(arms, drafts, strict=True)}
 
-    def translated(code: Code, message: SegmentedText) -> Code:
-        text = message.join([targets[arm.content] for arm in message.segments])
-        return code._replace(equiv=text.text, data=None, message=text)
+    def translated(message: SegmentedText) -> Tagged:
+        return message.join([targets[arm.content] for arm in message.segments])
 
     messages = iter(segment.messages)
-    codes = [translated(code, next(messages)) if code.flows else code for code in segment.tagged.codes]
+    codes = [_with_message(code, translated(next(messages))) if code.flows else code for code in segment.tagged.codes]
     return segment.tagged._replace(codes=tuple(codes))
+
+
+def _with_message(code: Code, message: Tagged) -> Code:
+    return code._replace(equiv=message.text, data=None, message=message)
 
 
 def _cased(segment: Segment, text: str) -> str:

@@ -38,7 +38,7 @@ export function film(host, item, found, { from = 0, choose, point = () => {} }) 
   slider.max = view.end;
 
   // It waits with its first frame until it is seen.
-  const eye = new IntersectionObserver(([{ isIntersecting }]) => isIntersecting && current.play(), {
+  const eye = new IntersectionObserver((seen) => seen.at(-1).isIntersecting && current.play(), {
     rootMargin: UPPER,
   });
   const shown = () => reel.position;
