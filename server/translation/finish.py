@@ -29,7 +29,7 @@ from server.translation.preparation import Segment, SegmentedText
 _BEFORE = ", "
 """Stands for the words before a part of a sentence."""
 _MARKS = ",;:"
-_SHOUT = re.compile(r"[!?](?:\s?[!?])+$")
+_SHOUT = re.compile(r"(?<![!?])(?<![!?]\s)[!?](?:\s?[!?])++$")
 
 
 async def apply(context: SentenceContext, draft: Draft) -> Draft:
@@ -204,9 +204,9 @@ async def _begins_small(context: SentenceContext, draft: Draft) -> bool:
 
 
 def with_last_marks(text: str, source: str) -> str:
-    """Returns a translation with as many marks at its end as its source has: in French "!!!" becomes "! ! ! !"."""
+    """Returns a translation with the last marks of its source: models write "! ! ! !" in French."""
     own, found = _SHOUT.search(source), _SHOUT.search(text)
-    if own is None or found is None or text[0] in "¡¿":
+    if not (own and found) or text[0] in "¡¿":
         return text
     return text[: found.start()] + "".join(own[0].split())
 

@@ -89,3 +89,9 @@ def test_marks_at_the_end_are_as_many_as_in_the_source(marks: str, written: str)
     for text in ("Arrête.", "Arrête !", "", f"¡Para{written}"):
         assert with_last_marks(text, f"Stop{marks}") == text
     assert with_last_marks(f"Arrête {written}", "Stop!") == f"Arrête {written}"
+
+
+@pytest.mark.parametrize("text", ["!" * 100_000 + "x", "! " * 100_000 + "x", "a!" * 100_000])
+def test_marks_are_found_in_linear_time(text: str) -> None:
+    """A search from each mark on would take minutes."""
+    assert with_last_marks(text, text) == text
