@@ -25,9 +25,12 @@ from server.engine.client.remote_pool import LeasedBacklog, PoolLink, RemotePool
 from server.engine.client.status import WorkerStatus
 from server.engine.client.worker_pool import WorkerPool
 from server.engine.ipc.options import WorkerOptions
-from server.followed_models import FollowedModels, FollowedPulls
 from server.glossaries.glossaries import Glossaries
 from server.inspection.inspector import Inspector
+from server.models.discovery import find_served
+from server.models.followed import FollowedModels, FollowedPulls
+from server.models.hot_reload import ServedModels
+from server.models.pulls import ModelPulls
 from server.observability.metrics import Metrics, StateCollector
 from server.store.history import History
 from server.store.interface import Bounds
@@ -37,9 +40,6 @@ from server.store.sqlite import SQLiteStore, holds_data
 from server.store.usage import Usage
 from server.text.language_id import LanguageDetector
 from server.translation.catalog import ModelCatalog, ServedModel
-from server.translation.hot_reload import ServedModels
-from server.translation.model_discovery import find_served
-from server.translation.model_pulls import ModelPulls
 from server.translation.result_cache import ResultCache
 from server.translation.translator import Translator
 from server.version import server_version

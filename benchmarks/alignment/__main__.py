@@ -27,9 +27,9 @@ from server.config import Settings
 from server.engine.client.batch import gather_or_cancel
 from server.errors import AttentiveError
 from server.inspection.text_alignment import TextAligner
+from server.models.discovery import find_served
 from server.services import Services
 from server.translation.catalog import ModelCatalog
-from server.translation.model_discovery import find_served
 
 
 async def measure(name: str, services: Services, model: str, data: Path) -> list[list[object]]:

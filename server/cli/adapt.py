@@ -23,10 +23,10 @@ from server.cli.models import shortened
 from server.cli.terminal import add_direction, print_table
 from server.config import Settings, add_flags
 from server.errors import AttentiveError, InvalidRequest
+from server.models.discovery import find_model, read_model
 from server.services import default_options
 from server.text.languages import resolve_language_code
 from server.translation.catalog import ModelCatalog
-from server.translation.model_discovery import find_model, read_model
 from server.translation.types import TranslationRequest
 from server.translation_memory.memory import read_memory
 

@@ -20,10 +20,10 @@ from server.cli.terminal import whole_number
 from server.cli.text_streams import open_text, utf8_lines
 from server.config import add_flags
 from server.errors import InvalidRequest
+from server.models.discovery import find_model
 from server.services import Services, default_options
 from server.translation.catalog import Leg, ModelCatalog, ServedModel
 from server.translation.checks import attention_gap
-from server.translation.model_discovery import find_model
 from server.translation.types import FAULTS, TranslationRequest
 
 NAME = "calibrate"

@@ -14,7 +14,7 @@ from server.cli.models import shortened
 from server.config import Settings, add_flags, comma_separated
 from server.engine.worker.memory import free_memory, too_large
 from server.errors import AttentiveError
-from server.translation.model_discovery import read_confidence
+from server.models.discovery import read_confidence
 
 NAME = "import"
 HELP = "Import a model of another program from a local folder or file."

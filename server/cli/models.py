@@ -13,8 +13,8 @@ from model.convert.published import PublishedModel, codes, published_models
 from model.model_folder import FolderError
 from server.cli.terminal import print_json, print_table
 from server.config import Settings, add_flags, comma_separated
+from server.models.discovery import find_served
 from server.translation.catalog import ModelCatalog, ServedModel
-from server.translation.model_discovery import find_served
 
 NAME = "models"
 HELP = "List the models of the server in the order of their use, with language pairs, size and licence."

@@ -31,9 +31,9 @@ from server.config import Settings
 from server.engine.client.remote_pool import PoolLink
 from server.engine.ipc.options import NO_DEVICE, NO_DEVICE_STATUS
 from server.errors import SettingsError
+from server.models.discovery import find_served
 from server.observability.metrics import share_metrics
 from server.services import FILES, ServerProcess, Services
-from server.translation.model_discovery import find_served
 
 CONNECTION, DRAIN, CLOSE, FORCE, RELOAD = b"c", b"d", b"e", b"f", b"h"
 """Orders of the supervisor. Their channel ends when it has ended, which is CLOSE."""

@@ -18,8 +18,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from schemathesis import GenerationMode
 
+from server.models.discovery import read_model
 from server.translation.catalog import ModelCatalog
-from server.translation.model_discovery import read_model
 from tests.support.engine.fake_engine import FakeEngine
 from tests.support.servers.in_process import running
 from tests.support.servers.live import tiny_model

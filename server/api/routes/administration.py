@@ -17,7 +17,7 @@ from server.api.openapi import errors
 from server.api.parameters import ParameterRoute
 from server.api.schemas.base import Answer, OptionalCode, Parameters
 from server.errors import Forbidden, InvalidRequest, SettingsError
-from server.translation.model_pulls import Pull
+from server.models.pulls import Pull
 
 router = APIRouter(tags=["operation"], route_class=ParameterRoute)
 WRONG_ADMIN_KEY = "Send the key of --admin-key (ATTENTIVE_ADMIN_KEY) in the header 'Authorization: Bearer KEY'."

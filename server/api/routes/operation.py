@@ -14,8 +14,8 @@ from server.api.dependencies import json_response, services_of
 from server.api.openapi import content
 from server.api.schemas.base import Answer
 from server.engine.client.status import DeviceStatus, without_folders
+from server.models.pulls import Pull
 from server.observability.metrics import CONTENT_TYPE
-from server.translation.model_pulls import Pull
 from server.version import server_version
 
 router = APIRouter(tags=["operation"])

@@ -14,7 +14,7 @@ from model.head_roles import measure, open_exact
 from model.model_folder import read_folder
 from server.inspection import head_worth
 from server.inspection.head_worth import HeadWorth
-from server.translation.model_discovery import fingerprint, read_model
+from server.models.discovery import fingerprint, read_model
 from tests.support.servers.live import tiny_model
 
 

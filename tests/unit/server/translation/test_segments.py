@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from server.models.discovery import read_model
 from server.text.finishing import unchanged
 from server.translation.candidates import lost
 from server.translation.catalog import Leg
-from server.translation.model_discovery import read_model
 from server.translation.preparation import segment_text, with_codes
 from tests.support.engine.fake_engine import fake_model
 

@@ -9,8 +9,8 @@ import pytest
 
 from model.model_folder import read_folder
 from model.symbols import FORMAL, INFORMAL
+from server.models.discovery import read_model
 from server.translation.catalog import ModelCatalog
-from server.translation.model_discovery import read_model
 from tests.support.engine.fake_engine import FORMS, FakeEngine, fake_model
 from tests.support.servers.live import tiny_model
 

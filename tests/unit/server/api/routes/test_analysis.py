@@ -14,8 +14,8 @@ from model.analysis.head_losses import HeadLosses
 from model.analysis.head_roles import HeadRole, HeadRoles, weights_hash
 from model.config import small
 from server.inspection import encoder_study
+from server.models.discovery import read_model
 from server.translation.catalog import ModelCatalog
-from server.translation.model_discovery import read_model
 from tests.support.engine.fake_engine import fake_model
 from tests.support.models.folders import new_folder
 from tests.support.servers.in_process import running, wait_for

@@ -11,7 +11,7 @@ import pytest
 
 from server.__main__ import main
 from server.config import comma_separated
-from server.translation import hot_reload
+from server.models import hot_reload
 from server.translation.catalog import ModelCatalog, ServedModel
 from tests.support.engine.fake_engine import fake_model
 

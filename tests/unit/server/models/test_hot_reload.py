@@ -8,8 +8,8 @@ from pathlib import Path
 
 from server.config import Settings
 from server.engine.ipc.messages import ModelLoaded
+from server.models import hot_reload
 from server.services import Services
-from server.translation import hot_reload
 from server.translation.catalog import ModelCatalog, ServedModel
 from server.translation.types import TranslationRequest
 from tests.support.engine.fake_engine import FakeEngine, fake_model

@@ -11,11 +11,11 @@ from server.config import Settings
 from server.engine.client.engine_client import EngineClient
 from server.engine.client.remote_pool import PoolLink, PoolState
 from server.errors import SettingsError
+from server.models.discovery import find_served
+from server.models.hot_reload import ServedModels
+from server.models.pulls import ModelPulls, Pull
 from server.text.language_id import LanguageDetector
 from server.translation.catalog import FailedModel, ModelCatalog
-from server.translation.hot_reload import ServedModels
-from server.translation.model_discovery import find_served
-from server.translation.model_pulls import ModelPulls, Pull
 from server.translation.translator import Translator
 
 

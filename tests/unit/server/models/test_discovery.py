@@ -11,7 +11,7 @@ import pytest
 from model.model_folder import FolderError
 from server.config import Settings
 from server.errors import SettingsError
-from server.translation.model_discovery import find_served, fingerprint, read_model
+from server.models.discovery import find_served, fingerprint, read_model
 
 
 def find_models(weights: Path, slots: int = 0):

@@ -24,10 +24,10 @@ from model.convert.published import LISTS, folder_in, full_name, pair_of, publis
 from model.model_folder import FolderError
 from server.config import Settings, comma_separated, flag_and_variable
 from server.errors import InvalidRequest, NotFound, SettingsError, Unavailable
+from server.models.hot_reload import ServedModels
 from server.process import end_first
 from server.text.languages import resolve_language_code
 from server.translation.catalog import ServedModel
-from server.translation.hot_reload import ServedModels
 
 log = logging.getLogger(__name__)
 ANY = "any"

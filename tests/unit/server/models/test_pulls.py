@@ -13,10 +13,11 @@ from starlette.testclient import TestClient
 
 from server.config import Settings
 from server.errors import SettingsError
+from server.models import hot_reload
+from server.models import pulls as model_pulls
+from server.models.pulls import ModelPulls
 from server.services import Services
-from server.translation import hot_reload, model_pulls
 from server.translation.catalog import ModelCatalog
-from server.translation.model_pulls import ModelPulls
 from tests.support.engine.fake_engine import FakeEngine, fake_model
 from tests.support.servers.in_process import wait_for
 

@@ -15,9 +15,9 @@ from server.engine.client.engine_client import EngineClient
 from server.engine.client.model_handle import EngineModel
 from server.errors import SettingsError
 from server.kept import forget
+from server.models.discovery import find_served
 from server.text.language_id import LanguageDetector
 from server.translation.catalog import FailedModel, ModelCatalog, ServedModel
-from server.translation.model_discovery import find_served
 from server.translation.translator import Translator
 
 log = logging.getLogger(__name__)

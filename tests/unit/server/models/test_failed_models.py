@@ -16,8 +16,8 @@ import pytest
 from server.config import Settings
 from server.engine.ipc.messages import ModelLoaded
 from server.errors import ModelFailed, UnsupportedLanguage
+from server.models import hot_reload
 from server.services import Services
-from server.translation import hot_reload
 from server.translation.catalog import ModelCatalog, ServedModel
 from server.translation.types import TranslationRequest
 from tests.support.engine.fake_engine import FakeEngine, fake_model

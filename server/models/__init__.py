@@ -1,0 +1,1 @@
+"""The model folders of a server: finds, loads, replaces and downloads them while it runs."""
