@@ -20,9 +20,8 @@ from pathlib import Path
 import numpy as np
 
 from model.analysis.attention_alignment import FILE, AlignmentLayer, agreement, alignment_map, words
-from model.analysis.head_losses import HeadLosses, measure_losses
-from model.analysis.head_roles import HeadRoles, RoleCounter, Tokens, Weights, weights_hash
-from model.analysis.sample_sentences import SENTENCES
+from model.analysis.encoder_study import SENTENCES
+from model.analysis.head_roles import HeadLosses, HeadRoles, RoleCounter, Tokens, Weights, measure_losses, weights_hash
 from model.analysis.types import AttentionMaps, HeadMask, Kind
 from model.backends.cpu.backend import open_backend
 from model.backends.cpu.build import build

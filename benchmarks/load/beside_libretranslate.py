@@ -24,7 +24,7 @@ from benchmarks.common import report
 from benchmarks.common.http_connection import free_port
 from benchmarks.load.__main__ import main as load
 from benchmarks.robustness.server import serving
-from model.convert.argos.export import export_argos
+from model.convert.argos import export_argos
 from model.model_folder import read_folder
 from server.text.languages import language_name
 

@@ -1,5 +1,5 @@
 """Contributions of source tokens to cross-attention: the lengths of the vectors that it adds (Kobayashi et al. 2020,
-"Attention is Not Only a Weight: Analyzing Transformers with Vector Norms"). NumPy only.
+"Attention is Not Only a Weight: Analyzing Transformers with Vector Norms"), and attention rollout. NumPy only.
 
 Head h adds a(t, s) u(s) to position t for source token s: its weight, times the token's value after the head's part of
 the output projection. Lengths of these vectors, and of their sum over the heads, need only the inner products of u.
@@ -8,6 +8,7 @@ the output projection. Lengths of these vectors, and of their sum over the heads
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,3 +44,37 @@ def layer_contributions(cross: Array, products: Array) -> Array:
     weights = cross.transpose(0, 3, 2, 1)  # (L, S, T, H)
     squares = ((weights @ products) * weights).sum(axis=-1)  # (L, S, T)
     return np.ascontiguousarray(np.sqrt(np.maximum(squares, 0)).transpose(0, 2, 1))
+
+
+Weights = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """Attention rollout after every layer, with residual connections of weight 1/2 (Abnar & Zuidema 2020).
+
+    `encoder` (L, S, S): share of source position k in encoder position q. `decoder` (L, T, T) and `cross` (L, T, S):
+    share of decoder input k and of source position k in decoder position q; the rows of both together sum to 1.
+    """
+
+    encoder: Weights
+    decoder: Weights
+    cross: Weights
+
+
+def rollout(encoder: Weights, decoder: Weights, cross: Weights) -> Rollout:
+    """Computes the rollout of maps (L, H, S, S), (L, H, T, T), (L, H, T, S), averaged over heads."""
+    source = np.eye(encoder.shape[-1], dtype=np.float32)
+    after_encoder = []
+    for layer in encoder.mean(axis=1):
+        source = 0.5 * source + 0.5 * layer @ source
+        after_encoder.append(source)
+    written = np.eye(decoder.shape[-1], dtype=np.float32)
+    read = np.zeros(cross.shape[-2:], dtype=np.float32)
+    after_decoder, after_cross = [], []
+    for own, attended in zip(decoder.mean(axis=1), cross.mean(axis=1), strict=True):
+        written, read = 0.5 * written + 0.5 * own @ written, 0.5 * read + 0.5 * own @ read
+        written, read = 0.5 * written, 0.5 * read + 0.5 * attended @ source
+        after_decoder.append(written)
+        after_cross.append(read)
+    return Rollout(np.stack(after_encoder), np.stack(after_decoder), np.stack(after_cross))

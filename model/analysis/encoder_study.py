@@ -19,6 +19,10 @@ from model.numpy_encoder import Float32, NumpyEncoder
 from model.weight_arrays import SafetensorFiles, position_table
 from model.weight_files import weight_files
 
+_ROWS = Path(__file__).with_name("sample_sentences.tsv").read_text(encoding="utf-8").splitlines()
+SENTENCES = {code: sentences for code, *sentences in zip(*(row.split("\t") for row in _ROWS), strict=True)}
+"""Everyday sentences by language code, on which an import measures the roles of heads. Those of one
+number are translations of each other."""
 FOLDS = 4
 _RIDGE = 0.1
 """Penalty of the regression, as a share of the mean squared length of the vectors."""

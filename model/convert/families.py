@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from model.convert.argos import package
+from model.convert import argos
 from model.convert.ctranslate2 import reader as ctranslate2
-from model.convert.huggingface import m2m100, mbart50, opus_mt
+from model.convert.huggingface import multilingual, opus_mt
 from model.convert.marian import firefox_list
 from model.convert.marian import reader as marian
-from model.convert.source import Export, Publisher, Source
+from model.convert.source_files import Export, Publisher, Source
 
 SOURCES: tuple[Source, ...] = (
     firefox_list.SOURCE,
-    package.SOURCE,
+    argos.SOURCE,
     ctranslate2.SOURCE,
     opus_mt.SOURCE,
-    m2m100.SOURCE,
-    mbart50.SOURCE,
+    multilingual.M2M100,
+    multilingual.MBART50,
     marian.SOURCE,
 )
 

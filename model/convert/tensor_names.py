@@ -1,4 +1,4 @@
-"""Names of the same tensors in our models, in Hugging Face's and in Marian's, and their shapes."""
+"""Names of the same tensors in our models, in Hugging Face's, Marian's and CTranslate2's."""
 
 from __future__ import annotations
 
@@ -94,3 +94,53 @@ def _layer(config: ModelConfig, ours: str, theirs: str, marian: str) -> Iterator
     yield Part(f"{feed_forward}.inner", f"{theirs}.fc1", f"{marian}_ffn_W1", f"{marian}_ffn_b1")
     yield Part(f"{feed_forward}.outer", f"{theirs}.fc2", f"{marian}_ffn_W2", f"{marian}_ffn_b2")
     yield norm("feed_forward_residual", "final_layer_norm", "ffn_ffn_ln")
+
+
+SIDES = ("encoder", "decoder")
+_CTRANSLATE2_FEED_FORWARD = {
+    "ffn/layer_norm": ["feed_forward_residual.norm"],
+    "ffn/linear_0": ["feed_forward.inner"],
+    "ffn/linear_1": ["feed_forward.outer"],
+}
+_CTRANSLATE2_SELF = {
+    "self_attention/linear_0": ["self_attention.query", "self_attention.key", "self_attention.value"],
+    "self_attention/linear_1": ["self_attention.output"],
+}
+_CTRANSLATE2_LAYERS: dict[str, dict[str, list[str]]] = {
+    "encoder": {
+        "self_attention/layer_norm": ["attention_residual.norm"],
+        **_CTRANSLATE2_SELF,
+        **_CTRANSLATE2_FEED_FORWARD,
+    },
+    "decoder": {
+        "self_attention/layer_norm": ["self_residual.norm"],
+        **_CTRANSLATE2_SELF,
+        "attention/layer_norm": ["cross_residual.norm"],
+        "attention/linear_0": ["cross_attention.query"],
+        "attention/linear_1": ["cross_attention.key", "cross_attention.value"],
+        "attention/linear_2": ["cross_attention.output"],
+        **_CTRANSLATE2_FEED_FORWARD,
+    },
+}
+
+
+def ctranslate2_parts(
+    encoder_layers: int, decoder_layers: int, pre_norm: bool, embedding_norm: bool
+) -> Iterator[tuple[str, list[str]]]:
+    """Yields the name of each part of a CTranslate2 model and our names.
+
+    A linear part holds the rows of one or more of our linear layers.
+    """
+    for side, depth in zip(SIDES, (encoder_layers, decoder_layers), strict=True):
+        for number in range(depth):
+            for theirs, ours in _CTRANSLATE2_LAYERS[side].items():
+                yield f"{side}/layer_{number}/{theirs}", [f"{side}.{number}.{name}" for name in ours]
+        if pre_norm:
+            yield f"{side}/layer_norm", [f"{side}_norm"]
+        if embedding_norm:
+            yield f"{side}/layernorm_embedding", [f"{side}_embedding_norm"]
+
+
+def is_norm(theirs: str) -> bool:
+    """Returns whether the part of a CTranslate2 model is a LayerNorm, with the arrays gamma and beta."""
+    return "norm" in theirs.rpartition("/")[2]

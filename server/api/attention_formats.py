@@ -13,7 +13,7 @@ import orjson
 from numpy.typing import NDArray
 from starlette.responses import Response
 
-from model.analysis.head_statistics import head_figures
+from model.analysis.head_roles import head_figures
 from server.api.attention_query import MEDIA, PICTURES
 from server.api.dependencies import json_response
 from server.api.schemas.attention import AttentionParameters, Numbers

@@ -11,8 +11,7 @@ import numpy as np
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictStr
 
 from model.analysis.attention_alignment import Weights, to_words
-from model.analysis.contributions import head_contributions, layer_contributions
-from model.analysis.rollout import Rollout, rollout
+from model.analysis.contributions import Rollout, head_contributions, layer_contributions, rollout
 from model.analysis.types import KINDS, SCORES, Kind, MapChoice
 from server.errors import InvalidRequest, NotFound
 from server.inspection.pictures.themes import ThemeName

@@ -7,7 +7,7 @@ import asyncio
 from typing import Any
 
 from model.analysis.attention_alignment import words
-from model.analysis.sample_sentences import SENTENCES
+from model.analysis.encoder_study import SENTENCES
 from model.analysis.types import Followed
 from server.access.authentication import Caller
 from server.errors import InvalidRequest, TextTooLong, Unavailable

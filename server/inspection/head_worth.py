@@ -18,8 +18,7 @@ from typing import Any
 import orjson
 from pydantic import TypeAdapter
 
-from model.analysis.head_losses import HeadLosses
-from model.analysis.head_roles import HeadRoles
+from model.analysis.head_roles import HeadLosses, HeadRoles
 from model.model_folder import FolderError, read_folder
 from server.errors import Unavailable
 from server.task_process import TaskProcess

@@ -20,7 +20,7 @@ from unittest.mock import patch
 import numpy as np
 import torch
 
-from model.backends.cuda import torch_kernels
+from model.backends.cuda import fused_step
 from model.backends.cuda.fused_step import SlotKernels
 from model.backends.cuda.graphs import GraphedBackend
 from model.backends.torch.backend import TorchBackend
@@ -46,7 +46,7 @@ BANDWIDTH = 4.8e12
 try:
     from model.backends.cuda.kernels import KERNELS
 except ImportError:
-    KERNELS = torch_kernels.KERNELS
+    KERNELS = fused_step.KERNELS
 
 
 def say(*values: object) -> None:
@@ -76,7 +76,7 @@ def buckets() -> None:
     steps that are queued before the last are read with steps that are not."""
     for dtype in (torch.float32, torch.bfloat16, torch.float16) if GPU else (torch.float32,):
         model = transformer(dtype)
-        for own in {KERNELS.name: KERNELS, "torch": torch_kernels.KERNELS}.values():
+        for own in {KERNELS.name: KERNELS, "torch": fused_step.KERNELS}.values():
             for candidates in (1, 8, 16, 64):
                 pair = graphed(model, 8, own), graphed(model, 8, own, capture=False)
                 found = [difference(pair, step, candidates, range(8)) for step in range(6)]

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from model.backends.cuda.fused_step import KERNELS as TORCH
 from model.backends.cuda.fused_step import SlotKernels
 from model.backends.cuda.graphs import GraphedBackend
 from model.backends.cuda.self_check import disagreement
-from model.backends.cuda.torch_kernels import KERNELS as TORCH
 from model.backends.torch.backend import TorchBackend
 from model.checkpoint import save_model
 from model.config import ModelConfig

@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 
 from model.backends.cpu.build import build
 from model.backends.cpu.isa import CpuBackendUnavailable
-from model.convert.argos.export import export_argos
+from model.convert.argos import export_argos
 from model.convert.ctranslate2.export import export_ctranslate2
 from model.model_folder import read_folder
 from server.errors import ADD_TORCH

@@ -11,8 +11,8 @@ import math
 import torch
 from torch import Tensor
 
-from model.analysis.module_outputs import recorded
 from model.attention import MultiHeadAttention
+from model.backends.torch.attention_maps import recorded
 from model.transformer import Transformer
 from training.data.batches import PADDING, Batch
 from training.loop.hardware import without_compilation

@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from model.backends.cpu.compiler import Compiler
-from model.backends.cpu.isa import CpuBackendUnavailable, InstructionSet, Isa, available, of_machine
-from model.backends.cpu.isa_trial import fastest_first
+from model.backends.cpu.isa import CpuBackendUnavailable, InstructionSet, Isa, available, fastest_first, of_machine
 
 SOURCES = Path(__file__).parent / "csrc"
 FLAGS = (

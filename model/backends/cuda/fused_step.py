@@ -42,7 +42,7 @@ class FusedStep:
     def __init__(self, transformer: Transformer, cache: StaticCache, kernels: SlotKernels) -> None:
         config = transformer.config
         self._transformer, self._cache, self.kernels = transformer, cache, kernels
-        self._layers = [cast(DecoderLayer, layer) for layer in transformer.decoder]
+        self._layers = [cast("DecoderLayer", layer) for layer in transformer.decoder]
         self._pre = config.norm == "pre"
         self._relu = config.activation == "relu"
         with torch.no_grad():
@@ -107,7 +107,7 @@ def _gated(context: Tensor, gates: HeadGates | None, kind: str, layer: int) -> T
 
 def _joined(attention: nn.Module) -> tuple[Tensor, Tensor]:
     """Concatenates query, key and value: weight (3 d_model, d_model), bias (3 d_model,)."""
-    parts = [cast(nn.Linear, getattr(attention, name)) for name in ("query", "key", "value")]
+    parts = [cast("nn.Linear", getattr(attention, name)) for name in ("query", "key", "value")]
     return torch.cat([part.weight for part in parts]), torch.cat([part.bias for part in parts])
 
 
@@ -120,3 +120,40 @@ def _padded_projection(transformer: Transformer) -> tuple[Tensor, Tensor | None]
     padded = functional.pad(parameter, (0, 0, 0, padding))
     parameter.data = padded[: config.vocab_size]
     return padded, functional.pad(transformer.output_bias, (0, padding)) if config.output_bias else None
+
+
+def attend(query: Tensor, keys: Tensor, values: Tensor, lengths: Tensor, places: Tensor) -> Tensor:
+    """See kernels.attend."""
+    rows, heads, room, width = keys.shape
+    time = torch.arange(room, device=keys.device)
+    keys, values = (stored[places.expand(-1, room), :, time].transpose(1, 2) for stored in (keys, values))
+    mask = (time < lengths[:, None])[:, None, None]  # (R, 1, 1, T)
+    context = functional.scaled_dot_product_attention(query.view(rows, heads, 1, width), keys, values, attn_mask=mask)
+    return context.reshape(rows, heads * width)
+
+
+def attend_self(qkv: Tensor, keys: Tensor, values: Tensor, lengths: Tensor, places: Tensor) -> Tensor:
+    """See kernels.attend_self."""
+    rows, heads, _, width = keys.shape
+    query, key, value = qkv.chunk(3, dim=1)
+    every = torch.arange(rows, device=keys.device)
+    keys[every, :, lengths] = key.reshape(rows, heads, width)
+    values[every, :, lengths] = value.reshape(rows, heads, width)
+    return attend(query, keys, values, lengths + 1, places)
+
+
+def add_norm(x: Tensor, added: Tensor, weight: Tensor, bias: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
+    """See kernels.add_norm."""
+    total = x + added
+    return total, functional.layer_norm(total, x.shape[1:], weight, bias, epsilon)
+
+
+def choose(logits: Tensor, forced: Tensor, barred: Tensor, tokens: Tensor) -> Tensor:
+    """See kernels.choose."""
+    scores = torch.log_softmax(logits.float(), dim=-1)
+    best, ids = (scores + barred).max(dim=-1)
+    tokens.copy_(ids)
+    return torch.stack([ids.double(), best.double(), scores.gather(1, forced[:, None])[:, 0].double()], dim=1)
+
+
+KERNELS = SlotKernels("torch", attend_self, attend, add_norm, choose)

@@ -25,9 +25,8 @@ import torch
 from torch import Tensor
 
 from model.backends.cuda.device_check import check_device
-from model.backends.cuda.fused_step import FusedStep, SlotKernels
+from model.backends.cuda.fused_step import KERNELS, FusedStep, SlotKernels
 from model.backends.cuda.static_cache import FIRST_ROOM, StaticCache
-from model.backends.cuda.torch_kernels import KERNELS
 from model.backends.torch.backend import TorchBackend
 from model.backends.torch.inputs import pad_ids
 from model.kv_cache import Slots, to_device

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import NamedTuple, cast
 
@@ -13,7 +14,6 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from model.analysis.contributions import value_products
-from model.analysis.module_outputs import Passed, recorded
 from model.analysis.tensors import captured, check_followed, norm_parameters
 from model.analysis.types import (
     CANDIDATES,
@@ -29,6 +29,25 @@ from model.attention import MultiHeadAttention, attention_weights
 from model.backends.torch.inputs import head_gates, pad_ids, to_array
 from model.layers import DecoderLayer, EncoderLayer, Sublayer
 from model.transformer import Transformer
+
+Passed = dict[nn.Module, tuple[Tensor, Tensor]]
+"""Input and output of the last call of each module."""
+
+
+@contextmanager
+def recorded(modules: Iterable[nn.Module]) -> Iterator[Passed]:
+    """Yields a dictionary that collects what these modules read and return while the block runs."""
+    passed: Passed = {}
+
+    def keep(module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        passed[module] = inputs[0], output
+
+    hooks = [module.register_forward_hook(keep) for module in modules]
+    try:
+        yield passed
+    finally:
+        for hook in hooks:
+            hook.remove()
 
 
 @torch.inference_mode()
@@ -58,8 +77,8 @@ def attention_maps(
     if transformer.training:  # eval() visits every module
         transformer.eval()
     gates = head_gates(transformer, [tuple(masked_heads)]) if masked_heads else None
-    encoder = [cast(EncoderLayer, layer).self_attention for layer in transformer.encoder]
-    decoder = [cast(DecoderLayer, layer) for layer in transformer.decoder]
+    encoder = [cast("EncoderLayer", layer).self_attention for layer in transformer.encoder]
+    decoder = [cast("DecoderLayer", layer) for layer in transformer.decoder]
     own = [layer.self_attention for layer in decoder if layer.recurrence is None]
     forget = [layer.recurrence.forget for layer in decoder if layer.recurrence is not None]
     cross = [layer.cross_attention for layer in decoder]
@@ -177,5 +196,5 @@ def _weights(
 def _head_vectors(transformer: Transformer, head: Head, passed: Passed) -> HeadVectors:
     kind, layer, number = head
     block = (transformer.encoder if kind == "encoder" else transformer.decoder)[layer]
-    attention = cast(MultiHeadAttention, block.cross_attention if kind == "cross" else block.self_attention)
+    attention = cast("MultiHeadAttention", block.cross_attention if kind == "cross" else block.self_attention)
     return HeadVectors(*(to_array(vectors[number]) for vectors in _vectors(attention, passed)))

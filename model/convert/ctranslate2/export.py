@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 
 from model.config import ModelConfig
-from model.convert.ctranslate2.tensor_names import is_norm, parts
 from model.convert.output import new_output, unrepresentable
 from model.convert.source_files import SUPPRESSED, Tensors
-from model.convert.tensor_names import shapes
+from model.convert.tensor_names import ctranslate2_parts, is_norm, shapes
 from model.convert.vocabulary import folder_pieces
 from model.model_folder import FolderError, ModelFolder
 from model.weight_arrays import SafetensorFiles, position_table
@@ -85,7 +84,7 @@ def _build(specs: ModuleType, tensors: Tensors, folder: ModelFolder) -> Any:
 def _layers(spec: Any, config: ModelConfig, tensors: Tensors) -> None:
     """Copies the layers of encoder and decoder. A part has the matrices of linear layers with the same input."""
     shape = config.encoder_layers, config.decoder_layers, config.norm == "pre", config.embedding_norm
-    for theirs, ours in parts(*shape):
+    for theirs, ours in ctranslate2_parts(*shape):
         part = _part(spec, theirs)
         weight, bias = (np.concatenate([tensors[f"{name}.{field}"] for name in ours]) for field in ("weight", "bias"))
         if is_norm(theirs):

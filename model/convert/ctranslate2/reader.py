@@ -14,18 +14,18 @@ from numpy.typing import NDArray
 from model.config import ConfigError, ModelConfig
 from model.convert.ctranslate2.export import export_ctranslate2
 from model.convert.ctranslate2.model_binary import BINARY, read_model_binary
-from model.convert.ctranslate2.tensor_names import SIDES, is_norm, parts
 from model.convert.huggingface.added_tokens import FILES as ADDED
 from model.convert.huggingface.added_tokens import matched, read_added
 from model.convert.huggingface.multilingual import language_codes, offset_sinusoids
 from model.convert.huggingface.tokenizer_json import FILE as TOKENIZER_JSON
 from model.convert.huggingface.tokenizer_json import read_tokenizer_json
-from model.convert.source import Export, Source
 from model.convert.source_files import (
     MAX_VOCABULARY_BYTES,
+    Export,
     Imported,
     ImportRefused,
     Languages,
+    Source,
     Tensors,
     check_tensors,
     check_vocabulary,
@@ -34,6 +34,7 @@ from model.convert.source_files import (
     read_text,
     take_tensors,
 )
+from model.convert.tensor_names import SIDES, ctranslate2_parts, is_norm
 from model.model_folder import Generation
 from model.positions import sinusoidal_table
 
@@ -163,7 +164,7 @@ def _depth(stored: Tensors, side: str) -> int:
 def _layers(file: Path, stored: Tensors, *shape: Any) -> Tensors:
     """Splits each matrix and its bias into those of our linear layers with the same input."""
     tensors: Tensors = {}
-    for theirs, ours in parts(*shape):
+    for theirs, ours in ctranslate2_parts(*shape):
         weight, bias = ("gamma", "beta") if is_norm(theirs) else ("weight", "bias")
         both = take_tensors(file, stored, {"weight": f"{theirs}/{weight}", "bias": f"{theirs}/{bias}"})
         for suffix, tensor in both.items():

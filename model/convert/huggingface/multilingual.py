@@ -1,4 +1,4 @@
-"""Vocabulary, languages and positions of fairseq's models of many languages in Hugging Face's layout."""
+"""M2M100, NLLB-200, SMaLL-100 and mBART-50 in Hugging Face's layout: pre-norm models of fairseq with many languages."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ import numpy as np
 from model.backends.cpu.bindings import Float32
 from model.config import ModelConfig
 from model.convert.huggingface.added_tokens import language_code_of, matched, read_added
+from model.convert.huggingface.layout import family, read_layout
 from model.convert.huggingface.tokenizer_json import FILE as TOKENIZER_JSON
 from model.convert.huggingface.tokenizer_json import read_tokenizer_json
 from model.convert.language_codes import language_code
 from model.convert.source_files import (
     MAX_VOCABULARY_BYTES,
+    Imported,
     ImportRefused,
     check_vocabulary,
     read_object,
@@ -30,6 +32,8 @@ TOKENIZER = (SENTENCEPIECE, TOKENIZER_JSON)
 _FAIRSEQ = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3}
 """Ids of the special pieces. SentencePiece has <unk>, <s> and </s> as 0, 1 and 2; its other ids are one less."""
 _FIRST_PIECE, _OFFSET = 3, 1
+_FIRST_POSITION = 2
+"""Two rows of fairseq's position tables are not used."""
 
 
 def read_vocabulary(path: Path, config: ModelConfig) -> dict[str, Any]:
@@ -93,3 +97,43 @@ def language_codes(pieces: list[str]) -> dict[str, str]:
     short = {token: language_code(code.split("_")[0]) for token, code in stated.items()}
     count = Counter(short.values())
     return {short[token] if count[short[token]] == 1 else language_code(stated[token]): token for token in stated}
+
+
+def read_m2m100(path: Path) -> Imported:
+    """Reads a M2M100ForConditionalGeneration. Raises ImportRefused with all reasons."""
+    layout = read_layout(path, norm="pre")
+    vocabulary, config = read_vocabulary(path, layout.config), layout.config
+    table = offset_sinusoids(config.max_length, config.d_model, config.pad_id)
+    names = read_optional(path / "tokenizer_config.json")
+    label = f"{names.get('tokenizer_class', '')} {path.resolve().name}".lower().replace("-", "")
+    return Imported(
+        **vocabulary,
+        config=config.replace(unk_id=vocabulary["vocabulary"]["<unk>"], positions="learned"),
+        tensors=layout.tensors | {"positions.weight": table},
+        generation=layout.generation,
+        tagged_by_target="small100" in label,
+    )
+
+
+M2M100 = family("m2m_100", "M2M100, NLLB-200, SMaLL-100", read_m2m100, TOKENIZER)
+
+
+def read_mbart50(path: Path) -> Imported:
+    """Reads a MBartForConditionalGeneration whose sources begin with their language. Raises ImportRefused with all reasons."""
+    stated = [read_optional(path / name).get("tokenizer_class") for name in ("tokenizer_config.json", "config.json")]
+    if not any(str(name).startswith("MBart50Tokenizer") for name in stated):
+        reason = "it does not name MBart50Tokenizer: of mBART only mBART-50 is supported, such as "
+        raise ImportRefused(path, [f"{reason}facebook/mbart-large-50-many-to-many-mmt"])
+    layout = read_layout(path, _FIRST_POSITION, norm="pre", embedding_norm=True)
+    vocabulary = read_vocabulary(path, layout.config)
+    first = [piece for piece, i in vocabulary["vocabulary"].items() if i == layout.first_token]
+    return Imported(
+        **vocabulary,
+        config=layout.config.replace(unk_id=vocabulary["vocabulary"]["<unk>"]),
+        tensors=layout.tensors,
+        generation=layout.generation,
+        first_piece=next(iter(first), None),  # the only target of models that translate into one language
+    )
+
+
+MBART50 = family("mbart", "mBART-50", read_mbart50, TOKENIZER)

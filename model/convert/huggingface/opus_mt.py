@@ -10,9 +10,9 @@ from model.config import ModelConfig
 from model.convert.huggingface.added_tokens import matched, read_added
 from model.convert.huggingface.export import export_huggingface
 from model.convert.huggingface.layout import family, read_layout
-from model.convert.source import Export
 from model.convert.source_files import (
     MAX_VOCABULARY_BYTES,
+    Export,
     Imported,
     ImportRefused,
     check_vocabulary,

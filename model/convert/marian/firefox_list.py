@@ -16,7 +16,7 @@ from typing import Any
 from model.convert.downloads import NotPublished, Progress, RemoteFile, fetch, pull_folder, read_url
 from model.convert.marian.firefox import METADATA, find_models, read_firefox
 from model.convert.published import PublishedModel, codes, folder_of
-from model.convert.source import Publisher, Source
+from model.convert.source_files import Publisher, Source
 from model.model_folder import FolderError
 
 _PREFIX = "firefox/"

@@ -13,11 +13,11 @@ import yaml
 from model.backends.cpu.bindings import Float32
 from model.config import ConfigError, ModelConfig
 from model.convert.marian.archives import read_archive
-from model.convert.source import Source
 from model.convert.source_files import (
     MAX_VOCABULARY_BYTES,
     Imported,
     ImportRefused,
+    Source,
     Tensors,
     check_tensors,
     check_vocabulary,

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, StrictStr, WithJsonSchema
 
 from model.analysis.attention_alignment import Word
-from model.analysis.head_statistics import HeadFigures
+from model.analysis.head_roles import HeadFigures
 from server.api.schemas.base import (
     Answer,
     BeamSize,

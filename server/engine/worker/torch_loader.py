@@ -7,11 +7,11 @@ import sys
 import torch
 
 from model.backends.cuda.device_check import check_device
+from model.backends.cuda.fused_step import KERNELS as TORCH_KERNELS
 from model.backends.cuda.fused_step import SlotKernels
 from model.backends.cuda.graphs import GraphedBackend
 from model.backends.cuda.self_check import disagreement
 from model.backends.cuda.static_cache import FIRST_ROOM
-from model.backends.cuda.torch_kernels import KERNELS as TORCH_KERNELS
 from model.backends.torch.backend import TorchBackend
 from model.checkpoint import load_model
 from model.model_folder import FolderError, ModelFolder

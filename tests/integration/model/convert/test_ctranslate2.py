@@ -13,7 +13,7 @@ import pytest
 import sentencepiece
 
 from model.checkpoint import load_model
-from model.convert.argos.export import export_argos
+from model.convert.argos import export_argos
 from model.convert.ctranslate2.export import export_ctranslate2
 from model.convert.importer import ImportOptions, import_model
 from model.convert.source_files import ImportRefused

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from model.analysis.contributions import head_contributions, layer_contributions, value_products
-from model.analysis.module_outputs import recorded
-from model.backends.torch.attention_maps import attention_maps
+from model.backends.torch.attention_maps import attention_maps, recorded
 from tests.support.models.random_models import random_model
 
 

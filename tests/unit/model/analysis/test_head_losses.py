@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from model.analysis.head_losses import HeadLosses, measure_losses
+from model.analysis.head_roles import HeadLosses, measure_losses
 from model.analysis.types import HeadMask
 
 WORTH = {

@@ -7,8 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from model.analysis.head_losses import HeadLosses
-from model.analysis.head_roles import FILE, HeadRole, HeadRoles, RoleCounter, Tokens, weights_hash
+from model.analysis.head_roles import FILE, HeadLosses, HeadRole, HeadRoles, RoleCounter, Tokens, weights_hash
 
 SOURCE = Tokens((">>de<<", "▁a", "▁rare", "▁b", ",", "</s>"), (7, 1, 9, 2, 0, 3), (True, *(False,) * 4, True))
 TARGET = Tokens(("▁x", "▁y", ".", "</s>"), (1, 2, 3, 0), (False, False, False, True))

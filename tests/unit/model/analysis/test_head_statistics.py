@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from model.analysis.head_statistics import diagonality, entropy, head_figures
+from model.analysis.head_roles import diagonality, entropy, head_figures
 from model.analysis.types import Kind
 
 pytestmark = pytest.mark.numeric

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from model.analysis.rollout import rollout
+from model.analysis.contributions import rollout
 
 pytestmark = pytest.mark.numeric
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from model import head_roles
-from model.analysis.sample_sentences import SENTENCES
+from model.analysis.encoder_study import SENTENCES
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -13,9 +13,8 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 
 from model import kv_cache
 from model.backends.cuda import graphs, static_cache
-from model.backends.cuda.fused_step import SlotKernels
+from model.backends.cuda.fused_step import KERNELS, SlotKernels
 from model.backends.cuda.graphs import GraphedBackend
-from model.backends.cuda.torch_kernels import KERNELS
 from model.config import ModelConfig
 from model.transformer import Transformer
 

@@ -13,8 +13,7 @@ import torch
 from model.analysis.pair_alignment import WordedSentence
 from model.analysis.types import MapChoice
 from model.backends.cpu.bindings import CpuBackendError
-from model.backends.torch.backend import pad_ids
-from model.backends.torch.word_reading import read_words
+from model.backends.torch.backend import pad_ids, read_words
 from tests.support.models.cpu_models import PRECISIONS, VARIANTS, cpu_backend, needs_cpu_backend, rounded, tiny
 
 pytestmark = pytest.mark.numeric

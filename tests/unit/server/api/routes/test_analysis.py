@@ -10,8 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from model.analysis.head_losses import HeadLosses
-from model.analysis.head_roles import HeadRole, HeadRoles, weights_hash
+from model.analysis.head_roles import HeadLosses, HeadRole, HeadRoles, weights_hash
 from model.config import small
 from server.inspection import encoder_study
 from server.models.discovery import read_model

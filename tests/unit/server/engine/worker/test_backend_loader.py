@@ -17,7 +17,7 @@ from model.backends.cpu import isa as processor
 from model.backends.cpu.build import build
 from model.backends.cpu.isa import CpuBackendUnavailable, Isa
 from model.backends.cuda import device_check, triton_driver
-from model.backends.cuda.torch_kernels import KERNELS as TORCH
+from model.backends.cuda.fused_step import KERNELS as TORCH
 from model.backends.cuda.triton_driver import link_compiled_driver
 from model.backends.torch.backend import TorchBackend
 from model.checkpoint import load_model, save_model

@@ -1,1 +1,0 @@
-"""Import and export of the packages of Argos Translate and LibreTranslate."""
