@@ -23,8 +23,7 @@ from server.engine.client.worker_pool import WorkerPool
 SAMPLE_SECONDS = 0.001
 PARTS = {
     "HTTP": ("uvicorn/", "asyncio/", "uvloop", "server/api/connection_limits"),
-    "log": ("server/api/middleware/access_log", "server/api/middleware/request_log", "server/observability/logging",
-            "logging/"),
+    "log": ("server/observability/logging", "logging/"),
     "middleware": ("server/api/middleware/", "server/api/early_refusal"),
     "metrics": ("server/observability/metrics", "prometheus_client/"),
     "routing, validation": ("fastapi/", "starlette/", "pydantic/", "server/api/"),

@@ -17,8 +17,7 @@ from starlette.types import ASGIApp, Scope
 from server.api.compat import deepl, deepl_documents, deepl_glossaries, deepl_languages, extensions, google, google_page
 from server.api.early_refusal import EarlyRefusal
 from server.api.errors import error_response
-from server.api.middleware.access_log import AccessLog
-from server.api.middleware.entrance import Entrance
+from server.api.middleware.entrance import AccessLog, Entrance
 from server.api.openapi import document
 from server.api.parameters import direct_routes
 from server.api.routes import (

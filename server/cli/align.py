@@ -15,14 +15,12 @@ from tqdm import tqdm
 
 from model.analysis.attention_alignment import word_spans
 from server.cli.local_services import FLAGS, local_services, local_settings, running
-from server.cli.terminal import add_direction
-from server.cli.text_streams import open_text, utf8_lines
+from server.cli.terminal import add_direction, open_text, utf8_lines
 from server.cli.translate import is_same_file
 from server.config import add_flags
 from server.engine.client.batch import gather_or_cancel
 from server.errors import InvalidRequest, TextTooLong
-from server.inspection.text_alignment import TextAligner, between_spaces
-from server.inspection.word_alignment import AlignmentMethod
+from server.inspection.text_alignment import AlignmentMethod, TextAligner, between_spaces
 from server.translation_memory.formats import KINDS, reader_of
 
 NAME = "align"

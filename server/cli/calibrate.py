@@ -16,8 +16,7 @@ from model.analysis.confidence_fit import ScoredTranslation, fit_direction
 from model.atomic_write import atomic_write
 from model.search.options import DecodingOptions
 from server.cli.local_services import FLAGS, local_services, local_settings, running
-from server.cli.terminal import whole_number
-from server.cli.text_streams import open_text, utf8_lines
+from server.cli.terminal import open_text, utf8_lines, whole_number
 from server.config import add_flags
 from server.errors import InvalidRequest
 from server.models.discovery import find_model

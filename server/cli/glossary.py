@@ -8,13 +8,19 @@ import asyncio
 import sys
 from datetime import UTC, datetime
 
-from server.cli.terminal import add_direction, add_state_flags, print_json, print_table, state_settings
-from server.cli.text_streams import open_text, utf8_lines
+from server.cli.terminal import (
+    add_direction,
+    add_state_flags,
+    open_text,
+    print_json,
+    print_table,
+    state_settings,
+    utf8_lines,
+)
 from server.config import Settings
 from server.errors import NotFound
-from server.glossaries.formats import EntriesFormat, read_entries, write_entries
 from server.glossaries.glossaries import EVERYONE, Glossaries
-from server.glossaries.types import Dictionary, Glossary, base_language
+from server.glossaries.types import Dictionary, EntriesFormat, Glossary, base_language, read_entries, write_entries
 from server.store.interface import Store
 from server.store.keys import Keys
 from server.store.open_store import store_of_command

@@ -13,8 +13,7 @@ from typing import Any
 from tqdm import tqdm
 
 from server.cli.local_services import FLAGS, local_services, local_settings, running
-from server.cli.terminal import add_direction
-from server.cli.text_streams import open_text, read_ahead, utf8_lines
+from server.cli.terminal import add_direction, open_text, read_ahead, utf8_lines
 from server.config import Settings, add_flags
 from server.documents.formats import FORMATS, SUFFIXES, format_of
 from server.errors import InvalidRequest

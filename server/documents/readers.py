@@ -7,8 +7,8 @@ from typing import Any
 
 from server.documents.document import NO_MEMORY
 from server.errors import PayloadTooLarge
-from server.fair_slots import FairSlots
 from server.task_process import TaskProcess
+from server.work_threads import FairSlots
 
 PROCESSES = 3
 """Each may have `server.documents.reader_process.DATA_BYTES` of memory; they start on demand."""

@@ -18,10 +18,10 @@ from server.documents.formats import FileFormat, format_of
 from server.documents.readers import Readers
 from server.documents.store import FileStore, disk_errors
 from server.errors import AttentiveError, InvalidRequest, Overloaded
-from server.fair_slots import FairSlots
 from server.translation.catalog import AUTO
 from server.translation.translator import Translator
 from server.translation.types import Format, TranslationRequest
+from server.work_threads import FairSlots
 
 log = logging.getLogger(__name__)
 BATCH_CHARACTERS = 10_000

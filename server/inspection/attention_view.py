@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import dataclasses
 import math
 import re
 from dataclasses import dataclass
@@ -13,8 +15,12 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from model.analysis.attention_alignment import Weights, to_words
 from model.analysis.contributions import Rollout, head_contributions, layer_contributions, rollout
 from model.analysis.types import KINDS, SCORES, Kind, MapChoice
+from model.search.options import DecodingOptions
+from server.access.authentication import Caller
+from server.engine.client.batch import gather_or_cancel
 from server.errors import InvalidRequest, NotFound
-from server.inspection.pictures.themes import ThemeName
+from server.inspection.inspector import ANYBODY, Inspector, charged_to
+from server.inspection.pictures.svg import ThemeName
 from server.inspection.types import InspectionResult, out_of_range
 
 Scale = Literal["none", "row", "max"]
@@ -214,3 +220,44 @@ def _normalize(maps: Weights, scale: Scale) -> Weights:
         return np.ascontiguousarray(maps)
     total = maps.sum(axis=-1, keepdims=True) if scale == "row" else maps.max(axis=(-2, -1), keepdims=True)
     return np.ascontiguousarray(np.divide(maps, total, out=np.zeros_like(maps), where=total > 0))
+
+
+HIDDEN_LIMIT = 64
+"""Largest number of source words whose effects are measured."""
+
+
+async def with_effects(
+    inspector: Inspector,
+    result: InspectionResult,
+    deadline: float | None = None,
+    *,
+    caller: Caller = ANYBODY,
+) -> InspectionResult:
+    """Returns the result with the effects of hiding each source word: its pieces are left out of the source, and the
+    target is scored again. Counts as an attention request. Raises InvalidRequest, Overloaded, TimeoutError."""
+    leg, pair = result.subject.leg, result.subject.pair
+    hidden = [number for number, word in enumerate(result.source.words) if not word.special and word.text.strip()]
+    if not 0 < len(hidden) <= HIDDEN_LIMIT:
+        raise InvalidRequest(f"Effects are those of 1 to {HIDDEN_LIMIT} words; this sentence has {len(hidden)}.")
+    options = DecodingOptions(
+        target=pair.target,
+        masked_heads=result.masked_heads,
+        first_token=leg.first_token,
+        shortlist=result.subject.shortlist,
+    )
+    sources = []
+    for number in hidden:
+        pieces = set(result.source.words[number].pieces)
+        sources.append(tuple(id for place, id in enumerate(pair.source) if place not in pieces))
+    engine, starts = inspector.translator.engine, [word.pieces[0] for word in result.target.words]
+    effects = np.zeros((len(result.target.words), len(result.source.words)), dtype=np.float32)
+    async with asyncio.timeout_at(deadline):
+        with inspector.admit(caller, deadline, len(pair.source) + len(pair.target)):
+            charged = charged_to(caller, len(sources) * len(pair.source_text))
+            answers = await gather_or_cancel(
+                [engine.answer(leg.model, source, options, charged=charged) for source in sources]
+            )
+    for number, answer in zip(hidden, answers, strict=True):
+        lost = np.subtract(result.attention.maps.token_scores, answer.hypotheses[0].token_scores)
+        effects[:, number] = np.add.reduceat(lost, starts)
+    return dataclasses.replace(result, effects=effects)

@@ -13,14 +13,15 @@ from model.search.options import DecodingOptions
 from model.symbols import FORMAL, INFORMAL
 from server.access.admission import Permit
 from server.access.authentication import Caller
-from server.engine.ipc.messages import Charged, Look
+from server.engine.ipc.messages import Charged, JobResult, Look
 from server.errors import ExpiredTranslation, InvalidRequest, NotFound, TextTooLong
 from server.inspection.head_worth import HeadWorth
 from server.inspection.types import InspectedSentence, InspectionResult, Tokens, out_of_range, tokens
-from server.store.history_records import SentenceRecord, TranslationRecord
+from server.store.history import SentenceRecord, TranslationRecord
 from server.task_process import TaskProcess
 from server.translation.alignment import pair_words
-from server.translation.catalog import Leg
+from server.translation.catalog import AUTO, Leg
+from server.translation.preparation import segment_text
 from server.translation.translator import DOCUMENT_CHARACTERS, EXACT_ENGINE, Translator, history_record
 from server.translation.types import TranslationRequest
 
@@ -271,3 +272,31 @@ def both_sides(subject: InspectedSentence) -> tuple[Tokens, Tokens]:
         tokens(pair.typed or pair.source_text, source.pieces, source.offsets, pair.originals),
         tokens(target.text, (*target.pieces, "</s>"), (*target.offsets, ending), pair.originals),
     )
+
+
+async def trace_search(
+    inspector: Inspector, request: TranslationRequest, sentence: int, caller: Caller = ANYBODY
+) -> tuple[InspectedSentence, JobResult]:
+    """Decodes one sentence (counted from 0) of the request's first text and records every step.
+
+    Counts as an attention request in the admission. Raises InvalidRequest where the sentence does not exist, is copied,
+    or needs two models, and the errors of a translation.
+    """
+    translator, source = inspector.translator, request.source
+    if source.strip().lower() == AUTO:
+        source = translator.detector.detect(request.texts[0])[0].language
+    leg = inspector.single_leg(source, request.target, "A trace")
+    text = request.texts[0]
+    segmented = await translator.work(request.client, len(text), segment_text, text, leg)
+    if not 0 <= sentence < len(segmented.order):
+        raise out_of_range("sentence", len(segmented.order), "the text")
+    segment = segmented.segments[segmented.order[sentence]]
+    if not segment.ids:
+        raise InvalidRequest(f"Sentence {sentence} holds nothing to translate and is copied.")
+    options = leg.decoding_options(request.options)
+    options = dataclasses.replace(options, trace=True, hypotheses=options.beam_size)
+    async with asyncio.timeout_at(request.deadline):
+        with inspector.admit(caller, request.deadline, 2 * len(segment.ids)):
+            answer = await translator.engine.answer(leg.model, segment.ids, options, charged=charged_to(caller))
+    pair = SentenceRecord(segment.text, segment.ids, answer.hypotheses[0].tokens)
+    return InspectedSentence(leg, pair, None, sentence, len(segmented.order)), answer

@@ -19,7 +19,7 @@ from server.access.authentication import Caller
 from server.errors import InvalidRequest
 from server.inspection.inspector import ANYBODY, Inspector
 from server.inspection.types import InspectedSentence, InspectionResult
-from server.store.history_records import SentenceRecord
+from server.store.history import SentenceRecord
 from server.text.segmentation import Span
 from server.translation.preparation import segment_text
 

@@ -11,7 +11,7 @@ from model.analysis.types import Head, Kind
 from model.search.options import DecodingOptions
 from server.engine.ipc.messages import JobResult
 from server.errors import InvalidRequest
-from server.store.history_records import SentenceRecord
+from server.store.history import SentenceRecord
 from server.text.offsets import OffsetMap, edited
 from server.text.segmentation import Span
 from server.translation.catalog import Leg

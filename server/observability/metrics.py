@@ -7,7 +7,9 @@ import os
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from dataclasses import dataclass
+from functools import cache, partial
+from importlib import import_module
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -30,7 +32,6 @@ from prometheus_client.utils import floatToGoString
 from server.config import set_variable
 from server.engine.client.status import WorkerStatus
 from server.engine.ipc.messages import JobResult, StepStats
-from server.observability.gpus import GpuUse, read_gpus
 
 # Without it, each counter has a second series with the time at which it was created.
 disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -50,6 +51,52 @@ SENTENCE_TIMES = {
     "request_latency": "Time from sending a sentence to the worker to its answer.",
     "time_to_first_token": "Time from a sentence's arrival in the worker to its first token.",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class GpuUse:
+    """One GPU by its number in the driver: bytes of memory used by all processes and in all, and the part of the last
+    moments in which it computed."""
+
+    gpu: str
+    memory_used: int
+    memory_total: int
+    utilization: float
+
+
+def read_gpus() -> list[GpuUse]:
+    """Returns the GPUs that NVML can read; none without the package nvidia-ml-py or a driver."""
+    nvml = _library()
+    if nvml is None:
+        return []
+    found: list[GpuUse] = []
+    try:
+        count = nvml.nvmlDeviceGetCount()
+    except nvml.NVMLError:  # the driver is gone
+        return found
+    for number in range(count):
+        try:
+            handle = nvml.nvmlDeviceGetHandleByIndex(number)
+            memory = nvml.nvmlDeviceGetMemoryInfo(handle)
+            busy = nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100
+        except nvml.NVMLError:  # lost, or a part of a GPU, which has no utilization
+            continue
+        found.append(GpuUse(str(number), memory.used, memory.total, busy))
+    return found
+
+
+@cache
+def _library() -> Any:
+    """Returns the initialized library, None where there is none."""
+    try:
+        nvml = import_module("pynvml")
+    except ImportError:
+        return None
+    try:
+        nvml.nvmlInit()
+    except nvml.NVMLError:  # no driver
+        return None
+    return nvml
 
 
 class Totals(Collector):

@@ -94,3 +94,25 @@ def text_of(value: object) -> str:
 def flags() -> dict[str, dataclasses.Field[Any]]:
     """Returns the options that are flags of the command line, by name."""
     return {item.name: item for item in dataclasses.fields(Options) if "help" in item.metadata}
+
+
+WAITING_TOKENS = "waiting_tokens"
+"""Accepted and unanswered tokens times beam width, the unit of `--queue-tokens`."""
+
+
+class WaitingTokens:
+    """Autoscaling policy: as many replicas as hold `tokens_per_replica` waiting tokens each.
+
+    Ray applies the bounds on replicas, the delays and the factors of its autoscaling configuration to the result.
+    """
+
+    def __init__(self, tokens_per_replica: float) -> None:
+        self._tokens_per_replica = tokens_per_replica
+
+    def __call__(self, context: Any) -> tuple[float, dict[str, Any]]:
+        """Returns the number of replicas, which may be a fraction, and no state."""
+        reported = (context.aggregated_metrics or {}).get(WAITING_TOKENS, {})
+        if not reported:
+            return context.target_num_replicas, {}
+        mean = sum(reported.values()) / len(reported)  # a replica that has not reported yet counts as the mean
+        return mean * context.current_num_replicas / self._tokens_per_replica, {}

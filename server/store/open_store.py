@@ -26,8 +26,7 @@ def open_shared(settings: Settings) -> RedisStore | None:
     if not settings.state.startswith(SCHEMES):
         raise SettingsError(f"{flag_and_variable('state')} must be redis://host:port.")
     try:
-        from server.store.redis import RedisStore
-        from server.store.redis_connection import connect
+        from server.store.redis import RedisStore, connect
 
         return RedisStore(connect(settings.state))
     except ImportError:

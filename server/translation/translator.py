@@ -20,8 +20,7 @@ from server.engine.client.engine_client import Deliver, EngineClient, InFlight
 from server.engine.ipc.messages import JobResult
 from server.errors import ModelFailed
 from server.observability.metrics import Metrics
-from server.store.history import History
-from server.store.history_records import LegRecord, SentenceRecord, TranslationRecord, encoded, new_id
+from server.store.history import History, LegRecord, SentenceRecord, TranslationRecord, encoded, new_id
 from server.text.language_id import LanguageDetector
 from server.text.tagged import Tagged
 from server.translation import sentence

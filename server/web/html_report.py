@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from server.web.assets import asset, source_hash
+from server.web.page import asset, source_hash
 
 _STYLES = ("common/base.css", "explorer/explorer.css")
 _MODULES = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
 import hashlib
 import json
@@ -9,9 +10,27 @@ import re
 from dataclasses import dataclass
 from functools import cache
 from html import escape, unescape
+from pathlib import Path
 from posixpath import dirname, join, normpath
 
-from server.web.assets import PAGE_POLICY, asset, source_hash
+FOLDER = Path(__file__).parent / "static"
+NO_FRAME = "frame-ancestors 'none'"
+PAGE_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
+    f"base-uri 'none'; form-action 'none'; {NO_FRAME}"
+)
+
+
+@cache
+def asset(name: str) -> str:
+    """Returns the text of a static file, such as "common/dom.js"."""
+    return (FOLDER / name).read_text(encoding="utf-8")
+
+
+def source_hash(text: str) -> str:
+    """Returns the hash of an inline script or style as a source of a Content-Security-Policy."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode('utf-8')).digest()).decode('ascii')}'"
+
 
 _TEXTS, _SPEAKER = "translator/texts.json", "translator/messages.js"
 _SENTENCES = "explorer/sentences.json"

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from server.web.assets import FOLDER
+from server.web.page import FOLDER
 from tests.browser.conftest import INTERFACES, SENTENCE, OpenPage
 from tests.support.servers.live import LiveServer
 

@@ -13,8 +13,7 @@ from itertools import pairwise
 from server.documents.document import Document, tagged_of
 from server.documents.reader_process import read_document
 from server.errors import AttentiveError
-from server.glossaries.formats import EntriesFormat, read_entries, write_entries
-from server.glossaries.types import check_entries
+from server.glossaries.types import EntriesFormat, check_entries, read_entries, write_entries
 from server.text.protection.glossary import Entry, TermIndex
 from server.text.segmentation import BULLET, CONTROLS, LABEL, LAYOUT, split_long_sentence, split_sentences
 from server.text.syntax import html as html_syntax

@@ -1,4 +1,5 @@
-"""The decode step of a Transformer in few kernels, which CUDA graphs capture."""
+"""The decode step of a Transformer in few kernels, which CUDA graphs capture, and these kernels in PyTorch for where Triton
+cannot be used."""
 
 from __future__ import annotations
 

@@ -22,8 +22,8 @@ from server.api.dependencies import (
 )
 from server.api.parameters import ParameterRoute
 from server.api.routes.translate import chosen_rows
+from server.api.schemas.base import SYMBOLS, address_form
 from server.api.schemas.deepl import DeeplParameters
-from server.api.schemas.formality import SYMBOLS, address_form
 from server.api.schemas.glossaries import DeeplCredentials
 from server.errors import InvalidRequest
 from server.services import default_options

@@ -13,8 +13,8 @@ from server.api.dependencies import deadline, enter, glossary_terms, json_respon
 from server.api.early_refusal import REPEATED
 from server.api.parameters import ParameterRoute
 from server.api.routes.files import DOWNLOADED, file_response, stated, warned
+from server.api.schemas.base import address_form
 from server.api.schemas.deepl import DocumentKey, DocumentParameters
-from server.api.schemas.formality import address_form
 from server.documents.formats import SUFFIXES, format_of
 from server.errors import InvalidRequest, Unavailable
 from server.translation.catalog import AUTO

@@ -21,9 +21,17 @@ from server.api.schemas.glossaries import (
     MultilingualParameters,
 )
 from server.errors import Forbidden, InvalidRequest, NotFound
-from server.glossaries.formats import MEDIA_TYPES, EntriesFormat, read_entries, write_entries
 from server.glossaries.glossaries import Glossaries
-from server.glossaries.types import Dictionary, DictionaryInfo, Glossary, base_language
+from server.glossaries.types import (
+    MEDIA_TYPES,
+    Dictionary,
+    DictionaryInfo,
+    EntriesFormat,
+    Glossary,
+    base_language,
+    read_entries,
+    write_entries,
+)
 
 Id = Annotated[str, Path(description="From the answer to the creation.")]
 Key = Annotated[DeeplCredentials, Query()]

@@ -4,10 +4,13 @@ a response to every exception, log and metrics."""
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import re
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from contextvars import Context
 from typing import Any
 
 from starlette.middleware.cors import CORSMiddleware
@@ -16,7 +19,6 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.api.errors import BODY, LOG_FIELDS, path_of
-from server.api.middleware.access_log import AccessLog
 from server.api.middleware.body import (
     CANCELLED_AT_DISCONNECT,
     cancel_at_disconnect,
@@ -26,6 +28,69 @@ from server.api.middleware.body import (
 from server.errors import Overloaded, Unavailable
 from server.kept import forget_soon
 from server.observability.logging import request_id, trace_id
+from server.observability.metrics import Metrics
+
+log = logging.getLogger("server.access")
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+QUIET = frozenset({"/health", "/ready", "/metrics"})
+"""Routes that monitoring requests every few seconds."""
+REFUSED = 429
+SECONDS = 1.0
+"""Time in which refusals of one kind are counted together."""
+Kind = tuple[tuple[str, object], ...]
+"""Route, key, reason and detail of a refusal, by name."""
+
+
+RECORDS = {
+    level: vars(logging.LogRecord(log.name, level, __file__, 0, "request", (), None))
+    for level in (logging.DEBUG, logging.INFO)
+}
+"""What all records of a level have; to make each anew takes half of the time of a line."""
+
+
+def record(level: int, fields: Mapping[str, object]) -> logging.LogRecord:
+    """Returns the record of a request."""
+    now = time.time()
+    made = logging.LogRecord.__new__(logging.LogRecord)
+    vars(made).update(RECORDS[level], created=now, msecs=now % 1 * 1_000, **fields)
+    return made
+
+
+class AccessLog:
+    """Counts ended requests in the metrics, and logs them. Belongs to one event loop."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._refused: Counter[Kind] = Counter()
+        """The refusals of the present second by kind, without the first of each."""
+
+    def add(self, route: str, method: str, status: int, seconds: float, fields: Mapping[str, object]) -> None:
+        """Adds a request that took so many seconds. `fields` are further ones of its line."""
+        method = method if method in METHODS else "other"
+        self._metrics.http(route, method, status, seconds)
+        if status == REFUSED and self._is_counted(("route", route), *fields.items()):
+            return
+        level = logging.DEBUG if route in QUIET and status < 400 else logging.INFO
+        if log.isEnabledFor(level):
+            line = {"route": route, "method": method, "status": status, "seconds": round(seconds, 6)}
+            log.handle(record(level, {**line, "request_id": request_id.get(), **fields}))
+
+    def _is_counted(self, *kind: tuple[str, object]) -> bool:
+        if kind in self._refused:
+            self._refused[kind] += 1
+            return True
+        if not self._refused:
+            asyncio.get_running_loop().call_later(SECONDS, self.flush, context=Context())  # of no request
+        self._refused[kind] = 0
+        return False
+
+    def flush(self) -> None:
+        """Logs how many refusals were counted."""
+        refused, self._refused = self._refused, Counter()
+        for kind, number in refused.items():
+            if number:
+                log.info("requests refused", extra={**dict(kind), "status": REFUSED, "requests": number})
+
 
 ID = re.compile(r"[A-Za-z0-9._:\-]{1,64}")
 TRACE = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-")
@@ -223,3 +288,25 @@ def request_identity(headers: Mapping[bytes, bytes]) -> str:
     """Returns the id of the request: the caller's, or a random one."""
     given = headers.get(b"x-request-id", b"").decode("latin-1")
     return given if ID.fullmatch(given) else os.urandom(16).hex()
+
+
+HEADER = b"x-request-id"
+
+
+class OneRequestId:
+    """Leaves the request's id to Ray, which gives each request one and adds it to the response. Where the server has another
+    one, because it writes only ids that it can log (`server.api.middleware.entrance.ID`), both are in the response."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        given = [value for name, value in scope.get("headers", ()) if name == HEADER]
+
+        async def send_without(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = [(name, value) for name, value in message["headers"] if name != HEADER or value not in given]
+                message = {**message, "headers": headers}
+            await send(message)
+
+        await self._app(scope, receive, send_without)

@@ -38,7 +38,7 @@ from server.api.schemas.analysis import (
 from server.engine.ipc.messages import JobResult
 from server.errors import NotFound, TextTooLong, Unavailable
 from server.inspection.encoder_study import study_encoder
-from server.inspection.search_trace import trace_search
+from server.inspection.inspector import trace_search
 from server.inspection.types import InspectedSentence, InspectionResult
 from server.translation.catalog import Leg
 

@@ -14,16 +14,14 @@ from starlette.responses import Response
 from model.analysis.types import EVERYTHING
 from model.search.options import DecodingOptions
 from server.access.authentication import Caller
-from server.api.attention_formats import formatted
-from server.api.attention_query import NEGOTIATED, attention_query, needs_evidence
+from server.api.attention_formats import NEGOTIATED, attention_query, formatted, needs_evidence
 from server.api.dependencies import check_texts, deadline, enter, services_of, storage_of
 from server.api.openapi import content, errors
 from server.api.parameters import ParameterRoute, prefers_html
 from server.api.routes.pages import html_page
 from server.api.schemas.attention import AttentionAnswer, AttentionParameters, SubjectParameters
 from server.errors import InvalidRequest
-from server.inspection.attention_view import map_choice
-from server.inspection.effects import with_effects
+from server.inspection.attention_view import map_choice, with_effects
 from server.inspection.inspector import both_sides
 from server.inspection.types import InspectedSentence
 from server.services import Services

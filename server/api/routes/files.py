@@ -17,8 +17,16 @@ from server.api.dependencies import deadline, enter, inline_or_stored, json_resp
 from server.api.early_refusal import REPEATED
 from server.api.openapi import WORK, content, errors
 from server.api.parameters import ParameterRoute
-from server.api.schemas.base import Answer, Code, Key, OptionalText, UploadParameters
-from server.api.schemas.formality import FORMALITY, Formality, address_form
+from server.api.schemas.base import (
+    FORMALITY,
+    Answer,
+    Code,
+    Formality,
+    Key,
+    OptionalText,
+    UploadParameters,
+    address_form,
+)
 from server.api.schemas.glossaries import InlineGlossary
 from server.documents.formats import SUFFIXES, format_of
 from server.documents.store import StoredFile

@@ -15,8 +15,7 @@ from server.api.dependencies import json_response, reader_languages, services_of
 from server.api.openapi import content
 from server.api.parameters import prefers_html
 from server.version import server_version
-from server.web.assets import FOLDER, NO_FRAME, PAGE_POLICY
-from server.web.page import interface_texts, page
+from server.web.page import FOLDER, NO_FRAME, PAGE_POLICY, interface_texts, page
 
 router = APIRouter(tags=["operation"])
 SWAGGER = ("fastapi_offline", "static")

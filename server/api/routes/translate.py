@@ -22,8 +22,7 @@ from server.api.dependencies import (
 )
 from server.api.openapi import WORK, content, errors
 from server.api.parameters import ParameterRoute
-from server.api.schemas.base import Heads
-from server.api.schemas.formality import address_form
+from server.api.schemas.base import Heads, address_form
 from server.api.schemas.translation import TranslateAnswer, TranslateParameters
 from server.api.sse import stream
 from server.config import Settings

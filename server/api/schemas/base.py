@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import orjson
 from fastapi import UploadFile
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictStr, WithJsonSchema
 
 from model.model_folder import MAX_BEAM, MAX_LENGTH_PENALTY
+from model.symbols import FORMAL, INFORMAL
 from server.errors import InvalidRequest
 
 HEAD_MASK_LIMIT = 4096
@@ -119,3 +120,23 @@ HeadMask = Annotated[
         description="Attention heads to switch off: kind.layer.head, separated by commas, as in `cross.0.1,encoder.2.3`.",
     ),
 ]
+
+
+Formality = Annotated[
+    Literal["default", "more", "less", "prefer_more", "prefer_less"] | None,
+    BeforeValidator(none_if_blank),
+    BeforeValidator(lower_case),
+]
+FORMALITY = (
+    "Form of address, if the model was trained with it. Otherwise `more` and `less` are rejected; "
+    "`prefer_more` and `prefer_less` pass."
+)
+SYMBOLS = {"more": FORMAL, "prefer_more": FORMAL, "less": INFORMAL, "prefer_less": INFORMAL}
+"""Symbol of each form of address in the source of a model."""
+
+
+def address_form(formality: str | None, strict: bool = False) -> dict[str, Any]:
+    """Returns the fields of a TranslationRequest for the parameter. With `strict` every form of
+    address that the model does not know is an error."""
+    required = strict or formality in ("more", "less")
+    return {"formality": SYMBOLS.get(formality or ""), "formality_required": required}

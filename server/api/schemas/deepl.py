@@ -7,14 +7,15 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, StrictStr, StringConstraints, ValidationInfo
 
 from server.api.schemas.base import (
+    FORMALITY,
     Code,
+    Formality,
     OptionalBool,
     OptionalCode,
     OptionalText,
     Texts,
     UploadParameters,
 )
-from server.api.schemas.formality import FORMALITY, Formality
 from server.api.schemas.glossaries import DeeplCredentials
 from server.config import comma_separated
 from server.errors import InvalidRequest

@@ -7,9 +7,11 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, StrictStr
 
 from server.api.schemas.base import (
+    FORMALITY,
     Answer,
     BeamSize,
     Code,
+    Formality,
     HeadMask,
     Key,
     LengthPenalty,
@@ -21,7 +23,6 @@ from server.api.schemas.base import (
     list_of_one,
     lower_case,
 )
-from server.api.schemas.formality import FORMALITY, Formality
 from server.api.schemas.glossaries import InlineGlossary
 from server.engine.ipc.messages import Timings
 from server.errors import InvalidRequest

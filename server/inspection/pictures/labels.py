@@ -9,9 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from server.inspection.attention_view import MapView
-from server.inspection.pictures.svg import Drawing
-from server.inspection.pictures.text_width import right_to_left, width
-from server.inspection.pictures.themes import levels
+from server.inspection.pictures.svg import Drawing, levels, right_to_left, width
 
 MARGIN = 14.0
 TITLE = 15.0

@@ -17,9 +17,7 @@ from server.inspection.pictures.labels import (
     shown_labels,
     widest,
 )
-from server.inspection.pictures.svg import Drawing
-from server.inspection.pictures.text_width import width
-from server.inspection.pictures.themes import Theme
+from server.inspection.pictures.svg import Drawing, Theme, width
 
 HEADS_LIMIT = 8
 """Number of heads that colours tell apart."""

@@ -17,9 +17,7 @@ from server.inspection.pictures.labels import (
     shown_labels,
     widest,
 )
-from server.inspection.pictures.svg import Drawing
-from server.inspection.pictures.text_width import width
-from server.inspection.pictures.themes import Theme, levels
+from server.inspection.pictures.svg import Drawing, Theme, levels, width
 
 KEYS = {"cross": "source", "encoder": "source", "decoder": "read so far"}
 QUERIES = {"cross": "translation", "encoder": "source", "decoder": "translation"}

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import struct
+import threading
 from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -11,16 +16,86 @@ from model.analysis.attention_alignment import Word
 from model.analysis.types import Head
 from server.errors import InvalidRequest
 from server.inspection.attention_view import MapView, ViewOptions, select_maps
-from server.inspection.pictures.convert import PictureFormat, write
 from server.inspection.pictures.labels import map_name
 from server.inspection.pictures.lines import HEADS_LIMIT, draw_lines
 from server.inspection.pictures.maps import KEYS, QUERIES, draw_grid, draw_map
 from server.inspection.pictures.sentences import Line, LinkedSentences, draw_alignment, draw_card, fits_on_lines
-from server.inspection.pictures.svg import Drawing
-from server.inspection.pictures.themes import THEMES
+from server.inspection.pictures.svg import THEMES, Drawing, font_folder, png_chunk, write_svg
+from server.inspection.text_alignment import align_words
 from server.inspection.types import InspectionResult, out_of_range
-from server.inspection.word_alignment import align_words
 from server.text.languages import language_name
+
+if TYPE_CHECKING:
+    import typst
+
+
+PictureFormat = Literal["svg", "png", "pdf"]
+PIXELS_LIMIT = 24_000_000
+"""Limit on the pixels of a PNG."""
+DPI, CARD_DPI = 144, 96
+_USUAL_PIXELS = 3_000_000
+"""Pixels of a PNG beyond which the resolution is lowered if the request does not set it."""
+_LEAST_DPI = 72
+_CSS_DPI = 96
+_PAGE = b"""
+#set page(width: auto, height: auto, margin: 0pt)
+#set document(date: none)
+#image(bytes(sys.inputs.svg), format: "svg")
+"""
+_PNG_HEAD = 33
+"""Bytes of a PNG before its second chunk."""
+_lock = threading.Lock()  # bounds the memory and the threads of conversion
+
+
+def write(drawing: Drawing, format: PictureFormat, options: ViewOptions) -> bytes:
+    """Returns the file. Raises InvalidRequest for a PNG of too many pixels. Takes up to some hundred milliseconds: call
+    it in a thread."""
+    width = float(options.width or drawing.width)
+    if format == "svg":
+        return write_svg(drawing, width)
+    if format == "pdf":
+        return _converted(write_svg(drawing, width), "pdf", _CSS_DPI)
+    area = width * width * drawing.height / drawing.width
+    dpi = options.dpi or _usual_dpi(area, CARD_DPI if options.view == "card" else DPI)
+    if (pixels := area * (dpi / _CSS_DPI) ** 2) > PIXELS_LIMIT:
+        raise InvalidRequest(
+            f"The picture would have {pixels / 1e6:.0f} million pixels, over the limit of {PIXELS_LIMIT // 1_000_000} "
+            "million; lower width or dpi, or choose svg or pdf."
+        )
+    png = _converted(write_svg(drawing, width), "png", dpi)
+    per_meter = round(dpi / 0.0254)
+    resolution = png_chunk(b"pHYs", struct.pack(">IIB", per_meter, per_meter, 1))
+    return png[:_PNG_HEAD] + resolution + png[_PNG_HEAD:]
+
+
+def _usual_dpi(area: float, dpi: int) -> int:
+    """Returns the resolution, lowered for large drawings. `area` is in pixels of the layout."""
+    return max(_LEAST_DPI, min(dpi, int(_CSS_DPI * (_USUAL_PIXELS / area) ** 0.5)))
+
+
+def _converted(svg: bytes, format: PictureFormat, dpi: int) -> bytes:
+    import typst
+
+    with _lock:
+        file = typst.compile(  # type: ignore[type-var]  # of its own annotations
+            _PAGE,
+            root=Path("/"),
+            font_paths=_fonts(),
+            format=format,
+            ppi=dpi,
+            sys_inputs={"svg": svg.decode()},
+            pdf_tags=False,
+        )
+    return bytes(file)
+
+
+@cache
+def _fonts() -> typst.Fonts:
+    """Returns the fonts of the system, and DejaVu Sans from the package ziafont."""
+    import typst
+
+    return typst.Fonts(include_embedded_fonts=False, font_paths=[font_folder()])
+
 
 MAPS_LIMIT = 144
 CELLS_LIMIT = 2_000_000

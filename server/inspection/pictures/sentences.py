@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from server.inspection.pictures.labels import MARGIN, SMALL, add_title, fitted, printable
-from server.inspection.pictures.svg import Drawing
-from server.inspection.pictures.text_width import right_to_left, width
-from server.inspection.pictures.themes import Theme
+from server.inspection.pictures.svg import Drawing, Theme, right_to_left, width
 
 CARD = (1200.0, 630.0)
 """Size of the picture that social networks show beside a link."""

@@ -11,8 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from model.search.options import Hypothesis
 from server.engine.client.status import DeviceStatus, WorkerStatus
 from server.engine.ipc.messages import JobResult, StepStats, Timings
-from server.observability.gpus import GpuUse
-from server.observability.metrics import DESCRIPTIONS, Metrics, StateCollector
+from server.observability.metrics import DESCRIPTIONS, GpuUse, Metrics, StateCollector
 from tests.unit.deploy.test_deploy import PROMETHEUS, ROOT, alert_rules, dashboard_expressions
 
 Series = dict[str, dict[str, set[str]]]

@@ -94,7 +94,7 @@ def running_redis(folder: Path, port: int, *options: str) -> Iterator[subprocess
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Servers wait longer for Redis than usual, and for what another server writes to it, as the machine may be busy."""
-    monkeypatch.setattr("server.store.redis_connection.TIMEOUT_SECONDS", 10.0)
+    monkeypatch.setattr("server.store.redis.TIMEOUT_SECONDS", 10.0)
     monkeypatch.setattr("server.store.history.RECENT_SECONDS", 3.0)
 
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from server.fair_slots import FairSlots
+from server.work_threads import FairSlots
 
 
 def test_turns_go_to_the_caller_that_was_served_the_longest_time_ago():

@@ -11,8 +11,7 @@ from server.access.rate_limits import RateLimiter
 from server.config import Settings
 from server.errors import Overloaded
 from server.store.keys import Key
-from server.store.redis import RedisStore
-from server.store.redis_connection import connect
+from server.store.redis import RedisStore, connect
 from server.store.usage import Usage
 
 HELLO = {"q": "Hello", "source": "en", "target": "de"}

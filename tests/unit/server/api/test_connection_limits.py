@@ -16,8 +16,7 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from server.api import connection_limits
-from server.api.connection_limits import UnfinishedRequests
-from server.api.response_cycle import Cycle
+from server.api.connection_limits import Cycle, UnfinishedRequests
 from server.cli import serve
 from tests.support.engine.fake_engine import FakeEngine
 from tests.support.servers.in_process import running

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 from server.api.app import ROUTERS, new_app
 from server.api.openapi import FOREIGN
 from server.api.parameters import FORM, MULTIPART
-from server.web.assets import PAGE_POLICY
+from server.web.page import PAGE_POLICY
 
 DOCUMENT: dict[str, Any] = new_app().openapi()
 SCHEMAS = DOCUMENT["components"]["schemas"]

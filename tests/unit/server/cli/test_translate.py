@@ -14,7 +14,7 @@ import pytest
 from tqdm import tqdm
 
 from server.cli.local_services import local_services
-from server.cli.text_streams import open_text, utf8_lines
+from server.cli.terminal import open_text, utf8_lines
 from server.cli.translate import (
     FLAGS,
     LINES_AT_ONCE,

@@ -10,12 +10,10 @@ import redis as redis_client
 
 from server.errors import Forbidden, InvalidRequest, NotFound, PayloadTooLarge, StateUnreachable
 from server.glossaries import glossaries as bounds
-from server.glossaries.formats import read_entries, write_entries
 from server.glossaries.glossaries import EVERYONE, Glossaries
-from server.glossaries.types import TERM_CHARACTERS, Dictionary
+from server.glossaries.types import TERM_CHARACTERS, Dictionary, read_entries, write_entries
 from server.store.interface import Store
-from server.store.redis import RedisStore
-from server.store.redis_connection import connect
+from server.store.redis import RedisStore, connect
 from server.store.sqlite import SQLiteStore
 
 DEVICES = Dictionary("en", "de", {"battery": "Akku", "device": "Gerät"})

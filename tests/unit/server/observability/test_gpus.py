@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from server.observability import gpus
-from server.observability.gpus import GpuUse, read_gpus
+from server.observability import metrics
+from server.observability.metrics import GpuUse, read_gpus
 
 
 class NVMLError(Exception):
@@ -41,9 +41,9 @@ def driver(*, present: bool = True) -> SimpleNamespace:
 
 @pytest.fixture(autouse=True)
 def fresh() -> Iterator[None]:
-    gpus._library.cache_clear()
+    metrics._library.cache_clear()
     yield
-    gpus._library.cache_clear()
+    metrics._library.cache_clear()
 
 
 def test_a_gpu_that_cannot_be_read_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from server.ray_serve.autoscaling import WAITING_TOKENS, WaitingTokens
+from server.ray_serve.options import WAITING_TOKENS, WaitingTokens
 
 
 def context(*tokens: float, running: int, target: int = 1) -> SimpleNamespace:

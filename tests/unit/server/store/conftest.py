@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from server.store.interface import Store
-from server.store.redis import RedisStore
-from server.store.redis_connection import connect
+from server.store.redis import RedisStore, connect
 from server.store.sqlite import SQLiteStore
 
 

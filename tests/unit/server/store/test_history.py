@@ -9,8 +9,8 @@ import pytest
 
 from model.search.options import DecodingOptions
 from server.errors import ExpiredTranslation, NotFound, StateUnreachable
-from server.store.history import History
-from server.store.history_records import (
+from server.store.history import (
+    History,
     LegRecord,
     SentenceRecord,
     TranslationRecord,

@@ -13,8 +13,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import InvalidResponse, OutOfMemoryError, ResponseError
 
 from server.errors import StateUnreachable
-from server.store.redis import RedisStore
-from server.store.redis_connection import FAILURES, connect, reason
+from server.store.redis import FAILURES, RedisStore, connect, reason
 from tests.support.servers.ports import free_port
 
 

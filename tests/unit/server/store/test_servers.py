@@ -7,9 +7,8 @@ from collections.abc import Callable
 import pytest
 from starlette.testclient import TestClient
 
-from server.store.history_records import new_id
-from server.store.redis import RedisStore
-from server.store.redis_connection import FAILURES
+from server.store.history import new_id
+from server.store.redis import FAILURES, RedisStore
 from tests.support.servers.in_process import wait_for
 from tests.support.servers.ports import free_port
 from tests.unit.server.conftest import running_redis

@@ -8,8 +8,7 @@ import redis as redis_client
 from starlette.testclient import TestClient
 
 from server.config import Settings
-from server.store.redis import RedisStore, name_of
-from server.store.redis_connection import connect
+from server.store.redis import RedisStore, connect, name_of
 from server.translation import result_cache
 from server.translation.result_cache import JSON, ResultCache
 from tests.support.servers.in_process import wait_for

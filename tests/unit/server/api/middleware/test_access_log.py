@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 
-from server.api.middleware.access_log import AccessLog
+from server.api.middleware.entrance import AccessLog
 from server.observability.metrics import Metrics
 
 

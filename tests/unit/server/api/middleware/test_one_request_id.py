@@ -8,7 +8,7 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from server.api.app import create_app
-from server.api.middleware.one_request_id import OneRequestId
+from server.api.middleware.entrance import OneRequestId
 from server.config import Settings
 from server.services import Services
 from tests.support.engine.fake_engine import FakeEngine, fake_catalog

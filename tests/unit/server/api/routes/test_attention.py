@@ -9,7 +9,7 @@ import time
 import numpy as np
 import pytest
 
-from server.store.history_records import new_id
+from server.store.history import new_id
 from server.translation.catalog import ModelCatalog
 from tests.support.engine.fake_engine import FIRST_LAYER, fake_model
 from tests.support.servers.keys import KeyFile

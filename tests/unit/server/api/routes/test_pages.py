@@ -11,8 +11,7 @@ from urllib.parse import urljoin
 import pytest
 
 from server.inspection.attention_view import RECURRENT
-from server.web.assets import FOLDER, source_hash
-from server.web.page import interface_texts
+from server.web.page import FOLDER, interface_texts, source_hash
 
 BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
 

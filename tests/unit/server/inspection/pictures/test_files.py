@@ -12,9 +12,8 @@ from lxml import etree
 from PIL import Image
 
 from server.inspection.attention_view import ViewOptions
-from server.inspection.pictures.convert import write
-from server.inspection.pictures.svg import Drawing
-from server.inspection.pictures.themes import THEMES, levels, ramp
+from server.inspection.pictures.picture import write
+from server.inspection.pictures.svg import THEMES, Drawing, levels, ramp
 
 ATTACK = "</text><script>alert('x')</script> & \" \ud800"
 SVG = "{http://www.w3.org/2000/svg}"

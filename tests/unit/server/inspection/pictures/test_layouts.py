@@ -11,9 +11,8 @@ from lxml import etree
 
 from server.inspection.attention_view import MapView, ViewOptions
 from server.inspection.pictures import lines
-from server.inspection.pictures.convert import write
 from server.inspection.pictures.labels import printable, wrapped
-from server.inspection.pictures.picture import draw
+from server.inspection.pictures.picture import draw, write
 from server.inspection.pictures.sentences import (
     CARD,
     Line,
@@ -22,9 +21,7 @@ from server.inspection.pictures.sentences import (
     draw_card,
     fits_on_lines,
 )
-from server.inspection.pictures.svg import Drawing
-from server.inspection.pictures.text_width import right_to_left, width
-from server.inspection.pictures.themes import THEMES
+from server.inspection.pictures.svg import THEMES, Drawing, right_to_left, width
 
 LIGHT = THEMES["light"]
 PAIR = LinkedSentences(
