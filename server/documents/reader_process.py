@@ -66,7 +66,7 @@ def perform(action: str, folder: str, name: str, target: str, characters: int, o
             translations = ["".join(islice(translated, len(cut_pieces(document, text)))) for text in document.texts]
             workspace.result.write_bytes(document.write(translations))
             return {}
-        size = sum(map(len, document.texts))
+        size = sum(len(tagged_of(text, document.format).text) for text in document.texts)
         if size > characters:
             raise TextTooLong(f"The file's {size:,} characters are over the limit of {characters:,}.")
         pieces = [piece for text in document.texts for piece in cut_pieces(document, text)]

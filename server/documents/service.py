@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import count
 from pathlib import PurePosixPath, PureWindowsPath
@@ -50,7 +50,8 @@ class TranslatedDocument:
 @dataclass(frozen=True, slots=True)
 class ReceivedDocument:
     """A document whose texts have been read. `name` is the name of the translated file, `format` the format of its
-    texts, and `sample` text from its beginning. `order` is the number of the document."""
+    texts, `characters` their number without markup, and `sample` text from its beginning. `order` is the number of
+    the document."""
 
     workspace: Workspace
     permit: Permit
@@ -125,10 +126,8 @@ class DocumentTranslator:
         request: TranslationRequest,
         patient: bool = False,
         copy: bool = True,
-        progress: Callable[[int], object] = lambda characters: None,
     ) -> TranslatedDocument:
         """Translates a document with the options of `request`, whose texts are ignored, and keeps the new file in the store.
-        `progress` receives the characters of each batch.
 
         Raises the errors of `Translator.translate`, but Overloaded only for the first batch, and not if `patient`. Unless
         `copy`, a document in the target language is an InvalidRequest.
@@ -147,7 +146,6 @@ class DocumentTranslator:
                 changed = changed or translated != list(texts)
                 with disk_errors():
                     add_lines(workspace.translations, translated)
-                progress(sum(map(len, texts)))
             await self.run("write", workspace, document.file_format, document.target, caller, document.order)
         token = await self.store.keep(workspace, document.name, document.file_format.media_type, caller, may_wait)
         document.permit.release(succeeded=True)

@@ -12,7 +12,7 @@ from server.documents.formats import FORMATS, format_of
 from server.documents.jobs import FileJobs
 from server.errors import NotFound
 from server.store.sqlite import SQLiteStore
-from tests.support.texts.document_files import pdf
+from tests.support.texts.document_files import open_document, pdf, word_body
 
 FIELDS = {"source_lang": "EN", "target_lang": "DE"}
 
@@ -39,6 +39,24 @@ def test_a_file_is_fetched_once(client):
     assert (found.status_code, found.content) == (200, b"dlrow olleH")
     assert "a.de.txt" in found.headers["content-disposition"]
     assert client.post(path, data=key).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.html", b'<p class="x">Hello <b id="y">world</b><br/></p><!-- note -->'),
+        ("a.md", b'# Hello [world](https://a.b "")\n'),
+        (
+            "a.docx",
+            word_body("<w:p><w:r><w:t>Hello </w:t></w:r><w:r><w:rPr><w:i/></w:rPr><w:t>world</w:t></w:r></w:p>"),
+        ),
+        ("a.odt", open_document('<text:p>Hello <text:a x="y">world</text:a><text:line-break/></text:p>')),
+        ("a.srt", b"1\n00:00:01,000 --> 00:00:02,000\n<i>Hello</i> world\n"),
+        ("a.vtt", b"WEBVTT\n\n00:01.000 --> 00:02.000\n<v Anna>Hello <c.red>world</c>\n"),
+    ],
+)
+def test_markup_is_not_billed(client, name, content):
+    assert finished(client, send(client, content, name).json())["billed_characters"] == len("Hello world")
 
 
 def test_a_file_needs_its_key(client):
