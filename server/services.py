@@ -177,7 +177,8 @@ class Services:
     @property
     def readiness(self) -> str:
         """Whether translations are served now: "starting", "ready", "degraded" while models of --models are missing,
-        "frozen" while no worker goes on, "draining" or "failed". No model makes a server that was ready unready."""
+        "frozen" while no worker goes on, "restarting" while no worker has the models that were served, "draining" or "failed".
+        No model makes a server that was ready unready."""
         if self.draining:
             return "draining"
         if self._link is not None:
@@ -187,7 +188,9 @@ class Services:
         if loaded and not self._was_ready and not status.models and not status.ready:
             return "failed"
         if not loaded or not status.ready or (not self._was_ready and missing and self.settings.require_models):
-            return "frozen" if any(worker.state == "frozen" for worker in status.workers) else "starting"
+            if any(worker.state == "frozen" for worker in status.workers):
+                return "frozen"
+            return "restarting" if self._was_ready else "starting"
         self._was_ready = self.engine.workers.rests = True  # from now on workers without a model are ready
         return "degraded" if missing else "ready"
 

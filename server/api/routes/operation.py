@@ -22,8 +22,9 @@ router = APIRouter(tags=["operation"])
 
 
 class ReadyAnswer(Answer):
-    status: Literal["starting", "ready", "degraded", "frozen", "draining", "failed"] = Field(
-        description="degraded: translations are served, and models of --models are missing. frozen: no worker goes on."
+    status: Literal["starting", "ready", "degraded", "restarting", "frozen", "draining", "failed"] = Field(
+        description="degraded: translations are served, and models of --models are missing. restarting: the worker that had the "
+        "models ended; requests wait for the next one. frozen: no worker goes on."
     )
     version: str
     device: str

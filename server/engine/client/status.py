@@ -63,9 +63,8 @@ class DeviceStatus:
 class WorkerStatus:
     """All workers together.
 
-    `ready` is True while a worker is up, not frozen, and has every model that was loaded before, and for RESTART_SECONDS of
-    a restart.
-    `models` can be served now, or after the restart.
+    `ready` is True while a worker is up, not frozen, and has every model that was loaded before: jobs are also accepted
+    while it is not, and wait. `models` can be served now, or after the restart.
     `device`, `dtype`, `engine` and `details` are those of the first worker that is up. `errors` maps a model to the
     reason why it cannot be loaded. `restarts` counts all restarts since the start. `no_device` is True
     where the options require a GPU and there is none; no worker is started again then.

@@ -27,8 +27,6 @@ from server.engine.ipc.messages import (
 )
 from server.engine.ipc.options import NO_DEVICE, WorkerOptions
 
-RESTART_SECONDS = 30.0
-"""Time in which the server stays ready while its workers restart: jobs are accepted and wait."""
 USUAL_PRICES = 3e-4, 1.5e-4
 """Seconds of a token of a row and of one of a look, before a worker has measured them."""
 UNLOADED = "The model was unloaded."
@@ -211,8 +209,8 @@ class WorkerPool:
         expected = {model.key for model in models if model.outcome.done() and not model.error and not model.unloading}
         able = [worker for worker in up if worker.state == "up"]
         ready = any((worker.loaded or self.rests) and expected <= worker.loaded for worker in able)
-        if not ready and self._restarting():
-            ready, served = bool(expected) or self.rests, expected
+        if not ready and not self._jobs.broken:
+            served |= expected
         return WorkerStatus(
             ready=ready,
             device=first.device if first else self._options.device,
@@ -227,11 +225,6 @@ class WorkerPool:
             no_device=any(worker.no_device for worker in self._workers),
             reports=tuple(worker.stats for worker in self._workers if worker.stats is not None),
         )
-
-    def _restarting(self) -> bool:
-        """Whether jobs are accepted and wait for a worker that served a moment ago."""
-        least = time.monotonic() - RESTART_SECONDS
-        return not self._jobs.broken and any(worker.served_until >= least for worker in self._workers)
 
     # -- events of the workers -----------------------------------------------------------------------------------------
 

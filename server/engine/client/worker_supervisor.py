@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -83,8 +82,6 @@ class WorkerSupervisor:
         """Whether it ended because its device does not exist; it is not restarted then. A GPU that was there may come back."""
         self.restarts = self.hangs = 0
         """Processes that were started again, and those that were killed because they hung."""
-        self.served_until = -math.inf
-        """When a process with a model ended last, on time.monotonic()."""
         self.failures = 0
         """Failed starts and crashes in a row, without an answer or a healthy time in between."""
         self.stats: StepStats | None = None
@@ -259,8 +256,6 @@ class WorkerSupervisor:
         healthy = self.ready is not None and time.monotonic() - self._up_since >= _HEALTHY_SECONDS
         running = tuple(job for id, job in self.pending.items() if id in self._running)
         ended = WorkerExit(running, tuple(self.pending.values()), self.loading)
-        if self.loaded:
-            self.served_until = time.monotonic()
         self._process, self.ready, self.loading, self.stats = None, None, None, None
         self.pending, self._running, self.loaded, self.refused = {}, set(), set(), set()
         self.no_device = code == NO_DEVICE_STATUS and not self._was_ready and self.gpu is None

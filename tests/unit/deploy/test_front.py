@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import http.client
+import http.server
 import json
 import os
+import random
 import re
 import shutil
 import signal
@@ -18,7 +20,7 @@ from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from email.message import Message
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -185,6 +187,61 @@ def test_a_server_that_is_not_ready_gets_no_requests_and_answers_those_it_has(fr
             time.sleep(0.05)
         answer(request)
         assert client.getresponse().status == 200
+
+
+class StatedServer(http.server.ThreadingHTTPServer):
+    """A server whose /ready and /health have the statuses of `state`, and which answers other requests with its number."""
+
+    STATES: ClassVar = {"ready": (200, 200), "restarting": (503, 200), "frozen or gone": (503, 503)}
+
+    def __init__(self, number: int) -> None:
+        self.number, self.state = number, "ready"
+        super().__init__(("127.0.0.1", 0), StatedHandler)
+
+
+class StatedHandler(http.server.BaseHTTPRequestHandler):
+    server: StatedServer
+
+    def do_GET(self) -> None:
+        ready, health = StatedServer.STATES[self.server.state]
+        status = {"/ready": ready, "/health": health}.get(self.path, 200)
+        body = json.dumps(self.server.number).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.mark.slow  # starts HAProxy
+@pytest.mark.parametrize("seed", range(3))
+def test_a_server_that_restarts_gets_requests_only_while_no_server_is_ready(
+    front_variables: dict[str, str], tmp_path: Path, seed: int
+) -> None:
+    rng = random.Random(seed)
+    text = CONFIGURATION.read_text(encoding="utf-8").replace("inter 1s", "inter 50ms")
+    with ExitStack() as stack:
+        servers = [stack.enter_context(StatedServer(number)) for number in range(3)]
+        for server in servers:
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            stack.callback(server.shutdown)
+        lines = "".join(f"\n    server s{server.number} 127.0.0.1:{server.server_port}" for server in servers)
+        text, changed = re.subn(r"\n    server-template .*", lines, text)
+        assert changed == 2
+        (tmp_path / "haproxy.cfg").write_text(text)
+        port, _ = stack.enter_context(running_front(front_variables, tmp_path / "haproxy.cfg"))
+        for _ in range(8):
+            for server in servers:
+                server.state = rng.choice([*StatedServer.STATES, "restarting"])
+            living = [server for server in servers if server.state != "frozen or gone"]
+            best = [server.number for server in living if server.state == "ready"] or [each.number for each in living]
+            row = 0
+            while row < 6:  # the front notices soon
+                status, headers, body = answer_of(port, "/languages")
+                assert status == 200 or (status == 503 and headers["Retry-After"])
+                row = row + 1 if (body in best if best else status == 503) else 0
 
 
 @pytest.mark.slow  # starts HAProxy

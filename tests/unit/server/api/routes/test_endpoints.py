@@ -59,7 +59,7 @@ def test_health_and_readiness(client, engine):
     engine.ready = False
     assert client.get("/health").status_code == 200
     answer = client.get("/ready")
-    assert (answer.status_code, answer.json()["status"]) == (503, "starting")
+    assert (answer.status_code, answer.json()["status"], answer.headers["Retry-After"]) == (503, "restarting", "1")
     client.app.state.services.draining = True
     assert client.get("/ready").json()["status"] == "draining"
 
