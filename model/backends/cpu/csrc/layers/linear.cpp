@@ -50,8 +50,11 @@ void tiles(int rows, Body&& body) {
     }
 }
 
-// The number of tiles that prefetch the next block, out of `count`: few lines in each keep the
-// memory busy all the time.
+// With one cache line a step the first tile prefetches its own weights, so many bytes ahead.
+constexpr int kAheadBytes = 2048;
+
+// The number of tiles that prefetch a block, out of `count`: few lines in each keep the memory busy
+// all the time.
 int ahead_parts(int count) {
     return std::min(kAheadParts, count > 4 ? 4 : count > 2 ? 2 : 1);
 }
@@ -112,8 +115,6 @@ Linear::Linear(const Linear& all, const int32_t* chosen, int count, Arena* arena
         if (int8) {
             scales_.as<float>()[n] = all.scales_.as<float>()[from];
             corrections_.as<int32_t>()[n] = all.corrections_.as<int32_t>()[from];
-        }
-        if (int8) {
             const char* source = all.rows_.as<char>() + static_cast<size_t>(from) * in_;
             copy_groups<kDepthGroup, kDepthGroup>(
                 source, weights_.as<char>() + place(n, kDepthGroup), in_ / kDepthGroup);
@@ -196,26 +197,25 @@ void Linear::panel(const Rows& rows, int panel, int next, int first, int last, f
                                     bias,
                                     in_,
                                     rows.nonnegative};
-            const size_t ahead =
+            const size_t following =
                 (static_cast<size_t>(next) * kPanel + block * kTileColumns) * depth_;
-            const int8_t* following = next < panels_ ? weights_.as<int8_t>() + ahead : nullptr;
+            const int8_t* ahead = kAheadParts == 1 ? weights.weights + kAheadBytes
+                                  : next < panels_ ? weights_.as<int8_t>() + following
+                                                   : nullptr;
 #if defined(ATTENTIVE_TILES)
             if (last - first >= kMatrixRows) {
-                matrix_int8(weights, following, last - first, rows.quantized + first * rows.stride,
+                matrix_int8(weights, ahead, last - first, rows.quantized + first * rows.stride,
                             rows.stride, rows.scales + first, out, stride);
                 continue;
             }
 #endif
-            const int parts =
-                following ? ahead_parts((last - first + kTileRows - 1) / kTileRows) : 0;
-            int part = -1;  // the first tile waits for its own panel, so the next ones prefetch
+            const int parts = ahead ? ahead_parts((last - first + kTileRows - 1) / kTileRows) : 0;
+            int part = kAheadParts == 1 ? 0 : -1;  // else the first tile waits for its own panel
             tiles<kTileRows>(last - first, [&](int row, int height) {
                 const bool fetches = part >= 0 && part < parts;
-                const int8_t* from =
-                    fetches ? following + static_cast<size_t>(part) * (in_ * kTileColumns / parts)
-                            : nullptr;
+                const size_t begun = fetches ? in_ * kTileColumns / parts * size_t(part) : 0;
                 ++part;
-                tile_int8(weights, AheadPart{from, fetches ? parts : 0}, height,
+                tile_int8(weights, AheadPart{ahead + begun, fetches ? parts : 0}, height,
                           rows.quantized + (first + row) * rows.stride, rows.stride,
                           rows.scales + first + row, out + row * stride, stride);
             });
