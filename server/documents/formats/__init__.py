@@ -48,7 +48,7 @@ FORMATS = tuple(
         (".odp", f"{OPEN_DOCUMENT}.presentation", "xml.office", "read_open_document"),
         (".ods", f"{OPEN_DOCUMENT}.spreadsheet", "xml.office", "read_open_document"),
         (".pdf", "application/pdf", "pdf.as_pdf"),
-        (".pdf", "text/html", "pdf.as_html", "read", ".html"),
+        (".pdf", "text/html", "pdf.pages", "read", ".html"),
         (".epub", "application/epub+zip", "xml.book"),
     )
 )

@@ -7,7 +7,6 @@ from __future__ import annotations
 import html
 import re
 import textwrap
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -24,6 +23,7 @@ from server.documents.formats.json import blank
 from server.documents.formats.plain import decode
 from server.text.syntax.html import LONGEST_NAME, Builder, parse
 from server.text.syntax.markup import OPAQUE, Tag, markup_tokens
+from server.text.syntax.match import Opened
 from server.text.tagged import ESCAPES, Tagged
 from server.translation import coded_text
 from server.translation.coded_text import coded
@@ -270,22 +270,12 @@ def paired(tokens: Sequence[re.Match[str]], source: str, references: Mapping[str
     """Returns the markup that surrounds text: for the number of a token, the number of the other one and how the token
     is written. A reference to the text itself becomes a reference to its label, which is not translated."""
     pairs: dict[int, tuple[int, str]] = {}
-    stack: list[tuple[int, str]] = []
-    waiting: Counter[str] = Counter()  # number of openings in the stack by kind, which bounds the time of a search
-
-    def opening(kind: str) -> int | None:
-        """Removes the last opening of a kind and those after it, and returns its number."""
-        while waiting[kind]:
-            number, last = stack.pop()
-            waiting[last] -= 1
-            if last == kind:
-                return number
-        return None
-
+    opened = Opened[int]()
     for i, token in enumerate(tokens):
-        kind = "open" if token["open"] else ""
-        if close := token["close"]:
-            start = opening("open")
+        if token["open"]:
+            opened.add("[", i)
+        elif close := token["close"]:
+            start = opened.close("[")
             if start is None:
                 continue
             label = source[tokens[start].end() : token.start()]
@@ -297,12 +287,9 @@ def paired(tokens: Sequence[re.Match[str]], source: str, references: Mapping[str
         elif run := token["run"]:
             before, after = source[max(0, token.start() - 1) : token.start()], source[token.end() : token.end() + 1]
             word = run[0] == "_" and before.isalnum() and after.isalnum()
-            start = opening(run) if before.strip() and not word else None
+            start = opened.close(run) if before.strip() and not word else None
             if start is not None:
                 pairs[start], pairs[i] = (i, run), (start, run)
             elif after.strip() and not word:
-                kind = run
-        if kind:
-            stack.append((i, kind))
-            waiting[kind] += 1
+                opened.add(run, i)
     return pairs

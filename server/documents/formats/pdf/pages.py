@@ -1,18 +1,26 @@
 """Reads the pages of a PDF file with text. The order is that of the file, which is the reading order in files of word
-processors."""
+processors.
+
+The translation may be a page of HTML with the paragraphs, lists and tables in their order. Lost are pictures, links and notes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
+from operator import attrgetter, itemgetter
 
 import pypdfium2
 
 from server.documents.document import Document, has_words
 from server.documents.formats.pdf.characters import lines
-from server.documents.formats.pdf.paragraphs import Page, pieces_of
+from server.documents.formats.pdf.paragraphs import Page, Piece, pieces_of
 from server.errors import InvalidRequest, PayloadTooLarge
+from server.text.tagged import escaped
 
 PAGES_LIMIT = 2_000
+AROUND = {"p": ("", ""), "li": ("<ul>\n", "</ul>\n"), "td": ("<table>\n", "</table>\n")}
+"""The HTML before and after neighbouring pieces of one kind."""
 
 
 def document_of(data: bytes, write_pages: Callable[[Sequence[Page]], bytes]) -> Document:
@@ -55,3 +63,23 @@ def page_of(pdf: pypdfium2.PdfDocument, number: int) -> Page:
     text_page.close()
     page.close()
     return read
+
+
+def read(data: bytes, target: str) -> Document:
+    """Reads a PDF file. Raises InvalidRequest, also for a file without text, or PayloadTooLarge."""
+    head = f'<!DOCTYPE html>\n<html lang="{target}"><meta charset="utf-8"><body>\n'
+    return document_of(
+        data, lambda pages: (head + "".join(written(page.pieces) for page in pages) + "</body></html>\n").encode()
+    )
+
+
+def written(pieces: Iterable[Piece]) -> str:
+    """Returns the pieces of a page as HTML."""
+    html = ""
+    for kind, group in groupby(pieces, key=attrgetter("kind")):
+        elements = [(piece.row, f"<{kind}>{escaped(piece.text + piece.leader)}</{kind}>") for piece in group]
+        if kind == "td":
+            rows = groupby(elements, key=itemgetter(0))
+            elements = [(row, f"<tr>{''.join(cell for _, cell in cells)}</tr>") for row, cells in rows]
+        html += AROUND[kind][0] + "".join(element + "\n" for _, element in elements) + AROUND[kind][1]
+    return html

@@ -5,43 +5,36 @@ formulas refer to them.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from types import MappingProxyType
 from typing import NamedTuple
 
 from server.documents.document import Document, has_words
 from server.documents.formats.xml.package import bound_values, parts_by_kind, stores_by_id
-from server.documents.formats.xml.paragraph import Paragraph
+from server.documents.formats.xml.paragraph import Paragraph, Vocabulary
 from server.documents.formats.xml.parsing import Element, parse_xml, valid_text, write_xml
 from server.documents.formats.xml.vocabularies import (
-    CELL,
-    DRAWING,
     LABELS,
+    MARGINS,
     NUMBERS,
-    OPEN_DOCUMENT,
+    OFFICE_PARAGRAPHS,
+    OPEN_PARAGRAPHS,
     PLAIN,
-    WORD,
-    prefixes,
-    vocabulary,
 )
-from server.documents.formats.xml.word import WordParagraph
 from server.documents.zip_archive import Archive
 from server.text.syntax.html import Builder
 from server.text.tagged import Tagged
 from server.translation.coded_text import coded, written
 
 KINDS = frozenset(
-    "header footer footnotes endnotes comments slide notesSlide chart chartEx chartUserShapes diagramData diagramDrawing "
-    "drawing sharedStrings threadedComment".split()
+    "header footer footnotes endnotes comments slide slideMaster slideLayout notesSlide chart chartEx chartUserShapes "
+    "diagramData diagramDrawing drawing sharedStrings threadedComment".split()
 )
 """Kinds of parts with text."""
 SHEET_WITH_TEXT = re.compile(rb"inlineStr|dataValidation |headerFooter")
 MARGIN_CODE = re.compile(r'(&(?:"[^"]*"|K[0-9A-F]{6}|K\d\d[+\-]\d{3}|\d+|.))', re.DOTALL)
 """A code of a header (ECMA-376 part 1, 18.3.1.46)."""
-MARGINS = "oddHeader oddFooter evenHeader evenFooter firstHeader firstFooter".split()
-TEXT = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}"
 OPEN_DOCUMENT_PART = re.compile(r"(?:[^/]+/)?content\.xml|styles\.xml|meta\.xml")
 """Parts with text: of the document, and of objects in it, such as charts."""
 
@@ -82,29 +75,6 @@ class Label(NamedTuple):
             self.element.text = text
         else:
             self.element.set(self.name, text)
-
-
-Readers = dict[str, Callable[[Element], Paragraph | SheetMargin]]
-
-
-def readers(name: str, elements: str, table: str, spaces: bool = False, reader: type[Paragraph] = Paragraph) -> Readers:
-    """Returns the readers of elements of a vocabulary of Office."""
-    return {
-        space + element: partial(reader, vocabulary=vocabulary(space, table, spaces))
-        for space in prefixes(name, "main")
-        for element in elements.split()
-    }
-
-
-PARAGRAPHS: Readers = {
-    **readers("wordprocessingml", "p", WORD, True, WordParagraph),
-    **readers("drawingml", "p", DRAWING),
-    **readers("spreadsheetml", "si is text", CELL, True),
-    **{space + name: SheetMargin for space in prefixes("spreadsheetml", "main") for name in MARGINS},
-}
-OPEN_PARAGRAPHS: Readers = {
-    TEXT + name: partial(Paragraph, vocabulary=vocabulary(TEXT, OPEN_DOCUMENT)) for name in ("p", "h")
-}
 
 
 def read_word(data: bytes, target: str) -> Document:
@@ -151,12 +121,14 @@ def read_parts(
     parts: Iterable[str],
     kept: frozenset[str] = frozenset(),
     stores: Mapping[str, str] = MappingProxyType({}),
-    tables: Readers = PARAGRAPHS,
+    tables: Mapping[str, Vocabulary] = OFFICE_PARAGRAPHS,
 ) -> Document:
     """Reads these parts. Texts in `kept` are not translated. `stores` are the parts with data of content controls, by id."""
     roots = {name: parse_xml(archive.part(name), tables is OPEN_PARAGRAPHS) for name in parts}
     data = {id: parse_xml(archive.part(name)) for id, name in stores.items()}
-    elements = (element for root in roots.values() for element in root.iter(*tables))
+    elements = (
+        element for root in roots.values() for element in root.iter(*tables, *MARGINS) if not is_prompt(element, root)
+    )
     labels = [*find_labels(roots.values()), *map(Label, bound_values(roots.values(), data))]
     texts: list[Element | Label] = []
     found: list[str] = []
@@ -167,19 +139,31 @@ def read_parts(
             found.append(coded(tagged))
 
     def write(translations: Sequence[str]) -> bytes:
+        changed: set[Element] = set()
         # Backwards, because a text box in a paragraph has paragraphs, which must be filled before it is moved.
-        for text, translated in zip(reversed(texts), reversed(translations), strict=True):
-            reader_of(text, tables).fill(translated)
-        changed = {text.element.getroottree().getroot() for text in texts if isinstance(text, Label)}
-        made = roots | {name: data[id] for id, name in stores.items() if data[id] in changed}
-        return archive.replaced({name: write_xml(root) for name, root in made.items()})
+        for text, source, new in reversed(list(zip(texts, found, translations, strict=True))):
+            if new != source:
+                reader_of(text, tables).fill(new)
+                element = text.element if isinstance(text, Label) else text
+                changed.add(element.getroottree().getroot())
+        made = roots | {name: data[id] for id, name in stores.items()}
+        return archive.replaced({name: write_xml(root) for name, root in made.items() if root in changed})
 
     return Document(tuple(found), "coded", write)
 
 
-def reader_of(text: Element | Label, tables: Readers) -> Paragraph | SheetMargin | Label:
+def is_prompt(paragraph: Element, root: Element) -> bool:
+    """Returns whether a paragraph of a master or layout of slides asks for a text. Slides do not show it."""
+    if not root.tag.endswith(("}sldMaster", "}sldLayout")):
+        return False
+    return any(shape.find("{*}nvSpPr/{*}nvPr/{*}ph") is not None for shape in paragraph.iterancestors("{*}sp"))
+
+
+def reader_of(text: Element | Label, tables: Mapping[str, Vocabulary]) -> Paragraph | SheetMargin | Label:
     """Returns what reads a text; all at once need much memory."""
-    return text if isinstance(text, Label) else tables[text.tag](text)
+    if isinstance(text, Label):
+        return text
+    return SheetMargin(text) if text.tag in MARGINS else Paragraph(text, tables[text.tag])
 
 
 def find_labels(roots: Iterable[Element]) -> Iterator[Label]:

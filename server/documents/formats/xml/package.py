@@ -10,8 +10,8 @@ from urllib.parse import unquote
 
 from lxml import etree
 
+from server.documents.formats.xml.paragraph import is_choice
 from server.documents.formats.xml.parsing import Element, parse_xml
-from server.documents.formats.xml.word import is_choice
 from server.documents.zip_archive import Archive
 
 FOLLOWED = frozenset(("worksheet", "chartsheet", "dialogsheet"))

@@ -1,12 +1,13 @@
 """A paragraph of XML as a `Tagged`, and its content from a translation. Runs with the most frequent formatting of their
-paragraph are plain text, others are pairs around words. What else there is is a code, which is moved like a word."""
+paragraph are plain text, others are pairs around words. What else there is is a code, which is moved like a word: also the
+fields of Word other than links, choices and deleted text."""
 
 from __future__ import annotations
 
 import copy
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 from lxml import etree
@@ -16,8 +17,9 @@ from server.text.syntax.html import Builder
 from server.translation.coded_text import pieces
 
 Kind = Literal[
-    "run", "text", "container", "content", "setting", "gap", "space", "first", "last", "start", "end", "dropped", "atom"
-]
+    "run", "text", "container", "field", "control", "content", "setting", "gap", "space", "first", "last", "start", "end",
+    "dropped", "atom",
+]  # fmt: skip
 Role = Literal["atom", "gap", "open", "close", "start", "end"]
 SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 NOTE = re.compile(r"[0-9+\-−]{1,4}")
@@ -25,6 +27,10 @@ NOTE = re.compile(r"[0-9+\-−]{1,4}")
 EDGE = re.compile(r"(?:Start|End|-start|-end)$|(?<=\})(?:[be](?=pt)|[se](?=c))")
 """What the names of a start and of its end do not have in common."""
 NAME = re.compile(r"(?:^|\})(?:id|rid|startRef|name)$")
+FIELD_DEPTH = 5
+"""Largest number of fields around one whose words are translated."""
+CHOICES = frozenset(("checkbox", "comboBox", "date", "dropDownList", "picture", "docPartObj", "docPartList"))
+"""Kinds of content controls whose content is not written by hand."""
 LONGEST_WORD = 100
 LETTERS = re.compile(r"[^\W\d_]+$")
 
@@ -33,18 +39,22 @@ class Vocabulary(NamedTuple):
     """What the elements in a paragraph are, by their tags; others are atoms.
 
     A "run" has `properties` and "text"; without runs the text is between the elements (mixed content). Words are in a
-    "container", or in its "content" beside a "setting", or between a "start" and an "end" with one name. A "gap" is
-    between sentences, a "space" is a space. The "first" one stays at the beginning of the paragraph, the "last" at its
-    end. `invisible` are attributes and elements of
-    properties that do not change the appearance. With `spaces` a text must say that the spaces at its edges count.
+    "container", or in its "content" beside a "setting", or between a "start" and an "end" with one name. A "field" is a
+    container if it is a link, a "control" if people write in it; a field may also be several runs from the first to the
+    last `mark`. A "gap" is between sentences, a "space" is a space. The "first" one stays at the beginning of the
+    paragraph, the "last" at its end. `invisible` are attributes and elements of properties that do not change the
+    appearance. With `spaces` a text must say that the spaces at its edges count; with `lines` a line end in a text is
+    between sentences.
     """
 
     kinds: dict[str, Kind]
     run: str = ""
     properties: str = ""
     text: str = ""
+    mark: str = ""
     invisible: frozenset[str] = frozenset()
     spaces: bool = False
+    lines: bool = True
 
 
 class Original(NamedTuple):
@@ -66,6 +76,7 @@ class Paragraph:
         self._builder, self._word = Builder(), ""
         self._starts: dict[Element, dict[object, bool]] = {}
         self._last: list[Element] = []
+        self._fields_around = 0
         self._base = self._most_frequent()
         self.add_children(element, top=True)
         self.tagged = self._builder.tagged("")
@@ -103,12 +114,55 @@ class Paragraph:
 
     def add_children(self, parent: Element, top: bool) -> None:
         """Adds the children of the paragraph, or (not `top`) of a container."""
+        if self.vocabulary.mark:
+            self._add_fields(parent, top)
+            return
         if not self.vocabulary.run:
             self.add_text(parent.text or "")
         for child in parent:
             self.add(child, top)
             if not self.vocabulary.run:
                 self.add_text(child.tail or "")
+
+    def _add_fields(self, children: Iterable[Element], top: bool) -> None:
+        """Adds children, those from the first to the last mark of a field together; it may end in a later paragraph."""
+        field: list[Element] = []
+        depth = middle = 0  # the number of the children before the words of the field (0: it has none)
+        for child in children:
+            marks = self._marks(child)
+            depth += marks.count("begin") - marks.count("end")
+            field.append(child)
+            if depth == 1 and not middle and marks == ["separate"]:
+                middle = len(field)
+            if depth <= 0:
+                if len(field) > 1 or marks:
+                    self._add_field(field, middle, True, top)
+                else:
+                    self.add(child, top)
+                field, depth, middle = [], 0, 0
+        if field:
+            self._add_field(field, middle, False, top)
+
+    def _marks(self, element: Element) -> list[str]:
+        """Returns the marks of fields in a run: "begin", "separate", "end"."""
+        mark = self.vocabulary.mark
+        marks = element.iterchildren(mark) if element.tag == self.vocabulary.run else ()
+        return [each.get(mark + "Type") for each in marks]
+
+    def _add_field(self, field: Sequence[Element], middle: int, ended: bool, top: bool) -> None:
+        """Adds a field. The words of a link are translated, and those of a field that does not end here: a table of
+        contents begins in its first line."""
+        instruction = "".join(text for run in field[:middle] for text in run.itertext("{*}instrText"))
+        if not middle or self._fields_around > FIELD_DEPTH or (ended and not is_link(instruction)):
+            self.add_code("atom", *field)
+            return
+        self._fields_around += 1
+        closes = ended and self._marks(field[-1]) == ["end"]
+        self.add_code("start" if closes else "atom", *field[:middle], key=field[0])
+        self._add_fields(field[middle : -1 if closes else None], top and not closes)
+        if closes:
+            self.add_code("end", field[-1], key=field[0])
+        self._fields_around -= 1
 
     def add(self, child: Element, top: bool) -> None:
         """Adds a child of the paragraph, or (not `top`) of a container."""
@@ -143,15 +197,25 @@ class Paragraph:
         self.add_code(kind if is_nested else "atom", child, key=key)
 
     def kind(self, element: Element) -> Kind:
-        """Returns what an element is. A container that says so is not translated."""
+        """Returns what an element is. A container that says so is not translated; of controls, only those that people write in
+        have words, of fields only links."""
         kind = self.vocabulary.kinds.get(element.tag, "atom")
+        if kind == "field":
+            return (
+                "container"
+                if any(is_link(value) for name, value in element.items() if name.endswith("instr"))
+                else "atom"
+            )
+        if kind == "control":
+            has_content = element.find("{*}sdtContent") is not None
+            return "container" if has_content and not is_choice(element.iterfind("{*}sdtPr/*")) else "atom"
         if kind == "container" and (element.get("translate") == "no" or element.get("mtype") == "protected"):
             return "atom"
         return kind
 
     def add_words(self, text: str) -> None:
         """Adds text, in which line ends are between sentences."""
-        for number, line in enumerate(text.split("\n")):
+        for number, line in enumerate(text.split("\n") if self.vocabulary.lines else (text,)):
             if number:
                 self.add_code("gap")
             self.add_text(line)
@@ -271,3 +335,13 @@ def _is_formula(letters: str) -> bool:
     """Returns whether the letters beside a raised or lowered digit are a unit, a variable or a formula (m², x₁, CaCO₃).
     Longer words in small letters have the number of a note."""
     return len(letters) <= 2 or any(map(str.isupper, letters[1:]))
+
+
+def is_choice(properties: Iterable[Element]) -> bool:
+    """Returns whether the content of a control with these properties is chosen and not written."""
+    return not CHOICES.isdisjoint(etree.QName(kind).localname for kind in properties if isinstance(kind.tag, str))
+
+
+def is_link(instruction: str) -> bool:
+    """Returns whether a field is a link."""
+    return instruction.split()[:1] == ["HYPERLINK"]

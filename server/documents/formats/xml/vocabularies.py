@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from server.documents.formats.xml.paragraph import Vocabulary
@@ -15,27 +16,36 @@ def prefixes(vocabulary: str, name: str) -> tuple[str, str]:
     )
 
 
-def vocabulary(namespace: str, table: str, spaces: bool = False) -> Vocabulary:
-    """Returns the vocabulary that a table says, for elements of this namespace as lxml writes it."""
-    kinds: dict[str, Any] = {}
-    names: dict[str, list[str]] = {}
-    for line in table.strip().splitlines():
-        kind, *elements = line.split()
-        names[kind] = elements
-        if kind not in ("properties", "invisible"):
-            kinds |= {namespace + name: kind for name in elements}
-    roles = {role: namespace + names[role][0] for role in ("run", "properties", "text") if role in names}
-    invisible = frozenset(prefix + name for name in names.get("invisible", ()) for prefix in ("", namespace))
-    return Vocabulary(kinds=kinds, invisible=invisible, spaces=spaces, **roles)
+def vocabularies(
+    namespaces: Iterable[str], table: str, spaces: bool = False, lines: bool = True
+) -> dict[str, Vocabulary]:
+    """Returns the vocabularies that a table says, by the tags of their paragraphs, for elements of these namespaces."""
+    names = {kind: elements for kind, *elements in map(str.split, table.strip().splitlines())}
+    made: dict[str, Vocabulary] = {}
+    for namespace in namespaces:
+        kinds: dict[str, Any] = {
+            namespace + name: kind for kind, elements in names.items() if kind not in ROLES for name in elements
+        }
+        roles = {role: namespace + names[role][0] for role in ("run", "properties", "text", "mark") if role in names}
+        invisible = frozenset(prefix + name for name in names.get("invisible", ()) for prefix in ("", namespace))
+        own = Vocabulary(kinds=kinds, invisible=invisible, spaces=spaces, lines=lines, **roles)
+        made |= {namespace + name: own for name in names["paragraph"]}
+    return made
 
 
+ROLES = frozenset(("paragraph", "properties", "invisible", "mark"))
+"""Rows of a table that say no kind of element in a paragraph."""
 WORD = """
+paragraph p
 run r
 properties rPr
 text t
+mark fldChar
 first pPr
 gap tab br cr ptab
 container hyperlink ins smartTag moveTo customXml dir bdo
+field fldSimple
+control sdt
 content sdtContent
 start bookmarkStart commentRangeStart permStart
 end bookmarkEnd commentRangeEnd permEnd
@@ -44,6 +54,7 @@ dropped proofErr
 invisible lang noProof proofErr
 """
 DRAWING = """
+paragraph p
 run r
 properties rPr
 text t
@@ -53,12 +64,14 @@ gap br
 invisible lang altLang dirty err noProof smtClean bmk
 """
 CELL = """
+paragraph si is text
 run r
 properties rPr
 text t
 last rPh phoneticPr
 """
 OPEN_DOCUMENT = """
+paragraph p h
 container span a meta ruby-base
 start bookmark-start reference-mark-start
 end bookmark-end reference-mark-end
@@ -67,10 +80,23 @@ space s
 dropped soft-page-break
 """
 XLIFF = """
+paragraph source
 container g pc mrk
 start bpt sc
 end ept ec
 """
+OFFICE_PARAGRAPHS = {
+    **vocabularies(prefixes("wordprocessingml", "main"), WORD, spaces=True, lines=False),
+    **vocabularies(prefixes("drawingml", "main"), DRAWING),
+    **vocabularies(prefixes("spreadsheetml", "main"), CELL, spaces=True),
+}
+OPEN_PARAGRAPHS = vocabularies(("{urn:oasis:names:tc:opendocument:xmlns:text:1.0}",), OPEN_DOCUMENT)
+MARGINS = frozenset(
+    space + name
+    for space in prefixes("spreadsheetml", "main")
+    for name in "oddHeader oddFooter evenHeader evenFooter firstHeader firstFooter".split()
+)
+"""Headers and footers of printed sheets."""
 DC = "{http://purl.org/dc/elements/1.1/}"
 SVG = "{urn:oasis:names:tc:opendocument:xmlns:svg-compatible:1.0}"
 CHARTS = prefixes("drawingml", "chart")

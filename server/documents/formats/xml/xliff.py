@@ -12,7 +12,7 @@ from server.documents.document import Document, has_words
 from server.documents.formats.labels import label
 from server.documents.formats.xml.paragraph import Paragraph
 from server.documents.formats.xml.parsing import Element, parse_xml, write_xml
-from server.documents.formats.xml.vocabularies import XLIFF, vocabulary
+from server.documents.formats.xml.vocabularies import XLIFF, vocabularies
 from server.errors import InvalidRequest
 from server.translation.coded_text import coded
 
@@ -30,7 +30,7 @@ def read(data: bytes, target: str) -> Document:
     if named is None or not (named[2] or root.get("version")):
         raise InvalidRequest("The file is not XLIFF 1.x or 2.x.")
     namespace, second = named[1], (named[2] or root.get("version", "1")[:1]) == "2"
-    inline = vocabulary(namespace, XLIFF)
+    [inline] = vocabularies((namespace,), XLIFF).values()
     units: list[tuple[Element, Element, Paragraph, Callable[[str], str]]] = []
     texts: list[str] = []
     for source in sources(root):

@@ -33,6 +33,9 @@ def test_texts_that_are_written_as_they_were_read_leave_the_file(suffix: str) ->
         assert not faults(suffix, given, written), f"{suffix} {seed}"
         if suffix in (".md", ".srt", ".vtt", ".html", ".txt", ".json", ".yml"):
             assert written == given
+        if suffix in (".docx", ".pptx", ".xlsx", ".odt"):
+            before, after = (zipfile.ZipFile(io.BytesIO(data)) for data in (given, written))
+            assert [before.read(name) for name in before.namelist()] == [after.read(name) for name in after.namelist()]
 
 
 @pytest.mark.parametrize(

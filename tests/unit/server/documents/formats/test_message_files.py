@@ -231,6 +231,25 @@ def test_only_the_lines_of_translations_change(name, line_end):
 
 
 @pytest.mark.parametrize(
+    "header",
+    [
+        'msgid ""\nmsgstr ""',
+        'msgid ""\nmsgstr "Language: en\\nX-Own: a\\n"',
+        '#, fuzzy\nmsgid ""\nmsgstr ""\n"Plural-Forms: nplurals=INTEGER; plural=EXPRESSION;\\n"',
+        'msgctxt "menu"\nmsgid ""\nmsgstr ""',
+    ],
+)
+@pytest.mark.parametrize("after", ["", "\n", '\n\nmsgid "one"\nmsgid_plural "two"\nmsgstr[0] ""\nmsgstr[1] ""'])
+def test_a_catalog_has_one_header(header, after):
+    document = read_document("a.po", (header + after).encode(), "fr")
+    catalog = polib.pofile("\n" + document.write(document.texts).decode())
+    assert len({(each.msgctxt, each.msgid) for each in catalog}) == len(catalog)
+    assert not [each for each in catalog if not each.msgid and not each.msgctxt]
+    assert catalog.metadata["Language"] == "fr" and "UTF-8" in catalog.metadata["Content-Type"]
+    assert catalog.metadata["Plural-Forms"] == "nplurals=2; plural=(n > 1);"
+
+
+@pytest.mark.parametrize(
     ("label", "text", "translated", "written"),
     [
         ("&Save", "Save", "Speichern", "&Speichern"), ("_Open", "Open", "Öffnen", "_Öffnen"),

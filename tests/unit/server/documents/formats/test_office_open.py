@@ -122,6 +122,13 @@ CACHE = (
     "</c:strRef></c:tx><c:cat><c:strLit><c:pt><c:v>Hello</c:v></c:pt></c:strLit></c:cat><c:val><c:numRef><c:numCache>"
     "<c:formatCode>General</c:formatCode><c:pt><c:v>e5</c:v></c:pt></c:numCache></c:numRef></c:val></c:ser></c:chart>"
 )
+P = "http://schemas.openxmlformats.org/presentationml/2006/main"
+MASTER = (
+    f'<p:{{0}} xmlns:p="{P}" xmlns:a="{A}"><p:sp><p:nvSpPr><p:nvPr><p:ph/></p:nvPr></p:nvSpPr><p:txBody><a:p><a:r>'
+    "<a:t>Click to edit</a:t></a:r></a:p></p:txBody></p:sp><p:sp><p:nvSpPr><p:nvPr/></p:nvSpPr><p:txBody><a:p><a:r>"
+    "<a:t>Hello</a:t></a:r></a:p></p:txBody></p:sp></p:{0}>"
+)
+"""A master or layout of slides: the text of the first shape is only seen where a slide has none."""
 MAINS = {
     "a.docx": ("word/document.xml", "document"),
     "a.pptx": ("ppt/p.xml", "presentation"),
@@ -139,6 +146,8 @@ MAINS = {
         ("a.docx", "chart:word/charts/c.xml", CACHE),
         ("a.docx", "diagramData:word/d.xml", TEXTS),
         ("a.pptx", "slide:slides/first.xml", TEXTS),
+        ("a.pptx", "slideMaster:m.xml", MASTER.format("sldMaster")),
+        ("a.pptx", "slideLayout:l.xml", MASTER.format("sldLayout")),
         ("a.pptx", "notesSlide:ppt/n/n.xml", TEXTS),
         ("a.pptx", "chart:ppt/c/a%20b.xml", CACHE),
         ("a.xlsx", "comments:xl/comments/comment1.xml", f'<x xmlns="{S}"><text><t>Hello</t></text></x>'),
