@@ -26,6 +26,9 @@ Every message is one sentence for the caller. It says what to change and contain
 
 from __future__ import annotations
 
+import errno
+from typing import NamedTuple
+
 TIME_PASSED = "The time limit of the request has passed."
 """The message of a TimeoutError for the caller."""
 ADD_TORCH = 'PyTorch is not installed; `make serve TORCH=1` adds it in a checkout, else `pip install "attentive-server[torch]"`.'
@@ -133,3 +136,41 @@ class TranslationFailed(AttentiveError):
 
 class SettingsError(ValueError):
     """A setting is invalid. The message names the flag and the variable."""
+
+
+class Resource(NamedTuple):
+    """What a process or its machine can have no more of, and what an operator does then."""
+
+    name: str
+    remedy: str
+
+
+FILES = Resource(
+    "open files",
+    "raise the limit (LimitNOFILE= of systemd, --ulimit nofile= of Docker, ulimit -n, or prlimit --nofile= without a restart)",
+)
+DISK = Resource("disk space", "free some on the disks of --data, --file-folder and TMPDIR")
+MEMORY = Resource(
+    "memory", "raise the limit of the container, or lower --cache-bytes, --model-bytes, --file-jobs or --queue-tokens"
+)
+THREADS = Resource("processes and threads", "raise the limit (TasksMax= of systemd, --pids-limit of Docker, ulimit -u)")
+RESOURCES = {
+    errno.EMFILE: FILES,
+    errno.ENFILE: FILES,
+    errno.ENOSPC: DISK,
+    errno.EDQUOT: DISK,
+    errno.ENOMEM: MEMORY,
+    errno.EAGAIN: THREADS,
+}
+_SQLITE_FULL = 13
+
+
+def exhausted(error: BaseException) -> Resource | None:
+    """Returns the resource that is used up where the operating system's refusal is the reason of the error."""
+    if isinstance(error, MemoryError):
+        return MEMORY
+    if isinstance(error, RuntimeError) and "start new thread" in str(error):
+        return THREADS
+    if getattr(error, "sqlite_errorcode", 0) & 0xFF == _SQLITE_FULL:
+        return DISK
+    return RESOURCES.get(error.errno or 0) if isinstance(error, OSError) else None

@@ -11,7 +11,9 @@ import asyncio
 import logging
 import os
 import re
+import resource
 import select
+import time
 from http import HTTPMethod
 from typing import Any, Literal
 from urllib.parse import unquote
@@ -27,6 +29,7 @@ from httptools import (
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from server.api.middleware.body import CANCELLED_AT_DISCONNECT
+from server.errors import FILES
 
 CONTROL = bytes(range(32)) + b"\x7f"
 OTHER_LENGTH = frozenset({b"connection", b"transfer-encoding"})
@@ -93,6 +96,11 @@ IDLE_SECONDS = 75  # before the first byte of a connection, and between an answe
 PART_SECONDS = 20.0  # for a head, and for a body in addition to its time at BODY_RATE
 BODY_RATE = 500.0  # bytes per second
 LINGER_SECONDS = 2.0  # a connection that is closed before its client has sent everything is reset, and the answer lost
+KEPT_FILES = 256  # descriptors that connections leave to files and programs; of a small limit a quarter
+LINGERING_FILES = 0.5  # part of these below which a connection is closed without an answer
+FILES_LOG_SECONDS = 10.0
+NO_DESCRIPTOR = 1 << 31  # higher than any: where none could be opened
+FILES_USED_UP = "out of %s: connections get 503; the limit of process %d is %d; %s"
 CONNECTION_BYTES = 16_384  # memory of a connection with an unfinished request, without the bytes received
 HOST = re.compile(rb"[A-Za-z0-9._~!$&'()*+,;=%:\[\]-]*")
 METHOD = re.compile(rb"^([!#-'*+.^_`|~0-9A-Za-z-]+) [^ \r\n]+ HTTP/1\.[01]\r?$", re.MULTILINE)
@@ -124,6 +132,33 @@ class UnfinishedRequests:
         self.bytes -= self._connections.pop(connection, 0)
 
 
+class OpenFiles:
+    """Whether connections may take further descriptors. Without free ones the kernel ends connections unanswered, and
+    files, stores and workers fail."""
+
+    def __init__(self) -> None:
+        self._refused = 0
+        self._log_at = 0.0
+
+    def left(self, descriptor: int = NO_DESCRIPTOR) -> float:
+        """Returns the free part of the descriptors that connections leave, and 1 where none of these is in use. A new
+        `descriptor` is the lowest free one. A part less than 1 is logged, at most every FILES_LOG_SECONDS."""
+        limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if limit == resource.RLIM_INFINITY:
+            return 1.0
+        kept = min(KEPT_FILES, limit // 4)
+        if (part := (limit - descriptor) / max(1, kept)) > 1.0:
+            return 1.0
+        self._refused += 1
+        if (now := time.monotonic()) >= self._log_at:
+            log.error(FILES_USED_UP, FILES.name, os.getpid(), limit, FILES.remedy, extra={"connections": self._refused})
+            self._refused, self._log_at = 0, now + FILES_LOG_SECONDS
+        return part
+
+
+open_files = OpenFiles()
+
+
 class LimitedProtocol(HttpToolsProtocol):
     """uvicorn's protocol with bounds, which cancels the task of a request whose client disconnects. `check` is to be called
     about twice per second."""
@@ -138,6 +173,14 @@ class LimitedProtocol(HttpToolsProtocol):
         self._refusal = b""  # that is still to be sent
         self._answering: RequestResponseCycle | None = None  # `cycle` is that of the request which came last
         self._task: asyncio.Task[None] | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        left = open_files.left(transport.get_extra_info("socket").fileno())
+        if left < LINGERING_FILES:  # those that are refused stay open for a while too
+            transport.abort()
+        elif left < 1.0:
+            self.refuse(503, "The server has too many connections; try again later.", logged=False)
 
     def data_received(self, data: bytes) -> None:
         if self._refused:
@@ -273,13 +316,14 @@ class LimitedProtocol(HttpToolsProtocol):
             self._task.cancel()
         super().connection_lost(exc)
 
-    def refuse(self, status: int, sentence: str) -> None:
+    def refuse(self, status: int, sentence: str, *, logged: bool = True) -> None:
         """Answers with an error after the answers to earlier requests, and ends the connection."""
         if self._refused or self.transport.is_closing():
             return
         self._refused = True
         identity = os.urandom(16).hex()
-        log.info("connection refused: %s", sentence, extra={"status": status, "request_id": identity})
+        if logged:
+            log.info("connection refused: %s", sentence, extra={"status": status, "request_id": identity})
         body = orjson.dumps({"error": sentence})
         head = f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\nX-Request-Id: {identity}\r\n"
         head += "Retry-After: 1\r\n" if status == 503 else ""

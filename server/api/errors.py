@@ -35,6 +35,7 @@ STATUS: dict[type[errors.AttentiveError], int] = {
     errors.ModelFailed: 503,
     errors.StateUnreachable: 503,
 }
+EXHAUSTED_RETRY_AFTER = "5"
 LOG_FIELDS = "attentive.log"
 """Key in ASGI's scope of further fields of the request's log line: the id of the caller's key, and why it was refused."""
 BODY = "attentive.body"
@@ -78,7 +79,7 @@ def body_of(path: str, status: int, message: str) -> dict[str, object]:
 
 def status_and_message(error: Exception) -> tuple[int, str, dict[str, str]]:
     """Returns status, one sentence and further headers. An unexpected exception is logged and is a 500 without
-    details."""
+    details, or a 503 where the operating system refused a file, space, memory or a thread."""
     if isinstance(error, errors.AttentiveError):
         headers = {"Retry-After": str(error.retry_after)} if isinstance(error, errors.RetryLater) else {}
         return STATUS[type(error)], error.message, headers
@@ -89,6 +90,9 @@ def status_and_message(error: Exception) -> tuple[int, str, dict[str, str]]:
     if isinstance(error, HTTPException):
         message = ROUTING.get(error.status_code) or str(error.detail) or HTTPStatus(error.status_code).phrase
         return error.status_code, message, dict(error.headers or {})
+    if (resource := errors.exhausted(error)) is not None:
+        log.error("out of %s: %s", *resource, exc_info=error)
+        return 503, f"The server is out of {resource.name}; try again later.", {"Retry-After": EXHAUSTED_RETRY_AFTER}
     log.error("unexpected error", exc_info=error)
     return 500, "Something went wrong on the server; its log says what.", {}
 

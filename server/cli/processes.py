@@ -9,6 +9,7 @@ from __future__ import annotations
 import array
 import asyncio
 import contextlib
+import errno
 import gc
 import logging
 import os
@@ -25,6 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from server.api.connection_limits import open_files
 from server.cli import serve
 from server.cli.leader import SOCKET, Leader
 from server.config import Settings
@@ -141,7 +143,10 @@ class Supervisor:
             return False
         try:
             connection, _ = self._bound.accept()
-        except OSError:  # none, or it has gone
+        except OSError as error:  # none, or it has gone
+            if error.errno in (errno.EMFILE, errno.ENFILE):
+                open_files.left()
+                time.sleep(EMPTY_SECONDS)
             return False
         with connection:
             for _ in self._members:
@@ -273,7 +278,10 @@ class Member(serve.Server):
         """The leader does."""
 
     def _obey(self, order: bytes, connection: socket.socket | None) -> None:
-        if connection is not None:
+        if order == CONNECTION:
+            if connection is None:  # there was no descriptor for it
+                open_files.left()
+                return
             task = asyncio.ensure_future(self._accept(connection))
             self._accepting.add(task)
             task.add_done_callback(self._accepting.discard)

@@ -24,7 +24,16 @@ import orjson
 from model.atomic_write import atomic_write
 from server.config import Settings, flag_and_variable
 from server.documents.document import Workspace
-from server.errors import ExpiredTranslation, NotFound, PayloadTooLarge, SettingsError, StateUnreachable, Unavailable
+from server.errors import (
+    DISK,
+    ExpiredTranslation,
+    NotFound,
+    PayloadTooLarge,
+    SettingsError,
+    StateUnreachable,
+    Unavailable,
+    exhausted,
+)
 from server.store.interface import BEAT_SECONDS, Store
 
 log = logging.getLogger(__name__)
@@ -87,7 +96,7 @@ class FileStore:
         if not self._alone and self._shared is None and (size := len(upload)) > IN_REDIS:
             raise PayloadTooLarge(f"The file's {size:,} bytes are over the limit of {IN_REDIS:,} bytes of this server.")
         if not self._records.up:
-            raise StateUnreachable
+            raise StateUnreachable(self._records.unreachable)
         with disk_errors():
             if self._folder is None:
                 self._folder = Path(tempfile.mkdtemp(prefix="attentive-"))
@@ -196,10 +205,12 @@ class FileStore:
 
 @contextmanager
 def disk_errors() -> Iterator[None]:
-    """Turns an OSError into Unavailable, and logs its reason."""
+    """Turns an OSError of the disk into Unavailable, and logs its reason."""
     try:
         yield
     except OSError as error:
+        if exhausted(error) not in (None, DISK):
+            raise
         log.warning("a file cannot be kept: %s", error.strerror)
         raise Unavailable("The file cannot be kept: the disk is full or not writable.", 60) from error
 

@@ -43,6 +43,8 @@ class Store(ABC):
 
     shared: bool
     permanent: bool
+    unreachable = "The server's shared state cannot be reached; try again later."
+    """The message of StateUnreachable for callers."""
 
     def __init__(self) -> None:
         self.up = True

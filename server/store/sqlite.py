@@ -16,7 +16,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from server.errors import SettingsError, StateUnreachable
+from server.errors import DISK, SettingsError, StateUnreachable, exhausted
 from server.store.interface import Bounds, Changes, Store
 from server.store.old_data import GLOSSARIES, KEYS, import_old_data
 
@@ -43,7 +43,6 @@ RECORD_BYTES = 200
 LOG_PAGES = 250
 """Pages of the write-ahead log that are moved into the database."""
 DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
-CANNOT_BE_USED = "The data folder cannot be used now; try again later."
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
@@ -58,10 +57,11 @@ def in_thread(
             try:
                 with store.database:
                     result = operation(store, *arguments, **options)
+                    wrote = store.database.in_transaction
             except (sqlite3.Error, OSError) as error:
                 raise store.failure(error) from error
-        if not store.up:
-            store.up = True
+        if not store.up and (wrote or not store.full):
+            store.up, store.full = True, False
             log.info("the data folder can be used again")
         return result
 
@@ -80,11 +80,15 @@ class SQLiteStore(Store):
     because a server without its keys would accept every caller.
     """
 
+    unreachable = "The data folder cannot be used now; try again later."
+
     def __init__(self, folder: Path | None, temporary: Path | None = None, shared: bool = False) -> None:
         super().__init__()
         self.permanent, self.shared = folder is not None, shared
         folder = folder or temporary
         self.lock = threading.Lock()
+        self.full = False
+        """Whether the disk is full, so that records can be read and not written."""
         path = ":memory:"
         try:
             if folder is not None:
@@ -178,11 +182,14 @@ class SQLiteStore(Store):
 
     def failure(self, error: Exception) -> StateUnreachable:
         """Logs the first of several failures and returns the error for callers."""
+        self.full |= exhausted(error) is DISK
         if self.up:
             self.up = False
+            action = f": {DISK.remedy}" if self.full else ""
             damaged = getattr(error, "sqlite_errorcode", 0) & 0xFF in DAMAGED
-            log.log(logging.ERROR if damaged else logging.WARNING, "%s cannot be used: %s", FILE_NAME, str(error)[:200])
-        return StateUnreachable(CANNOT_BE_USED)
+            level = logging.ERROR if damaged or self.full else logging.WARNING
+            log.log(level, "%s cannot be used: %s%s", FILE_NAME, str(error)[:200], action)
+        return StateUnreachable(self.unreachable)
 
     def _migrate(self, folder: Path | None) -> None:
         """Brings the file to SCHEMA_VERSION. Raises SettingsError for a file of a newer version."""

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
+import os
+import re
+import sqlite3
 import zlib
+from unittest.mock import Mock
 
 import pytest
+from starlette.testclient import TestClient
 
 from server.config import Settings
-from server.errors import SettingsError
+from server.errors import RESOURCES, SettingsError
 from tests.support.servers.in_process import wait_for
 from tests.support.servers.ports import free_port
 from tests.unit.server.conftest import running_redis
@@ -150,3 +156,46 @@ def test_a_full_redis_is_called_full(serve, tmp_path, patient):
         fields = {"name": "x", "source_lang": "EN", "target_lang": "DE", "entries": "a\tb", "entries_format": "tsv"}
         answer = client.post("/v2/glossaries", json=fields)
         assert answer.status_code == 503 and "full" in answer.json()["message"]
+
+
+def full() -> sqlite3.Error:
+    """Returns the error of a database that may have no further page."""
+    with pytest.raises(sqlite3.OperationalError) as caught, sqlite3.connect(":memory:") as database:
+        database.execute("CREATE TABLE t (value BLOB)")
+        database.execute("PRAGMA max_page_count = 2")
+        database.execute("INSERT INTO t VALUES (zeroblob(100000))")
+    return caught.value
+
+
+@pytest.mark.parametrize("path", ["/translate", "/v2/translate"])
+@pytest.mark.parametrize(
+    ("error", "resource"),
+    [
+        *[(OSError(code, os.strerror(code)), resource.name) for code, resource in RESOURCES.items()],
+        (MemoryError(), "memory"),
+        (RuntimeError("can't start new thread"), "processes and threads"),
+        (full(), "disk space"),
+    ],
+)
+def test_what_the_machine_has_no_more_of_is_said_to_the_caller_and_the_operator(
+    client: TestClient,
+    path: str,
+    error: Exception,
+    resource: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(client.app.state.services.translator, "translate", Mock(side_effect=error))  # type: ignore[attr-defined]
+    answer = client.post(path, json={**ASK, "text": ["Hello"], "target_lang": "DE"} if "v2" in path else ASK)
+    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "5")
+    assert f"out of {resource}" in answer.text
+    assert re.search(f"out of {resource}: (raise|free)", caplog.text)
+    assert "unexpected error" not in caplog.text
+
+
+@pytest.mark.parametrize("error", [OSError(errno.EIO, "x"), OSError("x"), RuntimeError("x"), ValueError("x")])
+def test_another_unexpected_error_is_a_500(
+    client: TestClient, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client.app.state.services.translator, "translate", Mock(side_effect=error))  # type: ignore[attr-defined]
+    assert client.post("/translate", json=ASK).status_code == 500

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import shutil
 import sqlite3
 import tempfile
@@ -147,6 +148,30 @@ async def test_a_locked_file_fails_and_works_again(tmp_path, monkeypatch, caplog
     assert await store.write({"t": {"a": b"1"}})
     await store.stop()
     assert caplog.text.count("cannot be used") == 1
+
+
+@pytest.mark.parametrize("seed", range(10))
+async def test_a_full_disk_is_logged_once_with_the_remedy_and_read_meanwhile(
+    tmp_path: Path, seed: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    rng, store = random.Random(seed), SQLiteStore(tmp_path)
+    assert await store.write({"t": {"a": b"1"}})
+    pages = store.database.execute("PRAGMA page_count").fetchone()[0]
+    store.database.execute(f"PRAGMA max_page_count = {pages}")
+    large = {"t": {"large": bytes(1_000_000)}}
+    with pytest.raises(StateUnreachable):
+        await store.write(large)
+    for _ in range(20):
+        if rng.random() < 0.5:
+            assert await store.read("t", "a") == b"1"
+        else:
+            with pytest.raises(StateUnreachable, match="data folder"):
+                await store.write(large)
+        assert not store.up
+    assert caplog.text.count("cannot be used") == 1 and "free some on the disks" in caplog.text
+    store.database.execute(f"PRAGMA max_page_count = {pages + 1_000}")
+    assert await store.write(large) and store.up
+    await store.stop()
 
 
 def test_a_file_of_a_newer_version_stops_the_start(tmp_path):
