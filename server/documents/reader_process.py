@@ -80,8 +80,8 @@ def perform(action: str, folder: str, name: str, target: str, characters: int, o
         return failure(error)
     except (MemoryError, RecursionError):
         return failure(PayloadTooLarge(NO_MEMORY))
-    except OSError:
-        return failure(Unavailable("The file cannot be kept: the disk is full or not writable.", 60))
+    except OSError as error:
+        return failure(Unavailable(f"The file cannot be kept: {error.strerror}.", 60))
     except Exception as error:  # noqa: BLE001  one document must not end the process
         trace = "".join(traceback.format_tb(error.__traceback__))
         return {

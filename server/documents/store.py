@@ -24,16 +24,7 @@ import orjson
 from model.atomic_write import atomic_write
 from server.config import Settings, flag_and_variable
 from server.documents.document import Workspace
-from server.errors import (
-    DISK,
-    ExpiredTranslation,
-    NotFound,
-    PayloadTooLarge,
-    SettingsError,
-    StateUnreachable,
-    Unavailable,
-    exhausted,
-)
+from server.errors import ExpiredTranslation, NotFound, PayloadTooLarge, SettingsError, StateUnreachable, Unavailable
 from server.store.interface import BEAT_SECONDS, Store
 
 log = logging.getLogger(__name__)
@@ -95,8 +86,7 @@ class FileStore:
         PayloadTooLarge if a file of this size cannot be kept, and StateUnreachable while it could not be shared."""
         if not self._alone and self._shared is None and (size := len(upload)) > IN_REDIS:
             raise PayloadTooLarge(f"The file's {size:,} bytes are over the limit of {IN_REDIS:,} bytes of this server.")
-        if not self._records.up:
-            raise StateUnreachable(self._records.unreachable)
+        self._records.check()
         with disk_errors():
             if self._folder is None:
                 self._folder = Path(tempfile.mkdtemp(prefix="attentive-"))
@@ -205,14 +195,12 @@ class FileStore:
 
 @contextmanager
 def disk_errors() -> Iterator[None]:
-    """Turns an OSError of the disk into Unavailable, and logs its reason."""
+    """Turns an OSError into Unavailable, and logs its reason."""
     try:
         yield
     except OSError as error:
-        if exhausted(error) not in (None, DISK):
-            raise
         log.warning("a file cannot be kept: %s", error.strerror)
-        raise Unavailable("The file cannot be kept: the disk is full or not writable.", 60) from error
+        raise Unavailable(f"The file cannot be kept: {error.strerror}.", 60) from error
 
 
 def copy(source: Path, target: Path) -> None:

@@ -52,6 +52,11 @@ class Store(ABC):
         self._beating: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
 
+    def check(self) -> None:
+        """Raises StateUnreachable while the store does not work."""
+        if not self.up:
+            raise StateUnreachable(self.unreachable)
+
     def at_every_beat(self, task: Task) -> None:
         """Runs a task at the start, then twice a second while the store can be reached, and once more at the stop. It may
         raise StateUnreachable."""
