@@ -1,7 +1,7 @@
 """Puts the codes of a sentence into its translation: each once, pairs nested, nothing within a code.
 
-A code that the model read as a stand-in is where the model wrote this; one that it dropped, and every other code, is where the
-words around it are (`server.text.projection`), or at the same relative position.
+A stand-in is where the model wrote it; every other code is where the words around it are (`server.text.projection`), or at the
+same relative position.
 """
 
 from __future__ import annotations
@@ -132,8 +132,8 @@ def _whole(reading: Reading, target: str) -> list[Span]:
 
 
 def _occurrences(reading: Reading, target: str, links: Sequence[Link]) -> tuple[list[tuple[StandIn, Span]], list[Span]]:
-    """Returns the stand-ins that a translation has, at their places, and the places of those that it has too often: linked ones
-    are preferred, then earlier ones."""
+    """Returns the stand-ins of a translation with their places, and the places of those too many: linked ones are preferred, then
+    earlier ones."""
     if not reading.stand_ins:
         return [], _symbols(target, reading)
     matches = list(reading.pattern().finditer(target))
@@ -201,7 +201,7 @@ def _elements(sentence: Tagged, reading: Reading, present: dict[int, Span]) -> l
 def _point(sentence: Tagged, code: Code, at: Span, reading: Reading) -> Span:
     """Returns the words that place a code without words: none, or those after one that is joined to these alone."""
     before, after = sentence.text[: code.start][-1:], sentence.text[code.end : code.end + 1]
-    is_joined = after.isalnum() and (before.isspace() or (code.end > code.start and not before.isalnum()))
+    is_joined = after.isalnum() and (before.isspace() or (code.end > code.start > 0 and not before.isalnum()))
     word = WORD.match(reading.text, at[0]) if is_joined else None
     return at[0], word.end() if word else at[0]
 
@@ -209,8 +209,8 @@ def _point(sentence: Tagged, code: Code, at: Span, reading: Reading) -> Span:
 def _place(
     elements: Sequence[_Element], codes: Sequence[Code], projection: SpanProjection, within: Span, events: list[_Event]
 ) -> None:
-    """Appends the events of elements, projected into a part of the translation, as they are written: ends of pairs of a
-    sentence before come before starts of those that go on."""
+    """Appends the events of elements, projected into a part of the translation: ends of pairs of a sentence before come before
+    starts of those that go on."""
     done, end = within
     placed = [
         (item, codes[item.number].role, _projected(item, codes[item.number], projection), inner)

@@ -101,8 +101,8 @@ class LanguageDetector:
         return self.detect_all((text,), target, accepted)[0]
 
     def other_language(self, text: str, expected: str) -> str | None:
-        """Returns the language that a text is certainly in, not the served code `expected`. None where it may be in this one,
-        or the classifier does not know it."""
+        """Returns the language that a text is certainly in, not the served code `expected`. None where it may be in this one or
+        is not known."""
         words, place = words_of(text[:DETECTION_CHARACTERS]), self._places.get(expected)
         if place is None or _letters(words) < CERTAIN_LETTERS:
             return None
@@ -178,7 +178,7 @@ def _likelihoods(words: str) -> Shares:
 
 def words_of(text: str) -> str:
     """Returns a text as the classifier reads it: words with vowel marks in small letters, divided by spaces. Names beyond
-    Latin-1 are left out where no other word is and two are in small letters: Łódź is nice."""
+    Latin-1 are left out beside two words in small letters: Łódź is nice."""
     if not text.isascii():
         kept = [word for word in text.split() if word.isascii() or word[0].islower() or max(word) <= LATIN_1]
         if max("".join(kept), default=" ") <= LATIN_1 and sum(map(str.islower, kept)) > 1:

@@ -58,15 +58,15 @@ def _words(name: str) -> dict[str, frozenset[str]]:
 
 def is_evidently_in(text: str, language: str) -> bool:
     """Returns whether a text contains enough words that are frequent in this language and in few others. False is no
-    evidence of another language. This test takes a tenth of the time of a detection."""
+    evidence of another language. Takes a tenth of the time of a detection."""
     frequent, words = _words("frequent_words").get(primary_subtag(language)), text.lower().split()
     return frequent is not None and sum(map(frequent.__contains__, words)) > len(words) // _WORDS_PER_HIT
 
 
 @kept(65_536)
 def is_word(word: str, language: str, parts: int = 1) -> bool:
-    """Returns whether one of LANGUAGES has a word: it is in the dictionary or the table, or is formed of such words. `parts`
-    counts the parts of a compound up to this one."""
+    """Returns whether one of LANGUAGES has a word: it is in the dictionary or the table, or formed of such words. `parts`
+    counts those of a compound up to this one."""
     small = word.lower().replace("œ", "oe")
     if len(word) > _LONGEST or word.lower() in _words("words").get(language, ()):
         return True
@@ -87,8 +87,7 @@ def is_word(word: str, language: str, parts: int = 1) -> bool:
 
 def strange_words(source: str, target: str, source_language: str, target_language: str) -> set[WordFlag]:
     """Returns the flags of a target with words that its language, one of LANGUAGES, does not have: "untranslated" for an ordinary
-    word of the source, "invented" for another one. Names, quotations and what resembles a name of the source are no such words;
-    if a name is not in the target, it may be spelled in another way there."""
+    word of the source, "invented" for another one. Names, quotations and what resembles a name are none."""
     read, written = primary_subtag(source_language), primary_subtag(target_language)
     if not LANGUAGES.issuperset((read, written)):
         return set()

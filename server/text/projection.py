@@ -100,8 +100,8 @@ class SpanProjection:
         return (self.words[best[0]][0], self.words[best[1]][1]) if linked else None
 
     def _is_open(self, first: int, last: int, span: Span) -> bool:
-        """Returns whether a word of a gap is not linked to one beside the source span. In "no me ha escrito" all are for "has not
-        written | me", but in "the neighbour's dog" none for "le chien | du voisin"."""
+        """Returns whether a word of a gap is not linked to one beside the source span. In "no me ha escrito" all are for "has
+        not written | me"."""
         sources = [self._sources[word] for word in self._order[first:last]]
         return not all(
             any(0 <= span[0] - end < 2 or 0 <= start - span[1] < 2 for start, end in each) for each in sources
@@ -117,7 +117,7 @@ class SpanProjection:
 
     def _project_point(self, position: int) -> int:
         """Returns the end of the target word linked to the last linked word before the point, or the same relative position. A
-        point at an end of the source stays there."""
+        point at an end stays there."""
         start, end = self._whole
         if not start < position < end:
             return 0 if position <= start < end else len(self.target)

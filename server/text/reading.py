@@ -1,7 +1,7 @@
 """What a model reads of a sentence: its text, with stand-ins for the codes that are words, and without the other codes.
 
-A model that was trained with symbols for placeholders (`model.symbols`) copies these. Any other copies names and numbers best,
-which its vocabulary has as one piece each. A sentence in capitals is read in sentence case.
+A model that was trained with symbols for placeholders (`model.symbols`) copies these; others copy names and numbers best. A
+sentence in capitals is read in sentence case.
 """
 
 from __future__ import annotations
@@ -109,8 +109,8 @@ def read(sentence: Tagged, terms: Sequence[TermMatch], tokenizer: Tokenizer, lan
 
 def _apart(sentence: Tagged, tokenizer: Tokenizer) -> frozenset[int]:
     """Returns the codes at which the model reads a space that the text lacks: an element after another one or a mark, where both
-    hold words, <b>One</b><i>Two</i>, its end after a mark, <b>Note:</b>The, a picture, the reference to a space. A word
-    that is cut into elements has fewer pieces as a whole."""
+    hold words, <b>One</b><i>Two</i>, its end after a mark, <b>Note:</b>The, a picture, a tie, the reference to a space. A word
+    in elements has fewer pieces as a whole."""
     codes, text = sentence.codes, sentence.text
     done = -1
     for code in codes:
@@ -119,7 +119,7 @@ def _apart(sentence: Tagged, tokenizer: Tokenizer) -> frozenset[int]:
         done = code.end
     else:
         return frozenset()
-    apart = [n for n, code in enumerate(codes) if code.kind == "reference" and unescape(code.equiv).isspace()]
+    apart = [n for n, code in enumerate(codes) if code.kind == "tie" or unescape(code.equiv).isspace()]
     number = 0
     while number < len(codes):
         first, joins = number, []
@@ -165,8 +165,8 @@ def without_stand_ins(sentence: Tagged, reading: Reading) -> Reading:
 def masked(
     sentence: Tagged, words: dict[int, str], capitals: bool = False, apart: frozenset[int] = frozenset()
 ) -> Reading:
-    """Returns the reading with these stand-ins by the numbers of codes. Other codes are taken out, with the space before
-    them, or after them at the beginning."""
+    """Returns the reading with these stand-ins by the numbers of codes. Other codes are taken out with the space before them, or
+    after them at the beginning."""
     text = text_to_read(sentence.text, capitals)
     if sentence.codes and len(text) != len(sentence.text):
         text = sentence.text.translate(LINE_ENDS)
@@ -220,7 +220,7 @@ def masked(
 
 def widened(sentence: Tagged, symbols: bool) -> Tagged:
     """Returns the sentence with the letters that are joined to codes for words in these: "Tompx" for `{count}px` is not
-    copied. An s after a code stays, but in {m}m {s}s. `symbols` stand for the code and a unit."""
+    copied. An s after a code stays, but in {m}m {s}s. `symbols` also stand for a unit."""
     text, codes = sentence.text, sentence.codes
     result: list[Code] = []
     for i, code in enumerate(codes):
@@ -244,8 +244,8 @@ def widened(sentence: Tagged, symbols: bool) -> Tagged:
 
 
 def is_all_caps(text: str, tokenizer: Tokenizer) -> bool:
-    """Returns whether a text is a phrase in capitals, as opposed to one or two abbreviations. A word alone, as on a button, is
-    one where the vocabulary has it in small letters, and not in capitals as it has NATO."""
+    """Returns whether a text is a phrase in capitals, as opposed to one or two abbreviations. A word alone is one where the
+    vocabulary has it in small letters, and not in capitals as it has NATO."""
     if not text.isupper():
         return False
     words = [word for word in WORD.findall(text) if any(len(letters) > 1 for letters in LETTERS.findall(word))]

@@ -24,7 +24,7 @@ BREAKS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u2028\u2029]+")
 # Further ends of sentences in laid out lines: columns, rulers, colors of a terminal.
 LAYOUT = re.compile(
-    rf" {{3,}}|(?<=[\])_\[(]) {{2,}}|(?<=\S) {{2,}}(?=[()\[\]#☐☑])|\.{{4,}}(?= ?\d)"
+    rf" {{3,}}|(?<=[\])_\[(]) {{2,}}|(?<=\S) {{2,}}(?=[()\[\]#☐☑]|(?:[^\s]| (?! )){{1,40}} {{3}})|\.{{4,}}(?= ?\d)"
     rf"|(?<!\S)(?:([-=:*+~])\1{{2,}}(?!\S)|[-=]{{4,}}(?=\w))|(?<=\w)[-=]{{4,}}(?!\S)|\x1b\[[0-?]*[ -/]*[@-~]|{BREAKS.pattern}"
 )
 LAID_OUT = ("  ", "....", "\x1b", *[3 * sign for sign in "-=:*+~"])
@@ -78,8 +78,8 @@ _WITHIN_WORD = re.compile(r"(?<=[.,:–])[A-Za-z\d]")
 def split_sentences(
     text: str, language: str, split: Split = "all", is_ordinary: Callable[[str], bool] = lambda word: False
 ) -> list[Span]:
-    """Returns the sentences of a text, in order, without surrounding white space. `language` selects the rules for abbreviations.
-    `is_ordinary` says whether a word with a capital is no name, and so begins an item after a label such as `B.`"""
+    """Returns the sentences of a text, in order, without surrounding white space. `language` selects the rules for
+    abbreviations. `is_ordinary` says whether a word with a capital is no name."""
     if split == "none":
         return list(_trimmed(text, 0, len(text)))
     breaks = CONTROLS if split != "all" else BREAKS
@@ -109,8 +109,8 @@ def split_sentences(
 
 
 def _items(text: str, line: Span) -> Iterator[Span]:
-    """Yields the items of a line that begins with a label, or the line. The text may refer to further labels in brackets, but for
-    those that touch their word."""
+    """Yields the items of a line that begins with a label, or the line. Only those in brackets that touch their word are
+    further labels."""
     start, end = line
     first = LABEL.match(text, start, end)
     if first is None:
@@ -193,9 +193,8 @@ def span_around(position: int, spans: Sequence[Span]) -> Span:
 
 
 def split_long_sentence(text: str, starts: Sequence[int], limit: int, whole: Sequence[Span] = ()) -> list[Span]:
-    """Splits an over-long sentence into spans of at most `limit` tokens, which begin at `starts`: in the last two thirds of the
-    longest span that fits, at the best of `CUTS`, or else between two tokens. The parts `whole`, in order, are not split. Raises
-    ValueError for a limit below 1."""
+    """Splits an over-long sentence into spans of at most `limit` tokens, which begin at `starts`: in the last two thirds, at the
+    best of `CUTS`, or between two tokens, not within the parts `whole`. Raises ValueError for a limit below 1."""
     if limit < 1:
         raise ValueError(f"limit must be at least 1, not {limit}.")
     text = blanked(text, whole, "_")

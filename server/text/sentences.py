@@ -65,7 +65,7 @@ def _with_terms(
     tagged: Tagged, language: str, glossary: TermIndex, lines: bool, tokenizer: Tokenizer
 ) -> tuple[Tagged, list[TermMatch]]:
     """Returns a text and its terms, in order. With `lines` no term contains a line end. A term that the model cannot write, or
-    with codes that its translation has too, becomes a code."""
+    whose translation has its codes, becomes a code."""
     text = tagged.text
     visible = [code for code in tagged.codes if code.start < code.end]
     starts = [code.start for code in visible]

@@ -1,6 +1,6 @@
 """Text with inline codes, in the terms of XLIFF 2.1 (section 4.2.3, inline elements).
 
-`Tagged` is the one carrier of what a translation contains unchanged. Scanners (`server.text.syntax`) make it.
+Scanners (`server.text.syntax`) make it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Code(NamedTuple):
     `text[start:end]` is what a reader sees of it: nothing for a tag, `%s` itself. `equiv` is the same for the translation,
     and `data` are the bytes that are written there, or None for the `equiv` in the syntax of the text; neither is compared.
     `word` says that it stands for a name or a number. One that `splits` separates sentences. `message` is the code with its
-    own codes, whose parts `flows`, the arms of a plural, are translated. `kind` names the element or the syntax.
+    own codes, whose parts `flows` are translated. `kind` names the element or the syntax.
     """
 
     start: int
@@ -96,8 +96,8 @@ class Tagged(NamedTuple):
         return Tagged(self.text[start:end], tuple(codes), self.escape)
 
     def owned(self, start: int, end: int) -> tuple[int, int]:
-        """Returns the numbers of the first code of a part and of the first one after it. Of those at its start they are after
-        a splitting one or from a start of a pair on, of those at its end before either; at the ends of the text all."""
+        """Returns the numbers of the first code of a part and of the first one after it. Of those at its start they are after a
+        splitting one or from a start of a pair on, of those at its end before either."""
         codes = self.codes
         if not codes:
             return 0, 0

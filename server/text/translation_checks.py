@@ -1,4 +1,4 @@
-"""Compares a translation with its source, as text: repeated words, copied sentences, a target that ends too early."""
+"""Compares the text of a translation with its source: repeated words, copied sentences, a target that ends too early."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from server.text.languages import primary_subtag
 _LETTERS = re.compile(
     r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|(?<![\w\-./\\$])[^\W\d_]+(?:['’\-][^\W\d_]+)*(?![\w(=])"
 )
-"""Words, and not the names of options and functions in code."""
+"""Words, and not names in code."""
 _QUOTED = re.compile(r"\"[^\"]+\"|“[^”]+”|„[^“”]+[“”]|«[^»]+»|»[^«]+«|‘[^’]+’|「[^」]+」")
 _ENDS = ".!?…。！？"
 _OPEN_ENDS = ",;:-–—(["
@@ -52,8 +52,8 @@ def _repetition(words: Sequence[str]) -> int:
 
 @kept(64)
 def ordinary_words(text: str, capitals: bool = False) -> Sequence[str]:
-    """Returns the words of a text that are written in small letters, or in a script without capitals. Names, quotations
-    and the parts that every translation repeats are left out. With `capitals`, names are not left out."""
+    """Returns the words of a text that are written in small letters, or in a script without capitals. Quotations, the parts
+    that every translation repeats and, without `capitals`, names are left out."""
     plain = list(_QUOTED.sub(lambda match: " " * len(match[0]), text))
     for start, end in kept_spans(text):
         plain[start:end] = " " * (end - start)
@@ -62,8 +62,8 @@ def ordinary_words(text: str, capitals: bool = False) -> Sequence[str]:
 
 
 def is_copied(source: str, target: str) -> bool:
-    """Returns whether most ordinary words of a source occur in its translation, and the reverse. Sentences with few such
-    words (names, numbers, codes) are not copied. Languages that share words need a further test."""
+    """Returns whether most ordinary words of a source occur in its translation, and the reverse. Sentences with few such words
+    are not copied. Languages that share words need a further test."""
     words = set(source.split())
     if 2 * len(words.intersection(target.split())) < len(words):  # much faster
         return False

@@ -1,7 +1,7 @@
-"""What the vocabulary of a model cannot write: one rule for symbols, private characters, scripts and letters.
+"""What the vocabulary of a model cannot write.
 
 A run of grapheme clusters (UAX #29) is a code if the model's tokenizer spells it in bytes, has no piece for it, or gives back
-another one than its compatibility form (NFKC). A letter belongs to its word, and a mark to its letter.
+another one than its compatibility form (NFKC). A mark belongs to its letter, and a letter to its word.
 """
 
 from __future__ import annotations

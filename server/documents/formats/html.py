@@ -12,7 +12,7 @@ from server.documents.formats.plain import HEAD_BYTES, decode
 from server.documents.formats.xml.parsing import valid_text
 from server.errors import InvalidRequest
 from server.text.offsets import edited
-from server.text.syntax.html import parse, pieces, written_passages
+from server.text.syntax.html import Builder, parse, pieces
 from server.text.syntax.markup import NO_TRANSLATE, Tag, markup_tokens
 from server.text.tagged import escaped
 
@@ -46,7 +46,8 @@ def read(data: bytes, target: str) -> Document:
     for token in tokens[:50]:
         if isinstance(token, Tag) and token.raw[:9].lower() == "<!doctype" and "[" in token.raw:
             raise InvalidRequest("The page defines entities of its own; remove its document type.")
-    parts = join_pieces(written_passages(text))
+    written = Builder(read=lambda raw: iter([(raw, raw)])).build(tokens).tagged("")
+    parts = join_pieces([passage.write() for passage in written.passages()])
     values = list(dict.fromkeys(value[5] for token in tokens for value in labels(token)))
     texts = [escaped(html.unescape(value)) for value in values]
 

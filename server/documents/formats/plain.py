@@ -34,14 +34,14 @@ ENCODINGS = re.compile(
 UTF_16_SHARE = 0.5
 WESTERN_SAMPLE = 20_000
 WESTERN_SHARE = 0.25
-"""Largest share of letters outside ASCII in a text in Latin-1. In French it is about 0.05; a text in Cyrillic or Greek
-that is read as Latin-1 is above 0.9."""
+"""Largest share of letters outside ASCII in a text in Latin-1: about 0.05 in French, above 0.9 in Cyrillic or Greek that is
+read as Latin-1."""
 CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1f]")
 MIN_WIDTH = 40
 """Paragraphs whose longest line is shorter are not wrapped text."""
 MAX_WIDTH = 160
 SLACK = 0.1
-"""Share of the width that a line may be shorter than one that is filled."""
+"""Share of the width that a filled line may be shorter."""
 CONTINUED = 0.25
 """Least share of the line breaks that are within a sentence: the next line begins with a small letter."""
 ITEM = re.compile(r"\s*(?:[-*+•‣◦▪●○·–—>|#=~_]|\(?(?:\d{1,3}|[A-Za-z]|[ivx]{1,4})[.)]\s|\[)")
@@ -82,8 +82,8 @@ def has_content(text: str) -> bool:
 
 
 def decode(data: bytes, encoding: str = "utf-8", markup: bool = False) -> tuple[str, Callable[[str], bytes]]:
-    """Returns the text of a file and a function that encodes a text in the same way: what the encoding lacks is written as
-    references in `markup`, and other files become UTF-8. Raises InvalidRequest."""
+    """Returns the text of a file and a function that encodes a text in the same way: what the encoding lacks becomes references
+    in `markup`, and other files UTF-8. Raises InvalidRequest."""
     mark = b""
     for byte_order_mark, name in BYTE_ORDER_MARKS:
         if data.startswith(byte_order_mark):
@@ -121,8 +121,7 @@ def unmarked_utf_16(data: bytes) -> str | None:
 
 
 def is_western(data: bytes) -> bool:
-    """Returns whether a file that is not UTF-8 is text in Latin-1 or Windows-1252: few letters are outside ASCII, and all
-    characters exist."""
+    """Returns whether a file is text in Latin-1 or Windows-1252: few letters are outside ASCII, and all characters exist."""
     try:
         text = data.decode("cp1252")
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""Reads subtitles (.srt, .vtt). Only the spoken text is translated; numbers, times, notes and styles are kept."""
+"""Reads subtitles (.srt, .vtt). Only the spoken text is translated."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def read(data: bytes, target: str, web: bool = False) -> Document:
 
 
 def place_of(cues: Sequence[Cue], file: str, web: bool) -> Place:
-    """Returns cues of a file that are one text as a place, with what is between them."""
+    """Returns cues that are one text as a place, with what is between them."""
     source = " ".join(cue.text for cue in cues)
     tagged = tagged_of(source, web)
     between = [file[cue.end : after.start] for cue, after in pairwise(cues)]

@@ -1,7 +1,7 @@
 """Finds the terms of a glossary in a text.
 
-A text is compared unit by unit: words, characters of a script without spaces, and punctuation marks. The terms form a tree of
-units, so that the time of a search does not grow with their number. Normalization forms of Unicode, white space and kinds of
+A text is compared unit by unit: words, characters of a script without spaces, and punctuation marks. The
+terms form a tree, so that the time of a search does not grow with their number. Normalization forms, white space and kinds of
 apostrophes and hyphens do not matter.
 """
 

@@ -45,7 +45,7 @@ def dictionary_forms(word: str, language: str) -> list[str]:
 
 def may_end(word: str, term: str, language: str) -> bool:
     """Returns whether the letters at the end of a word in which it differs from a term are those of endings of a language:
-    "Apparats" is a form of "Apparat", and "Apparatik" is another word. In a language without rules any letters are."""
+    "Apparats" is a form of "Apparat", "Apparatik" is not. In a language without rules any letters are."""
     letters = _LETTERS.get(primary_subtag(language))
     if letters is None:
         return True

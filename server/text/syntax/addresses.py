@@ -1,67 +1,69 @@
-"""Scans addresses: URIs (RFC 3986), www. and e-mail addresses (GFM 6.9, extended autolinks), handles, hashtags, paths of Unix;
-options of commands (GNU Coding Standards 4.8); elements, calls and types of programs; numbers of things; and emoticons."""
+"""Scans URIs (RFC 3986), www. and e-mail addresses (GFM 6.9, extended autolinks), handles, hashtags, files; options of commands
+(GNU Coding Standards 4.8); elements and calls of programs; numbers of things; and emoticons."""
 
 from __future__ import annotations
 
 import re
 
-from server.text.syntax.match import CLOSING, MARKS, NO_FLAG, Match, Source, around, by_pattern
+from server.text.syntax.match import MARKS, NO_FLAG, Match, Source, around, by_pattern
 
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]{1,30}$", re.IGNORECASE)
 _WWW = re.compile(r"(?<![\w.])www$", re.IGNORECASE)
-_REST = re.compile(r"[^\s<>‹›«»„“”\u0e00-\u0eff\u3000-\u30ff\u3400-\u9fff\uff00-\uff65]+")
-"""Scripts without spaces would go on after an address."""
-_SEGMENT = r"(?:(?:[\w.@+*]|-(?!(?<=[a-z]-)[A-Z][a-z]{2}))+|\[\w+\]|\{[\w.]+\}|:\w+|<[\w-]+>)"
+_REST = re.compile(
+    r"(?:[^\s<>()\[\]{}‹›«»„“”\u0e00-\u0eff\u3000-\u30ff\u3400-\u9fff\uff00-\uff65]"
+    r"|\([^\s<>()]*\)|\[[^\s<>\[\]]*\]|\{[^\s{}]*\})+(?<![.,;:!?\"'’…])"
+)
+"""Brackets have their partners. Scripts without spaces would go on after an address."""
+_SEGMENT = r"(?:(?:[\w.@+*]|-(?!(?<=[\w/]-)[A-Z][a-z]{2}))+|\[\w+\]|\{[\w.]+\}|:\w+|<[\w-]+>)"
 _NAME = rf"[\w{MARKS}]"
 handle = by_pattern(
-    rf"(?<![\w@])@@?{_NAME}+(?:[.-][a-z0-9]\w*)*(?:@[\w-]+(?:\.[\w-]+)+|/[a-z][\w.-]*\w)?", "word", "handle", NO_FLAG
+    rf"(?<![\w@])@@?{_NAME}+(?:[.-][a-z0-9]\w*)*(?:@[\w-]+(?:\.[\w-]+)+|/[a-z][\w.-]*\w)?", "handle", flags=NO_FLAG
 )
-hashtag = by_pattern(rf"(?<![\w&#])#[^\W\d_]{_NAME}*(?:-\d+(?![\w-]))?", "word", "hashtag")
+hashtag = by_pattern(rf"(?<![\w&#])#[^\W\d_]{_NAME}*(?:-\d+(?![\w-]))?", "hashtag")
 emoticon = by_pattern(
-    r"(?<!\S)(?:[:;]['^-]?[()\[\]DPpOo|/*@$]+|=['^-]?[()\[\]DP]+|<3)(?![\w>/])", "point", "emoticon", NO_FLAG
+    r"(?<!\S)(?:[:;]['^-]?[()\[\]DPpOo|/*@$]+|=['^-]?[()\[\]DP]+|<3)(?![\w>/])", "emoticon", "point", NO_FLAG
 )
 RAISED_DIGITS = "¹²³⁰⁴⁵⁶⁷⁸⁹"
 note = by_pattern(
-    r"(?<=[^\W\dA-Z_]{3})/\d{1,4}(?!\w|[/.-]\w)|(?:(?<=[^\W\d_]{3})|(?<=[^\W_][,.;:!?]))(?:\[(?!0\])\d{1,4}\])+(?![\w(\[])"
+    r"(?<=[^\W\dA-Z_]{3})/\d{1,4}(?!\w|[/.-]\w| [A-Z])"
+    r"|(?:(?<=[^\W\d_]{3})|(?<=[^\W_][,.;:!?]))(?:\[(?!0\]|\d{3,4}\]:)\d{1,4}\])+(?![\w(\[])"
     rf"|(?:(?<=[^\W\d_]{{4}})|(?<=[^\W_][,.;:!?]))[{RAISED_DIGITS}]+(?!\w)",
-    "point",
     "note",
+    "point",
     NO_FLAG,
 )
 """The number of a note at a word: house/15, children[15], twice.²"""
-option = by_pattern(
-    r"--[a-z]\w*(?:-\w+)*+(?:\[?=[^\s\"'`,;()\[\]“”«»]*[^\s\"'`,;()\[\]“”«».:!?]\]?)?", "word", "option"
-)
+option = by_pattern(r"--[a-z]\w*(?:-\w+)*+(?:\[=\w+\]|=[^\s\"'`,;()\[\]“”«»]*[^\s\"'`,;()\[\]“”«».:!?])?", "option")
 """An option in quotes or brackets. Others are compared with their command."""
 unix_path = by_pattern(
     r"(?<![^\s(\[{\"'`«»„“‚‘‹›=:,;|>*#])(?<!\w#)(?<![\w.!?][\"'])(?:(?:~|\.{1,2})/|(?<![€$£¥%] )/)"
     r"(?=[^\W\d]|[.*]\w|\*\.|\[|[\w.-]+/)"
     rf"(?:{_SEGMENT}/)*+(?:{_SEGMENT}(?<=[\w\]}}>]))?(?:\?[\w.%&=+-]*=[\w.%&=+-]*\w)?",
-    "word",
     "path",
-    NO_FLAG,
+    flags=NO_FLAG,
 )
-email = around(r"[\w.+-]{1,64}", r"[\w.+-]+@[\w-]{1,63}(?:\.[\w-]{1,63})+", "word", "email")
-community = around(r"(?<![\w./-])[ru]", r"[ru]/[\w-]{2,21}(?![\w/])", "word", "handle")
+email = around(r"[\w.+-]{1,64}", r"[\w.+-]+@[\w-]{1,63}(?:\.[\w-]{1,63})+", "email")
+community = around(r"(?<![\w./-])[ru]", r"[ru]/[\w-]{2,21}(?![\w/])", "handle")
 """A forum or user of Reddit: r/name, u/name."""
 file_path = around(
     r"(?<![\w./-])[\w.-]{1,100}",
     r"[\w.-]+/(?:[\w.-]+/)*+[\w-]+\.(?:[a-z][a-z0-9]{0,4}|[A-Z][A-Z0-9]{1,3})(?!\w|\.\w)",
-    "word",
     "file",
 )
 """A relative path: src/main.py."""
+named_file = around(
+    r"(?<=[\"“„«])[^\"“”„«»<>?!\n]{1,90}", r"[^.\"”“»]* [^\"”“»]*\.[a-z][a-z\d]{1,3}(?=[\"”“»])", "file"
+)
+"""A file in quotes: "My report 2.pdf"."""
 _LITERAL = r"[@\w]{0,2}\"[^\"\n]{0,80}\""
 _ARGUMENT = rf"(?:{_LITERAL}|[^\s(),\"]+)"
 expression = around(
     r"(?<![\w.-])[A-Za-z_][\w.:>-]{0,60}",
-    r"(?:[A-Za-z]|\w+(?=\[\w+\]\[|\[0\]))(?:\[\w+\])+(?!\w)"
-    r"|(?:\w+(?:\.|::|->))*\w+<[\w:.*&?]{1,60}(?:, ?[\w:.*&?<>]{1,60}){1,9}>"
+    r"(?:[A-Za-z]|\w+(?=\[\w+\]\[|\[0\]|\[\d{3,}\]:))(?:\[\w+\])+(?!\w)"
     rf"|(?:(?:\w+(?:\.|::|->))+\w+|[a-z]+(?:_\w*|[A-Z]\w*)|\w+(?=\({_LITERAL}))\((?:{_ARGUMENT}(?:, ?{_ARGUMENT})*)?\)",
-    "word",
     "expression",
 )
-"""What a program has with a name before a bracket: a[i][j], Map<K, V>, os.rename(old, new)."""
+"""What a program has with a name before a bracket: a[i][j], os.rename(old, new)."""
 numbered = around(
     r"(?<!\w)(?:[Nn](?:os?|úms?)?|[Aa]rts?)|(?<![\w.,-])\d[\d.' ]{0,12},",
     r"\d[\d.' ]*,(?:--?|–)(?![\w-])|\w+\.[ºª°]?[ \u00a0]?\d+(?:[-/.]\d+)*(?![\w:]|,\d)",
@@ -77,12 +79,6 @@ def uri(source: Source, at: int) -> Match | None:
     before = _SCHEME if text.startswith("://", at) else _WWW if text[at] == "." else None
     begin = before.search(text, max(source.done, at - 31), at) if before else None
     rest = _REST.match(text, at) if begin else None
-    end = at + len(rest[0].rstrip(CLOSING)) if rest else at
-    if begin is None or end < at + (3 if text[at] == ":" else 2):
+    if begin is None or rest is None or rest.end() < at + (3 if text[at] == ":" else 2):
         return None
-    return Match(begin.start(), _balanced(text, begin.start(), end), "word", "uri")
-
-
-def _balanced(text: str, start: int, end: int) -> int:
-    close = text.find(")", start, end)
-    return end if close < 0 or text.find("(", start, close) >= 0 else close
+    return Match(begin.start(), rest.end(), "word", "uri")

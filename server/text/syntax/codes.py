@@ -116,15 +116,14 @@ class Codes:
         around = self._text[code.start - 1 : code.start] + self._text[code.end : code.end + 1]
         is_name = match.kind == "bbcode" and "=" not in code.equiv
         is_inner = match.kind == "strong" and len(around) == 2 and around.isalpha()
-        if is_name or is_inner or match.kind in ("emphasis", "text command"):
+        if is_name or is_inner or match.kind in ("emphasis", "text command", "org link"):
             return None
         is_word = match.role == "open" and match.kind in ("tag", "template") and match.name.isidentifier()
         return (code._replace(word="name"), match) if is_word and match.name not in INLINE else item
 
     def words(self) -> list[Code]:
-        """Returns the codes. Words that have no space, letter, bracket or quote between them are one code, as is a pair with the
-        words in it if it has no others, `<1>{{count}}</1>`, or with its sign or amount if it has a variable or unit,
-        `#<i>tag</i>`."""
+        """Returns the codes. Words with no space, letter, bracket or quote between them are one, as is a pair around them alone,
+        `<1>{{count}}</1>`, or with its sign or amount around a variable or unit, `#<i>tag</i>`."""
         done: list[Item] = []
         opened: dict[int, tuple[int, int, int, int]] = {}
         """The number of the first code of each open pair, and how many were before it of what follows."""

@@ -1,5 +1,5 @@
-"""Scans escape sequences of string literals (C: ISO C 5.1.1.2 and 6.4.4.4, JSON: RFC 8259, Android's string resources), and
-control sequences of terminals (ECMA-48, 5.4), and controls of bidirectional text (UAX #9, 2)."""
+"""Scans escape sequences of string literals (ISO C 6.4.4.4, RFC 8259, Android's string resources), and controls of terminals
+(ECMA-48, 5.4) and of bidirectional text (UAX #9, 2)."""
 
 from __future__ import annotations
 
@@ -9,16 +9,22 @@ from server.text.syntax.match import CLOSING, NO_FLAG, Match, Role, Source, by_p
 
 _RUN = re.compile(r"\S*")
 line_end = by_pattern(
-    r"(?<!\b[A-Za-z]:)\\(?:[nrt]|N(?:(?<=\W\\N)|(?![a-z])))(?![a-z]*\{|\[\d|(?<=[\"“„«'`]..)[\"”“»'`])|\"{3}",
-    "break",
+    r"(?<!\b[A-Za-z]:)\\(?:[nrt]|N(?:(?<=\W\\N)|(?![a-z])))(?![a-z]*\{|\[\d|(?<=[\"“„«'`]..)[\"”“»'`])"
+    r"|(?<!\S)\"{3}(?=\w)|(?<=[\w.!?])\"{3}(?!\S)",
     "line end",
+    "break",
     NO_FLAG,
 )
-escape = by_pattern(r"\\(?:[uU][0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|\\(?![\w.-]+\\)|[vf0](?!\w))", "point", "escape", NO_FLAG)
-quote = by_pattern(r"\\[\"']", "open", "strong")
+escape = by_pattern(
+    r"\\(?:[uU][0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|\\(?![\w.-]+\\)|[vf0](?!\w)|(?<![\w:\\]\\)[a-z](?=[A-ZÀ-Þ][a-zà-ÿ]))",
+    "escape",
+    "point",
+    NO_FLAG,
+)
+quote = by_pattern(r"\\[\"']", "strong", "open")
 BIDI_OPENING, BIDI_CLOSING = "\u202a\u202b\u202d\u202e\u2066\u2067\u2068", "\u202c\u2069"
 BIDI = f"{BIDI_OPENING}{BIDI_CLOSING}\u061c\u200e\u200f"
-control = by_pattern(r"\x1b\[[0-?]*[ -/]*[@-~]", "point", "control")
+control = by_pattern(r"\x1b\[[0-?]*[ -/]*[@-~]", "control", "point")
 
 
 def direction(source: Source, at: int) -> Match | None:

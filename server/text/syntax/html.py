@@ -1,5 +1,4 @@
-"""Reads HTML as text with codes, without changing a character of it: tags, comments, scripts and broken markup are kept as
-written."""
+"""Reads HTML as text with codes: tags, comments, scripts and broken markup are kept as written."""
 
 from __future__ import annotations
 
@@ -32,19 +31,6 @@ CODES_LIMIT = 200
 def parse(document: str) -> Tagged:
     """Returns a document as text with its markup as codes, and no others."""
     return Builder().build(list(markup_tokens(document))).tagged("html")
-
-
-def written_passages(document: str) -> Iterator[str]:
-    """Yields the passages of a document as they are written in it; together they are the document."""
-    builder, position = Builder().build(list(markup_tokens(document))), 0
-    for passage in builder.tagged("html").passages():
-        parts: list[str] = []
-        done = position
-        for code in passage.codes:
-            parts += builder.raw(done, position + code.start), code.data or ""
-            done = position + code.end
-        position += len(passage.text)
-        yield "".join((*parts, builder.raw(done, position)))
 
 
 def scan(document: str, source: str = "", ignored: frozenset[str] = frozenset(), kept: tuple[str, ...] = ()) -> Tagged:

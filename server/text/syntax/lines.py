@@ -1,11 +1,12 @@
 """Finds the lines and parts of lines that are no text: dumps of bytes (xxd, hexdump -C), timings of cues (WebVTT, SubRip, ASS),
-definitions of Markdown, keys of resource files (gettext, properties, .strings), records of tables (RFC 4180), and statements of
-SQL (ISO 9075-2)."""
+definitions and badges of Markdown, keys (gettext, properties, .strings, YAML, JSON, INI, vCard), fields of tables (RFC 4180),
+and statements of SQL (ISO 9075-2)."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import chain
 
 from server.text.syntax.match import Match
 
@@ -16,12 +17,23 @@ _LINE = re.compile(
     r"|(?P<cue>(?:\d+:)?\d\d:\d\d[.,]\d{3}[ \t]+-->.*|WEBVTT\b.*|(?:Dialogue|Comment): ?(?:[^,\n]*,){9})"
     r"|(?P<mark>(?:>[ \t]*)*\[!\w{2,20}\][+-]?(?!\S)|:{3}.*|\\item\b|\[\^[\w-]{1,50}\]:"
     r"|\[[^\]\n]{1,99}\]:[ \t]+(?:[a-z]{2,9}:|[.#/<])\S+(?:[ \t]+[\"'(].*)?$)"
-    r"|(?P<key>msg[a-z_]{2,9}(?:\[\d\])?[ \t]+\"|\"[^\"\n=]{1,99}\"[ \t]*=[ \t]*\""
-    r"|(?=[\w-]{0,99}[._])[\w.-]{1,99}+[ \t]*=[ \t]*+\"?(?![\s=>])))",
+    r"|(?P<key>msg[a-z_]{2,9}(?:\[\d\])?[ \t]+\"|([\"'])[^\"'\n=]{1,99}\5[ \t]*(?:=>?|:)[ \t]*[\"']?"
+    r"|(?=[a-z_])(?:(?=[\w-]{0,99}[._])[\w.-]{1,99}+[ \t]*=[ \t]*+\"?(?![\s=>])"
+    r"|[\w.-]{3,99}+=\"?(?=[^\W\d_]{2,}[ !?.,]|[¿¡])|(?-i:[a-z])\w{2,99}+[ \t]+=[ \t]+(?=(?-i:[A-ZÀ-Þ])\w* ))"
+    r"|(?:BEGIN|END):\w+$|(?-i:[A-Z][A-Z-]{1,30})(?:;[\w-]+=[^:;\n]{1,99})*:(?=\w(?-i:[a-zà-ÿ. ])|(?<=\w{3}:)\S)"
+    r"|\[\d\d?:\d\d(?::\d\d)?\] ?<\S{1,30}>|(?-i:[+-](?=[A-ZÀ-Þ][a-zà-ÿ'’]{2}))))",
     re.MULTILINE | re.IGNORECASE,
 )
 _BYTES = re.compile(r"(?<![\w-])(?:(?:[\da-f]{2}){1,2}  ?){3,}(?:[\da-f]{2}){1,2}(?![\w-])", re.IGNORECASE)
-_QUOTED = re.compile(r".*(\"[;,]?[ \t]*)$", re.MULTILINE)
+_NAME = r"[ \t]*+[a-z][a-z\d_-]{0,40}:(?=[ \t]|$)(?:[ \t]+[\"'])?"
+_PAIRS = re.compile(rf"(?:(?:{_NAME}.*|[ \t]*+(?:[#-] .*)?)(?:\n|$))++", re.MULTILINE)
+_BADGE = r"\[?!\[|\](?:\([^()\s]*\)\]?)+"
+_BADGES = re.compile(rf"^(?:[ \t]*+(?:{_BADGE})[^\[\]\n]*+(?:{_BADGE})){{2,}}[ \t]*$", re.MULTILINE)
+_CELLS = [
+    re.compile(rf"\"[^\"\n]*\"|\n|(?:(?<![\s\d]){sign}|(?<=\d){sign}(?!{no}))(?=\S)")
+    for sign, no in ((",", r"\d"), (";", r"\s"))
+]
+_QUOTED = re.compile(r".*([\"'][;,]?[ \t]*)$", re.MULTILINE)
 _FIELD = r"(?:\"[^\"\n]*+\"|[^\s\"][^\",;|\t\n]*+)"
 _RECORD = re.compile(rf"^[ \t\[{{]*+{_FIELD}(?:(?:(?<=\")[,;|\t:] ?|[,;|\t]){_FIELD}?)++[\]}}),;\s]*$", re.MULTILINE)
 _EDGE = re.compile(r"^[ \t\[{]*\"|\"[,;|\t:] ?\"?|[,;|\t:]\"|\"[\]}),;\s]*$", re.MULTILINE)
@@ -35,10 +47,18 @@ _STATEMENT = re.compile(
 
 def matches(text: str) -> Iterator[Match]:
     """Yields what the lines of a text have that is none. Numbers alone are no dump."""
-    for found in _LINE.finditer(text) if "\n" in text else filter(None, (_LINE.match(text),)):
-        if not found["dump"]:
-            yield Match(*found.span(), "break", found.lastgroup or "")
-            last = _QUOTED.match(text, found.end()) if found[0][-1] == '"' else None
+    keys = _LINE.finditer(text) if "\n" in text else filter(None, (_LINE.match(text),))
+    if _PAIRS.fullmatch(text):
+        names = [
+            each
+            for each in re.finditer(rf"^{_NAME}", text, re.MULTILINE)
+            if "\n" in text or text[each.end() :].lstrip()[:1].isupper()
+        ]
+        keys = chain(keys, names)
+    for found in keys:
+        if found.lastgroup != "dump":
+            yield Match(*found.span(), "break", found.lastgroup or "key")
+            last = _QUOTED.match(text, found.end()) if found[0][-1] in "\"'" else None
             if last:
                 yield Match(*last.span(1), "break", "key")
         elif not "".join(found[0].split()).isdigit():
@@ -46,6 +66,10 @@ def matches(text: str) -> Iterator[Match]:
     for record in _RECORD.finditer(text) if '"' in text else ():
         if re.search(r"\"[,;|\t:] ?\"", record[0]):
             yield from [Match(*edge.span(), "break", "record") for edge in _EDGE.finditer(text, *record.span())]
+    for line in _BADGES.finditer(text) if "![" in text else ():
+        yield from [Match(*each.span(), "break", "badge") for each in re.compile(_BADGE).finditer(text, *line.span())]
+    if "\n" in text:
+        yield from _cells(text)
     if "FROM" in text or "INTO" in text or "SET" in text or "TABLE" in text:
         for found in _STATEMENT.finditer(text):
             is_sure = re.search(r"[*;=(]|\s(?:BY|LIMIT)\b", found[0]) or (
@@ -53,6 +77,21 @@ def matches(text: str) -> Iterator[Match]:
             )
             if is_sure and re.search(r"\s(?:FROM|INTO|SET|TABLE)\b", found[0]):
                 yield Match(*found.span(), "word", "statement")
+
+
+def _cells(text: str) -> Iterator[Match]:
+    """Yields the separators and quotes of a table whose rows have equally many; one in each of two rows is not enough."""
+    for cell in _CELLS:
+        rows, quotes = [list[int]()], list[int]()
+        for found in cell.finditer(text.rstrip()):
+            if found[0] == "\n":
+                rows.append([])
+            elif len(found[0]) > 1:
+                quotes += found.start(), found.end() - 1
+            else:
+                rows[-1].append(found.start())
+        if len(rows) * len(rows[0]) > 2 and len({*map(len, rows)}) == 1 < len(rows):
+            yield from [Match(at, at + 1, "break", "cell") for at in (*chain(*rows), *quotes)]
 
 
 def sequences(text: str) -> Iterator[Match]:

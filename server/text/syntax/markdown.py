@@ -23,17 +23,15 @@ _TEX_QUOTE = re.compile(r"[^'`]*'(?!\w).* ")
 _STRONG = re.compile(r"\*{2,3}(?=[^\s*])|~~(?=[^\s~])|(?<=[^\s*])\*{2,3}|(?<=[^\s~])~~")
 _END_OF_WORD = r"(?<=[\w.,!?…%)}>\"'»“”’])"
 _OPENED = re.compile(
-    rf"(?<![\w*_\\])(?=.(?:[^\W_]|[\"'«„“‘(¿¡{{$%@<]\S))(?:\*(?=[^*\n]{{1,300}}{_END_OF_WORD}\*(?![\w*]))"
+    rf"(?<![\w*_\\])(?=.(?:[^\W_]|[\"'«„“‘(¿¡]['\w]|[{{$%@<]\S))(?:\*(?=[^*\n]{{1,300}}{_END_OF_WORD}\*(?![\w*]))"
     rf"|_(?=[^\s_]{{1,100}} )(?=[^_\n]{{1,300}}{_END_OF_WORD}_(?!\w))|(?<!')'{{2,3}}(?=[^\s']))"
 )
 _CLOSED = re.compile(rf"{_END_OF_WORD}(?:[*_](?![\w*])|(?<!')'{{2,3}}(?![\w']))")
-autolink = by_pattern(
-    r"<(?:(?:https?|ftp)://|mailto:|tel:)[^<>\s]{1,500}>|<[\w.+-]{1,64}@[\w.-]{1,100}>", "word", "autolink"
-)
+autolink = by_pattern(r"<(?:(?:https?|ftp)://|mailto:|tel:)[^<>\s]{1,500}>|<[\w.+-]{1,64}@[\w.-]{1,100}>", "autolink")
 
 
 def fence(source: Source, at: int) -> Match | None:
-    """Returns a fenced code block. It is read only with its end."""
+    """Returns a fenced code block with its end."""
     end = source.computed(_fences).get(at, 0)
     return Match(at, end, "break", "fence") if end else None
 
@@ -51,7 +49,7 @@ def strong(source: Source, at: int) -> Match | None:
 
 def emphasis(source: Source, at: int) -> Match | None:
     """Returns an asterisk, an underscore or quotes of a wiki at the beginning or the end of words. They count only with their
-    partners; an underscore only around several words: `_fields_` is a name."""
+    partners; an underscore around several words."""
     opened = _OPENED.match(source.text, at)
     found = opened or _CLOSED.match(source.text, at)
     return Match(at, found.end(), "open" if opened else "close", "emphasis", found[0]) if found else None

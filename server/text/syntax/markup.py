@@ -1,6 +1,6 @@
-"""Splits HTML and XML into tokens without changing a character of it (WHATWG HTML, 13.2.5 Tokenization; XML 1.0, fifth edition),
-and finds tags, comments and references to characters in plain text. Names of tags may be numbers (`<1>...</1>`), and have a value
-in plain text (`<color=#ff0000>`).
+"""Splits HTML and XML into tokens (WHATWG HTML, 13.2.5; XML 1.0, fifth edition), and finds tags, comments and
+references to characters in plain text. Names of tags may be numbers (`<1>...</1>`), and have a value (`<color=#ff0000>`).
+
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ TEXT_TAG = re.compile(r"<(/?)(\w[^\s/>]*)(>?)")
 TAG_NAME = re.compile(r"\w[\w:.-]*(?:=[^\s<>\"']+)?")
 LONGEST_TAG = 2000
 NEW_SENTENCE = re.compile(r"[A-ZÀ-Þ][a-zà-ÿ]")
-section = by_pattern(r"<!\[CDATA\[|\]\]>", "break", "section")
+section = by_pattern(r"<!\[CDATA\[|\]\]>", "section", "break")
 
 
 _BESIDE = re.compile(r"</([^\W\d][\w.:-]*)><\1[\s>]")

@@ -1,7 +1,8 @@
 """What a scanner finds, and the text that scanners share.
 
-A scanner is asked at a sign of its syntax, and returns the match there. It may begin before its sign (an e-mail address), but not
-before the end of the last accepted match.
+A scanner returns the match at a sign of its syntax, which may begin before it (an e-mail address), but not before the end of
+the last accepted match.
+
 """
 
 from __future__ import annotations
@@ -10,16 +11,14 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from typing import Generic, Literal, NamedTuple, TypeVar, cast
+from unicodedata import category
 
 from server.text.segmentation import Span
 
 T = TypeVar("T")
 CLOSING = ".,;:!?)]}\"'»”’…"
 NO_FLAG = re.RegexFlag(0)
-MARKS = (
-    "\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed\u0900-\u0dff\u0e31-\u0e4e\u0eb1-\u0ecd\u0f35-\u0fbc"
-    "\u102b-\u109d\u17b4-\u17d3\u1ab0-\u1aff\u1dc0-\u1dff\u200c\u200d\u20d0-\u20ff\ufe20-\ufe2f"
-)
+MARKS = "".join([chr(code) for code in range(0x300, 0xFE30) if category(chr(code))[0] == "M"]) + "\u200c\u200d"
 """Marks of letters, which `\\w` does not match."""
 LATIN = "A-Za-z\u00c0-\u024f"
 """Letters with which a name of programs goes on."""
@@ -27,10 +26,9 @@ Role = Literal["word", "number", "point", "open", "close", "break", "message", "
 
 
 class Match(NamedTuple):
-    """A part of a text that every translation contains once and unchanged. `kind` names what the scanner found. Roles: "word" and
-    "number" stand for a word. A "point" stands between words. "open" and "close" surround words; partners have the same `name`.
-    A "break" separates sentences. The `flows` of a "message" are translated on their own. An "apostrophe" is doubled or has a
-    backslash (it''s)."""
+    """A part of a text that every translation contains once and unchanged. Roles: "word" and "number" stand for a word, a
+    "point" between words. "open" and "close" surround words; partners have the same `name`. A "break" separates sentences.
+    The `flows` of a "message" are translated on their own. An "apostrophe" is doubled or has a backslash (it''s)."""
 
     start: int
     end: int
@@ -41,7 +39,7 @@ class Match(NamedTuple):
 
 
 class Source:
-    """A text that is scanned. It remembers where delimiters are, so that all scanners together take linear time."""
+    """A text that is scanned, and where its delimiters are."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -66,7 +64,7 @@ class Source:
 
 
 class Opened(Generic[T]):
-    """What is open of a text, with a value each. An end belongs to the last start of its name; those after that have none."""
+    """What is open, with a value each. An end belongs to the last start of its name; those after that have none."""
 
     def __init__(self) -> None:
         self._opened: list[tuple[object, T]] = []
@@ -89,8 +87,8 @@ class Opened(Generic[T]):
 Scanner = Callable[[Source, int], Match | None]
 
 
-def by_pattern(pattern: str, role: Role, kind: str, flags: re.RegexFlag = re.IGNORECASE) -> Scanner:
-    """Returns the scanner of a syntax that a regular expression describes. It begins at its sign."""
+def by_pattern(pattern: str, kind: str, role: Role = "word", flags: re.RegexFlag = re.IGNORECASE) -> Scanner:
+    """Returns the scanner of a regular expression, which begins at its sign."""
     match = re.compile(pattern, flags).match
 
     def scan(source: Source, at: int) -> Match | None:
@@ -100,8 +98,8 @@ def by_pattern(pattern: str, role: Role, kind: str, flags: re.RegexFlag = re.IGN
     return scan
 
 
-def around(before: str, pattern: str, role: Role, kind: str) -> Scanner:
-    """Returns the scanner of a syntax that begins up to 100 characters before its sign, with `before`."""
+def around(before: str, pattern: str, kind: str, role: Role = "word") -> Scanner:
+    """Returns the scanner of one that begins up to 100 characters before its sign, with `before`."""
     start, match = re.compile(rf"(?:{before})$"), re.compile(pattern).match
 
     def scan(source: Source, at: int) -> Match | None:

@@ -1,9 +1,9 @@
 """Parses the messages of ICU MessageFormat and Fluent, whose arms are translated on their own.
 
-Grammar of ICU: https://unicode-org.github.io/icu/userguide/format_parse/messages/ (`{count, plural, offset:1 =0 {none}
+Grammar of ICU: https://unicode-org.github.io/icu/userguide/format_parse/messages/ (`{count, plural, =0 {none}
 other {# files}}`). An apostrophe before a brace, `#` or `|` quotes up to the next one; two of them stand for one.
 Grammar of Fluent: https://github.com/projectfluent/fluent/blob/main/spec/fluent.ebnf (`{ $count -> [one] a file *[other]
-{ $count } files }`). Variants that it has on lines of their own may also follow each other on one line.
+{ $count } files }`). Variants may also follow each other on one line.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _NAME = r"[A-Za-z](?:\w|-(?!>))*+"
 PLACEABLE = rf"""\{{\s*+(?:{_LITERAL}|[$-]?{_NAME}(?:\.{_NAME})?(?:\s*+\((?:[^()"{{}}]|{_LITERAL}){{0,200}}+\))?)\s*+(?:->|\}})"""
 """A placeable of Fluent, as far as the arrow if it selects: a literal, a variable, a term or message, a call."""
 _PART = re.compile(PLACEABLE, re.IGNORECASE)
-head = by_pattern(_HEAD.pattern, "word", "message head")
-quoted = by_pattern(rf"('{{1,2}})(?:{BRACES}|[{{}}#|]+)\1", "word", "quoted")
+head = by_pattern(_HEAD.pattern, "message head")
+quoted = by_pattern(rf"('{{1,2}})(?:{BRACES}|[{{}}#|]+)\1", "quoted")
 """Braces in quotes, which stand for themselves: '{0}', ''{0}''."""
 apostrophe = by_pattern(r"(?:(?<=[^\W\d_])|(?<=[}>])(?=..s\b))(?:\\'|'')(?=[^\W\d_])", "apostrophe", "apostrophe")
 """A doubled apostrophe, or one with a backslash, between letters."""

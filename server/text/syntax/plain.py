@@ -32,7 +32,6 @@ _SCANNERS: dict[str, tuple[Scanner, ...]] = {
     "<": (
         templates.template,
         markup.section,
-        addresses.expression,
         markup.tag,
         markdown.autolink,
         addresses.emoticon,
@@ -45,10 +44,19 @@ _SCANNERS: dict[str, tuple[Scanner, ...]] = {
     "#": (templates.sign_before_braces, addresses.hashtag),
     "`": (markdown.fence, markdown.code_span),
     "*": (templates.sign_before_braces, wiki.merge_tag, markdown.strong, markdown.emphasis),
-    "~": (templates.sign_before_braces, markdown.fence, markdown.strong, addresses.unix_path),
+    "~": (latex.tie, templates.sign_before_braces, markdown.fence, markdown.strong, addresses.unix_path),
     "!": (markdown.link, templates.sign_before_braces),
-    "[": (addresses.note, addresses.expression, markdown.link, wiki.link, templates.field, wiki.tag),
-    "]": (markup.section, markdown.link),
+    "[": (
+        wiki.org,
+        wiki.item,
+        addresses.note,
+        addresses.expression,
+        markdown.link,
+        wiki.link,
+        templates.field,
+        wiki.tag,
+    ),
+    "]": (markup.section, markdown.link, wiki.org_end),
     "\\": (
         messages.apostrophe,
         escapes.line_end,
@@ -65,7 +73,7 @@ _SCANNERS: dict[str, tuple[Scanner, ...]] = {
     ";": (addresses.emoticon,),
     "=": (addresses.emoticon,),
     "_": (templates.underscores, markdown.emphasis),
-    ".": (addresses.uri, addresses.unix_path, addresses.numbered),
+    ".": (addresses.uri, addresses.named_file, addresses.unix_path, addresses.numbered),
     "-": (addresses.option, addresses.numbered),
     "–": (addresses.numbered,),
     "(": (addresses.expression,),
@@ -83,7 +91,8 @@ _RARE = rf"%{{}}$<&`\\#\[*~/@\"\x1b|¦‹›»·•{separators.ICONS}{escapes.BI
 _SIGN = re.compile(
     rf"[{_RARE}:;'.!–\-(](?:(?<=[{_RARE}])|(?<=:)(?=[^\s\d])|(?<=;)(?=['^-]?[()\[\]DPpOo|/*@$])|(?<=\w\()"
     r"|(?<=')(?=['{}#|])|(?<=!)(?=[\[{])"
-    r"|(?<=\.)(?:(?<=[wW]{3}\.)|(?=\.?/)|(?<=[Nn]o\.|os\.|rt\.|ts\.|úm\.)(?=[ \u00a0]?\d)|(?<=[Nn]\.)(?=[ºª°]))"
+    r"|(?<=\.)(?:(?<=[wW]{3}\.)|(?=\.?/|[a-z][a-z\d]{1,3}[\"”“»])"
+    r"|(?<=[Nn]o\.|os\.|rt\.|ts\.|úm\.)(?=[ \u00a0]?\d)|(?<=[Nn]\.)(?=[ºª°]))"
     r"|(?<=[\"'“„«‘(\[]-)(?=-[a-zA-Z])|(?<=\d,[-–])(?!\w))"
 )
 NUMBER_SIGN = "#"

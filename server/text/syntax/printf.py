@@ -1,4 +1,4 @@
-"""Scans conversion specifications: printf of C (ISO C 7.21.6.1, POSIX) and Objective-C, Java's Formatter, Python's %(name)s,
+"""Scans conversion specifications: printf of C (ISO C 7.21.6.1) and Objective-C, Java's Formatter, Python's %(name)s,
 Ruby's %<name>s, Qt's %1, %L1 and %n, and the %NAME% of Windows and Symfony."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _WORD = re.compile(
     rf"|%[a-z_][\w.-]+(?!{_FORMAT}[a-z@])%(?!\w)|%[a-z_]\w*+|{_FORMAT}(?:[a-z]{{1,2}}(?!\w)|[sd]\w*+|@)|%L?\d{{1,2}}(?!\d)|%%\w*",
     re.IGNORECASE,
 )
-_AMOUNT = re.compile(r"(?<![^\W\d])\d[ \u00a0\u202f]$")
+_AMOUNT = re.compile(r"(?<![^\W\d])\d[ \u00a0\u202f-]$")
 _SUFFIX = re.compile(r"%-?(?:[^\W\d_]{2,}(?![%\w])|[^\W\d_]['’])")
 
 

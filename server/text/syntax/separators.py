@@ -1,4 +1,4 @@
-"""Scans the separators of lists on one line: rows of tables (GFM 4.10), menus, breadcrumbs, icons. No grammar describes them."""
+"""Scans the separators of lists on one line: rows of tables (GFM 4.10), menus, breadcrumbs, icons."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from server.text.syntax.match import Match, Source
 ICONS = "\u2610-\u2612\u2713-\u2718\ue000-\uf8ff"
 _AT_END = re.compile(r"(?<![^\n])[|¦‹›·•](?!\S)|(?<!\S)[|¦‹›·•](?![^\n])")
 _BETWEEN = re.compile(
-    r"(?<=[^\W\d_]{2} )[>›»](?= [^\W\d_]{2})|(?<= )[|¦](?= )"
+    r"(?<=[^\W\d_]{2} )[>›»](?= (?:[^\W\d_]{3}|[A-Z]{2}))|(?<= )[|¦](?= )"
     r"|(?:(?<=[^\W\d_]{2} )|(?<=[)\]!?.…»”\"] ))[·•](?= [\"„“«(]?[^\W\d_]{2})"
 )
 _ICON = re.compile(rf"(?<!\S)[{ICONS}] ?(?=[A-ZÀ-Þ]\w)")
@@ -29,13 +29,9 @@ def separator(source: Source, at: int) -> Match | None:
 
 def icon(source: Source, at: int) -> Match | None:
     """Returns one of several icons before items."""
-    is_one = _ICON.match(source.text, at) and source.computed(_icons) > 1
+    is_one = _ICON.match(source.text, at) and len(source.computed(_ICON.findall)) > 1
     return Match(at, at + 1, "break", "separator") if is_one else None
 
 
 def _is_list(text: str) -> bool:
     return max(map(text.count, ("| ", "· ", "• "))) > 1
-
-
-def _icons(text: str) -> int:
-    return len(_ICON.findall(text))

@@ -1,5 +1,5 @@
-"""Scans templates: Mustache, Handlebars, Angular and Vue ({{ }}; mustache(5)), Jinja, Liquid, Twig and Django ({% %}, {# #}),
-ERB and PHP (<% %>, <? ?>), shell and JavaScript (${ }, $(), $NAME, $1: POSIX 2.6.2, ECMA-262 12.9.6), Ruby (#{ }, %{ }),
+"""Scans templates: Mustache, Handlebars, Angular and Vue ({{ }}), Jinja, Liquid, Twig and Django ({% %}, {# #}),
+ERB and PHP (<% %>, <? ?>), shell and JavaScript (${ }, $(), $NAME, $1), Ruby (#{ }, %{ }),
 Thymeleaf (@{ }, *{ }), Drupal (@name, %name), Rails (:name), i18next (__name__, $t()), Python, Java and C# ({name}, {0:N2})."""
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ BRACES = r"\{(?:[^{}\n]|\{[^{}\n]{0,200}\}){0,300}+\}"
 _LONGEST = 2000
 _STATEMENTS = "if|unless|for|with|block|trans|blocktrans|blocktranslate|autoescape|filter|spaceless|ifchanged"
 _ELSE = re.compile(
-    r"\{\{~?\s*(?:else\b|\^\s*~?\}\})|\{%[-+~]?\s*(?:else|elif|elsif|elseif|empty|plural)\b", re.IGNORECASE
+    r"\{\{~?\s*(?:else\b|\^\s*~?\}\})|\{%[-+~]?\s*(?:else|elif|elsif|elseif|empty|plural(?:ize)?|assign|set|include)\b",
+    re.IGNORECASE,
 )
 _END = re.compile(r"\{\{~?\s*/\s*([\w.-]+)|\{%[-+~]?\s*end(\w+)", re.IGNORECASE)
 _BLOCK = re.compile(rf"\{{\{{~?\s*[#^]\s*([\w.-]+)|\{{%[-+~]?\s*({_STATEMENTS})\b", re.IGNORECASE)
@@ -32,9 +33,9 @@ def template(source: Source, at: int) -> Match | None:
             end += 1
     role: Role = "word"
     name = ""
-    if opening == "{#":
+    if opening == "{#" or text.startswith("{{!", at):
         role = "point"
-        if not text[at + 2].isspace():
+        if opening == "{#" and not text[at + 2].isspace():
             return None
     elif opening[0] == "{":
         if _ELSE.match(text, at):
@@ -77,15 +78,16 @@ def _are_numbered(text: str) -> bool:
 
 
 dollar = by_pattern(
-    rf"\$[a-z]*{BRACES}|\$[a-z]?\([^()\n]{{0,200}}\)|(?<!\w)\$[a-z_]\w*(?:\$(?!\w)|(?:/[\w.@+-]*\w)*)",
-    "word",
-    "variable",
+    rf"\$[a-z]*{BRACES}|\$[a-z]?\([^()\n]{{0,200}}\)|(?<!\w)\$[a-z_]\w*(?:\$(?!\w)|(?:/[\w.@+-]*\w)*)", "variable"
 )
 sign_before_braces = by_pattern(
-    rf"(?:(?<!\d)%|#|(?<!\w)[@*!~](?!\{{.{{0,200}}\}}[*~]))(?!\{{[{{%]){BRACES}", "word", "signed braces"
+    rf"(?:(?<!\d)%|#|(?<!\w)[@*!~](?!\{{.{{0,200}}\}}[*~]))(?!\{{[{{%]){BRACES}", "signed braces"
 )
 colon_name = by_pattern(
-    r"(?<![^\s(\[{\"'`«»„“‚‘‹›=,;|/*>])(?<!\w[\"'])(?::[a-z_][\w-]*:|:[a-z_]\w*)(?!\w)", "word", "symbol"
+    r"(?<![^\s(\[{\"'`«»„“‚‘‹›=,;|/*>])(?<!\w[\"']):(?:[A-Za-z_][\w-]*:"
+    r"|(?!(?<=[^\W\d_] :)(?:[A-ZÀ-Þ][^\W\d_A-Z]+ [^\W\d_A-Z]|[a-z]{1,2}\b))[A-Za-z_]\w*)(?!\w)",
+    "symbol",
+    flags=NO_FLAG,
 )
-underscores = by_pattern(rf"(?<![{LATIN}\d_])__\w{{1,100}}?__(?![{LATIN}\d_]|\.\w)", "word", "underscores")
-field = by_pattern(r"\[[A-Z][a-z]+(?:(?: [A-Z][a-z]+){1,2}\](?![(\[:])|\](?=[,!:]|['’]s))", "word", "field", NO_FLAG)
+underscores = by_pattern(rf"(?<![{LATIN}\d_])__\w{{1,100}}?__(?![{LATIN}\d_]|\.\w)", "underscores")
+field = by_pattern(r"\[[A-Z][a-z]+(?:(?: [A-Z][a-z]+){1,2}\](?![(\[:])|\](?=[,!:]|['’]s))", "field", flags=NO_FLAG)

@@ -1,8 +1,7 @@
-"""Reads XML as text with codes, without changing a character of it.
+"""Reads XML as text with codes.
 
 An element beside words of its parent formats words; elements with nothing between them hold whole texts, and so separate
-sentences. A name that is used in both ways counts as what it is more often. Callers send fragments, and XML that is not
-well-formed, which parsers refuse.
+sentences. A name that is used in both ways counts as what it is more often. XML may be a fragment, and not well-formed.
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ def scan(document: str, rules: Rules, kept: tuple[str, ...] = ()) -> Tagged:
 
 
 def tokens(document: str) -> list[Token]:
-    """Returns the tokens, which joined together are the document. Takes linear time."""
+    """Returns the tokens, which joined are the document. Takes linear time."""
     found: list[Token] = []
     opened = Opened[Token]()
     for part in markup_tokens(document, xml=True):

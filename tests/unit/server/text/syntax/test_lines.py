@@ -11,7 +11,7 @@ from server.text.segmentation import split_sentences
 from server.text.syntax import html, plain
 from server.text.tagged import Tagged
 
-SEED, MEMBERS = 4803, 20
+SEED, MEMBERS = 4803, 60
 WORDS = "house milk window garden letter train children summer bread water".split()
 Make = Callable[[random.Random], tuple[str, list[str]]]
 
@@ -38,7 +38,7 @@ def event(chance: random.Random) -> tuple[str, list[str]]:
 
 
 def key(chance: random.Random) -> tuple[str, list[str]]:
-    text, name = words(chance), chance.choice(WORDS)
+    text, name = words(chance).capitalize(), chance.choice(WORDS)
     source = chance.choice(
         (
             f'msgid "{text}"',
@@ -47,6 +47,16 @@ def key(chance: random.Random) -> tuple[str, list[str]]:
             f"app.{name}.title={text}",
             f"{name}_{name} = {text}",
             f'{name}_text = "{text}"',
+            f'"{name}": "{text}",',
+            f"'{name}' => '{text}',",
+            f"{name}={text}",
+            f'{name}="{text}"',
+            f"{name} = {text}",
+            f"{name.upper()}:{text}",
+            f"NOTE;LANGUAGE=en:{text}",
+            f"[12:{chance.randint(10, 59)}] <{name}> {text}",
+            f"-{text}",
+            f"[*]{text}",
         )
     )
     return source, [text]
@@ -71,6 +81,12 @@ def record(chance: random.Random) -> tuple[str, list[str]]:
     return sign.join([f'"{field}"' for field in fields]), fields
 
 
+def badges(chance: random.Random) -> tuple[str, list[str]]:
+    alts = [words(chance) for _ in range(chance.randint(2, 4))]
+    form = chance.choice(("![{}](a.svg)", "[![{}](https://a.org/b.svg)](https://a.org/c)"))
+    return " ".join([form.format(alt) for alt in alts]), alts
+
+
 def statement(chance: random.Random) -> tuple[str, list[str]]:
     query = chance.choice(
         (
@@ -89,7 +105,7 @@ def statement(chance: random.Random) -> tuple[str, list[str]]:
     return f"{before} {query} {after}", [before, after]
 
 
-@pytest.mark.parametrize("make", [cue, event, key, definition, record, statement])
+@pytest.mark.parametrize("make", [cue, event, key, definition, record, badges, statement])
 def test_only_the_text_of_a_line_is_read(make: Make) -> None:
     chance = random.Random(SEED)
     for _ in range(MEMBERS):
@@ -98,6 +114,38 @@ def test_only_the_text_of_a_line_is_read(make: Make) -> None:
             text = before + source + after
             assert " ".join(texts(text)).split() == " ".join([before, *expected, after]).split(), source
             assert plain.scan(Tagged(text)).write() == text
+
+
+def test_names_of_yaml_are_no_text() -> None:
+    chance = random.Random(SEED)
+    for _ in range(MEMBERS):
+        names = chance.sample(WORDS, 3)
+        values = [words(chance) for _ in names]
+        marks = [chance.choice(("", '"')) for _ in names]
+        lines = [f"{name}: {mark}{value}{mark}" for name, value, mark in zip(names, values, marks, strict=True)]
+        for source in ("\n".join(lines), "menu:\n  " + "\n  ".join(lines), "# Words\n" + "\n".join(lines)):
+            assert [part for part in texts(source) if part != "# Words"] == values
+            assert plain.scan(Tagged(source)).write() == source
+        assert texts(f"{names[0]}: {values[0].capitalize()}") == [values[0].capitalize()]
+        assert len(texts(f"{names[0]}: {values[0]}")) == 1  # a sentence: "error: it is open"
+
+
+@pytest.mark.parametrize("sign", ",;")
+def test_fields_of_a_table_stay_fields(sign: str) -> None:
+    chance = random.Random(SEED)
+    for _ in range(MEMBERS):
+        columns, rows = chance.randint(2, 5), chance.randint(3, 6)
+        cells = [
+            [chance.choice((words(chance), "12", '"{}, {}"'.format(*WORDS))) for _ in range(columns)]
+            for _ in range(rows)
+        ]
+        cells[0] = chance.sample(WORDS, columns)
+        if sign == ",":
+            cells = [[cell if cell != "12" else "twelve" for cell in row] for row in cells]
+        source = "\n".join([sign.join(row) for row in cells]) + chance.choice(("", "\n"))
+        parts = [part for text in texts(source) for part in text.split("\n")]
+        assert parts == [cell.strip('"') for row in cells for cell in row], source
+        assert plain.scan(Tagged(source)).write() == source
 
 
 @pytest.mark.parametrize(
@@ -114,6 +162,14 @@ def test_only_the_text_of_a_line_is_read(make: Make) -> None:
         "At 10:30 --> we left",
         "f = m a",
         'He said "yes", and she said "no".',
+        "error: the house is open",
+        "Note: This is red.",
+        "Yes,I do\nNo,he does not",
+        "They are red,\nthey are blue,\nthey are sweet,\nand so are we.",
+        "It cost 1,000 euros\nand 2,000 euros\nand 3,000 euros",
+        "At HH:MM:SS we leave",
+        "-X turns it on",
+        "speed = distance / time",
     ],
 )
 def test_prose_has_no_such_lines(text: str) -> None:
