@@ -2,22 +2,34 @@
 
     python -m tests.fuzz.linear_time
 
-Each kind is a part of a text that is repeated: a syntax, or its broken beginning. Its processor time at 8 n characters is at most
-20 times that at n = 2,500 or 5,000, the least of up to ten runs, or 13 times at n = 1,250, alone, with a glossary of 100 terms,
-and with words that are not translated."""
+Each kind is a part of a text that is repeated, and ends with a letter: a syntax, or its broken beginning. The text is written as
+the translation of a model that writes backwards, and finished as one sentence of a model that writes what it reads. Its
+processor time at 8 n characters is at most 20 times that at n = 2,500 or 5,000, the least of up to ten runs, or 13 times at
+n = 1,250, alone, with a glossary of 100 terms, and with words that are not translated."""
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
+from unittest.mock import patch
 
+from model.search.options import DecodingOptions, Hypothesis
+from server.engine.ipc.messages import JobResult
 from server.text.finishing import Finished, finish, unchanged
+from server.text.projection import Link
 from server.text.protection.glossary import Entry, TermIndex
+from server.translation import finish as last_pass
+from server.translation import preparation
 from server.translation.alignment import links_by_position
+from server.translation.catalog import Leg, ModelCatalog
+from server.translation.context import Draft, Form, SentenceContext
 from server.translation.preparation import Segment, prepare
 from server.translation.types import TranslationRequest
+from tests.support.engine.fake_engine import fake_model
 from tests.support.engine.hostile_engine import SYMBOLS
 from tests.support.texts.hostile_checks import CATALOGS
 
@@ -39,7 +51,9 @@ TEXT = (
     "\"a\",\"b\"\n", "\"a\",", "a.b=c\n", "_a1", "a:\"", "a\t\"",
     "a.b=\"", "[a]: b:c\n", "Dialogue: ,", "00:00:00.000 --> a\n", "\\emph{a} b ",
     "\\emph{", "'''a''' b ", "'''", "***a*** b ", "***", "\\\"a\\\" ", "</a><a>b", "a  (b)  ", "a....1 ",
-    "A B ", "1 ", "1,", "(a) ", "a) ", "((", "\"a\" ", "a-", "a ", "cat cat ", "NASA ",
+    "A B ", "1 ", "1,", "(a) ", "a) ", "((", "\"a\" ", "a-", "a ", "cat cat ", "NASA ", "!", "! ", "?!", ".", ",", ", ", "\u00a0",
+    "a: b\n", "a:\n", "a=b\n", "a,b\n", "a;\"b\"\n", ",", "\"a\": ", "![a](b) ", "[![", "[[a][b]] ", "[[a][", "[*]a ", "~\\a",
+    "A:b\n", "a://b(", "a://b[c]", "a://{", "\"a b.cd\" ", "\"a b", "[12:00] <a> ", "-Aa\n", "a  b   ",
 )
 HTML = (
     "<b>a</b> ", "<b>", "</b>", "<p>a</p>", "<p>", "<br>", "a<br>", "<sup>1</sup>a ", "<sup>", "<ruby>a<rt>b</rt></ruby> ",
@@ -67,14 +81,48 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
+LONG = ModelCatalog([replace(fake_model(max_length=1_000_000), tokenizer=SYMBOLS)])
+"""A model that reads any text as one sentence."""
+
+
+class Echo(SentenceContext):
+    """A segment whose model writes what it reads."""
+
+    async def decode(self, form: Form, segment: Segment, **forced: Any) -> Draft:
+        tokens = self.leg.model.tokenizer.encode_target(segment.read)
+        hypothesis = Hypothesis(tokens, (0.0,) * len(tokens), 0.0, "stop")
+        return Draft(segment, JobResult(0, (hypothesis,)), segment.read)
+
+    async def links(self, read: str, ids: tuple[int, ...], tokens: tuple[int, ...]) -> list[Link]:
+        return list(links_by_position(read, read))
+
+
 def seconds(text: str, **fields: Any) -> float:
-    """Returns the processor time of preparing and writing a text whose translation is in reverse order."""
-    began = time.process_time()
+    """Returns the processor time of preparing and writing a text whose translation is in reverse order, and of the last pass over
+    one that is the same."""
     request = TranslationRequest(texts=(text,), source="en", target="de", **fields)
-    [prepared] = prepare(request, CATALOGS[SYMBOLS], None)  # type: ignore[arg-type]  # detects no language
+    with patch.object(preparation, "LONGEST_READ", sys.maxsize):
+        [whole] = prepare(replace(request, split="none"), LONG, None)  # type: ignore[arg-type]  # detects no language
+    assert whole.segmented is not None
+    began = time.process_time()
+    [prepared] = prepare(request, CATALOGS[SYMBOLS], None)  # type: ignore[arg-type]
     assert prepared.segmented is not None
     prepared.segmented.join([_finished(segment) for segment in prepared.segmented.segments]).write()
+    asyncio.run(_echoed(whole.segmented.segments, whole.route[0], request))
     return time.process_time() - began
+
+
+async def _echoed(segments: Sequence[Segment], leg: Leg, request: TranslationRequest) -> None:
+    options: Any = DecodingOptions()
+    for segment in segments:
+        await _last_pass(Echo(segment, leg, request, options, options, 0, _last_pass, None, None, None, {}))  # type: ignore[arg-type]
+
+
+async def _last_pass(context: Any) -> Draft:
+    draft = (
+        await context.decode("beam", context.segment) if context.segment.ids else Draft(context.segment, JobResult(0))
+    )
+    return await last_pass.apply(context, draft)
 
 
 def _finished(segment: Segment) -> Finished:
@@ -101,10 +149,11 @@ def _ratios(part: str, fields: dict[str, Any]) -> Iterator[float]:
 
 def _growth(part: str, size: int, runs: int, enough: float, fields: dict[str, Any]) -> float:
     short = long = float("inf")
-    seconds((part * size)[:size], **fields)  # fills what a process makes once
+    small, large = [(part * length)[:length] + "a" for length in (size, size * GROWTH)]
+    seconds(small, **fields)  # fills what a process makes once
     for _ in range(runs):
-        short = min(short, seconds((part * size)[:size], **fields))
-        long = min(long, seconds((part * size * GROWTH)[: size * GROWTH], **fields))
+        short = min(short, seconds(small, **fields))
+        long = min(long, seconds(large, **fields))
         if long / short <= enough:
             break
     return long / short
