@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from model.search.options import DecodingOptions
 from model.search.search import normalize
-from server.engine.client.engine_client import Deliver, EngineClient, InFlight
+from server.engine.client.engine_client import EngineClient, InFlight
 from server.engine.ipc.messages import Charged, JobResult, Look, ModelLoaded
 from server.errors import AttentiveError
 from server.observability.metrics import Metrics
@@ -104,11 +104,11 @@ class SentenceContext:
     first: JobResult | None = None
     """The answer to the first decode, if `send` sent it."""
 
-    def send(self, loaded: ModelLoaded, deliver: Deliver) -> InFlight:
+    def send(self, loaded: ModelLoaded) -> InFlight:
         """Sends the first decode, whose answer is to become `first`."""
         self.spend("beam", self.best.beam_size)
         return self.engine.send(
-            self.leg.model, loaded, self.segment.ids, self.best, deliver,
+            self.leg.model, loaded, self.segment.ids, self.best,
             charged=self.charged, counted=True, on_progress=self.on_progress,
         )  # fmt: skip
 

@@ -16,7 +16,7 @@ from model.search.options import DecodingOptions
 from server.access.admission import Admission
 from server.access.turns import Turns
 from server.engine.client.batch import BURST, Batch, gather_or_cancel
-from server.engine.client.engine_client import Deliver, EngineClient, InFlight
+from server.engine.client.engine_client import EngineClient, InFlight
 from server.engine.ipc.messages import JobResult
 from server.errors import ModelFailed
 from server.observability.metrics import Metrics
@@ -316,9 +316,9 @@ class Translator:
                 self._metrics, declared, on_progress,
             )  # fmt: skip
 
-        def send(number: int, deliver: Deliver) -> InFlight | None:
+        def send(number: int) -> InFlight | None:
             contexts.append(made := context(segments[number]))
-            return made.send(loaded, deliver) if made.segment.ids else None
+            return made.send(loaded) if made.segment.ids else None
 
         def finish(number: int, answer: JobResult | None) -> Coroutine[Any, Any, Draft]:
             made = contexts[number]

@@ -10,7 +10,7 @@ from functools import partial
 from itertools import islice
 from typing import Any, Generic, TypeVar
 
-from server.engine.client.engine_client import Deliver, EngineClient, InFlight
+from server.engine.client.engine_client import EngineClient, InFlight
 from server.engine.client.status import WorkerFailure, server_error
 from server.engine.ipc.messages import JobResult
 from server.errors import AttentiveError
@@ -32,7 +32,7 @@ class Batch(Generic[Result]):
         self,
         engine: EngineClient,
         count: int,
-        send: Callable[[int, Deliver], InFlight | None],
+        send: Callable[[int], InFlight | None],
         finish: Callable[[int, JobResult | None], Coroutine[Any, Any, Result]],
         report: Callable[[int, int, Result], None] | None = None,
         orders: Sequence[Sequence[int]] = (),
@@ -41,7 +41,7 @@ class Batch(Generic[Result]):
         self._engine, self._send, self._finish, self._report = engine, send, finish, report
         self._orders, self._reported = orders, [0] * len(orders)
         self._begun = self._done = 0
-        self._sent: dict[int, tuple[InFlight, Deliver]] = {}
+        self._sent: dict[int, InFlight] = {}
         self._tasks: dict[int, asyncio.Task[Result]] = {}
         self._errors: dict[int, AttentiveError] = {}
         self._arrived: list[tuple[int, asyncio.Future[Any]]] = []
@@ -66,8 +66,8 @@ class Batch(Generic[Result]):
                             self._receive(*arrived.pop())
                         await asyncio.sleep(0)
         finally:
-            for item, deliver in self._sent.values():
-                self._engine.leave(item, deliver)
+            for item in self._sent.values():
+                self._engine.leave(item)
             for task in self._tasks.values():  # after its first step, as its coroutine has begun
                 asyncio.get_running_loop().call_soon(task.cancel)
             if self._tasks:
@@ -77,12 +77,11 @@ class Batch(Generic[Result]):
         while self._begun < len(self._results) and len(self._sent) + len(self._tasks) < MOST:
             number = self._begun
             self._begun += 1
-            deliver = partial(self._arrive, number)
-            item = self._send(number, deliver)
-            if item is None:
+            if (item := self._send(number)) is None:
                 self._go_on(number, None)
             else:
-                self._sent[number] = item, deliver
+                self._sent[number] = item
+                item.future.add_done_callback(partial(self._arrive, number))
             if self._begun % BURST == 0:
                 await asyncio.sleep(0)
 

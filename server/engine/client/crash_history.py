@@ -18,25 +18,19 @@ class CrashHistory:
 
     def __init__(self) -> None:
         self._ends_alone: dict[int, int] = {}
-
-    def record_exit(self, job: Job) -> None:
-        """A worker ended while it ran `job`, alone if `job.alone`."""
-        self.record(fingerprint(job), job.alone)
+        self.clear = self._ends_alone.clear
+        """Deletes all records: another model is loaded, or the worker fails with any job."""
 
     def record(self, key: int, alone: bool) -> None:
-        """The same for a job of another API process, of which only the fingerprint is known."""
+        """A worker ended while it ran the job with this fingerprint, alone or not."""
         self._ends_alone[key] = self._ends_alone.pop(key, 0) + alone  # the latest last
-        while len(self._ends_alone) > _MAX_RECORDS:
+        if len(self._ends_alone) > _MAX_RECORDS:
             del self._ends_alone[next(iter(self._ends_alone))]
 
     def forget(self, job: Job) -> None:
         """Deletes the record of a job that was answered."""
         if self._ends_alone:
             self._ends_alone.pop(fingerprint(job), None)
-
-    def clear(self) -> None:
-        """Deletes all records: another model is loaded, or the worker fails with any job."""
-        self._ends_alone.clear()
 
     def ends_alone(self, job: Job) -> int | None:
         """Returns how many workers ended while they ran `job` alone: from MAX_ENDS_ALONE on it is not run any more. Returns

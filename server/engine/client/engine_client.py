@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
@@ -15,7 +15,7 @@ from model.search.options import DecodingOptions
 from server.engine.client.model_handle import EngineModel
 from server.engine.client.model_pool import ModelPool
 from server.engine.client.status import WorkerFailure, server_error
-from server.engine.client.worker_pool import WorkerPool
+from server.engine.client.worker_pool import OnProgress, WorkerPool
 from server.engine.ipc.messages import Charged, Job, JobResult, Look, ModelLoaded
 
 NOBODY = Charged()
@@ -30,18 +30,13 @@ class TranslationObserver(Protocol):
     def cancelled(self) -> None: ...
 
 
-Deliver = Callable[[asyncio.Future[JobResult]], None]
-"""Receives the future of an answer when this is there."""
-
-
 @dataclass(slots=True, eq=False)
 class InFlight:
-    """A job that is computed, and the callers that wait for it."""
+    """A job that is computed: the future of its answer, and how many callers wait for it."""
 
     key: Hashable
-    options: DecodingOptions
     future: asyncio.Future[JobResult]
-    callers: list[Deliver] = field(default_factory=list)
+    waiting: int = 0
 
 
 @dataclass(slots=True)
@@ -98,7 +93,7 @@ class EngineClient(ModelPool):
         *,
         charged: Charged = NOBODY,
         counted: bool = False,
-        on_progress: Callable[[tuple[int, ...]], None] | None = None,
+        on_progress: OnProgress | None = None,
     ) -> JobResult:
         """Returns the answer to one job about a sentence of token ids: its translation, the scores of the target of the options,
         or what the `look` asks for of the pass over this target. The tokens are limited to those of the model's shortlist, as
@@ -107,20 +102,18 @@ class EngineClient(ModelPool):
         An equal job that is in flight is shared: charged to the first caller, and cancelled when the last one is. Only those that
         are `counted` are reported to the observer. `on_progress` receives the tokens so far; such a job is not shared. Raises
         InvalidRequest, Overloaded, Unavailable or TranslationFailed where a worker fails, and the errors of `holding`."""
-        waiter: asyncio.Future[JobResult] = asyncio.get_running_loop().create_future()
-        deliver = partial(_resolve, waiter)
         async with self.holding(model) as loaded:
             item = self.send(
-                model, loaded, source, options, deliver, look, charged=charged, counted=counted, on_progress=on_progress
+                model, loaded, source, options, look, charged=charged, counted=counted, on_progress=on_progress
             )
             clock = alignment_clock.get() if look is not None and look.words is not None else None
             try:
                 with clock.running() if clock is not None else nullcontext():
-                    answer = await waiter
+                    answer = await asyncio.shield(item.future)
             except WorkerFailure as failure:
                 raise server_error(failure) from failure
             finally:
-                self.leave(item, deliver)
+                self.leave(item)
         if charged.priority:
             async with self.turns:
                 await asyncio.sleep(0)
@@ -132,15 +125,13 @@ class EngineClient(ModelPool):
         loaded: ModelLoaded,
         source: Sequence[int],
         options: DecodingOptions,
-        deliver: Deliver,
         look: Look | None = None,
         *,
         charged: Charged = NOBODY,
         counted: bool = False,
-        on_progress: Callable[[tuple[int, ...]], None] | None = None,
+        on_progress: OnProgress | None = None,
     ) -> InFlight:
-        """Sends one job as `answer`, to a model that the caller holds; `deliver` gets the future of its answer, unless the caller
-        leaves the job before."""
+        """Sends one job as `answer`, to a model that the caller holds. The caller leaves it, unless it has the answer."""
         if loaded.shortlist:
             options = options.limited_to(loaded.shortlist)
         source = tuple(source)
@@ -148,37 +139,34 @@ class EngineClient(ModelPool):
         item = self._in_flight.get(key)
         if item is None:
             job = Job(0, model.key, source, options, *charged, stream=on_progress is not None, look=look)
-            item = self._in_flight[key] = InFlight(key, options, self.workers.submit(job, on_progress))
-            reported = job if counted else None
-            item.future.add_done_callback(partial(self._answered, item, reported, time.monotonic()))
+            item = self._in_flight[key] = InFlight(key, self.workers.submit(job, on_progress))
+            item.future.add_done_callback(partial(self._answered, item, job, counted, time.monotonic()))
         else:
             self.shared += 1
-        item.callers.append(deliver)
+        item.waiting += 1
         return item
 
-    def leave(self, item: InFlight, deliver: Deliver) -> None:
+    def leave(self, item: InFlight) -> None:
         """Stops to wait for a job, which is cancelled when nobody waits for it. Does nothing after its answer."""
-        if not item.future.done():
-            item.callers.remove(deliver)
-            if not item.callers:
-                self._forget(item)
-                item.future.cancel()
+        item.waiting -= 1
+        if not item.waiting and not item.future.done():
+            self._forget(item)
+            item.future.cancel()
 
     def _forget(self, item: InFlight) -> None:
         if self._in_flight.get(item.key) is item:  # a later job may have the same key
             del self._in_flight[item.key]
 
-    def _answered(self, item: InFlight, counted: Job | None, started: float, done: asyncio.Future[JobResult]) -> None:
+    def _answered(
+        self, item: InFlight, job: Job, counted: bool, started: float, done: asyncio.Future[JobResult]
+    ) -> None:
+        """Is the first that gets an answer: the callers find in it how it was decoded."""
         self._forget(item)
-        if counted is not None:
-            self._report(counted, started, done)
-        if not done.cancelled() and done.exception() is None:
-            done.result().options = item.options
-        for deliver in item.callers:
-            deliver(done)
-
-    def _report(self, job: Job, started: float, done: asyncio.Future[JobResult]) -> None:
         error = None if done.cancelled() else done.exception()  # reading it also marks it as retrieved
+        if error is None and not done.cancelled():
+            done.result().options = job.options
+        if not counted:
+            return
         if error is not None:
             self._observer.failed(error.kind if isinstance(error, WorkerFailure) else "internal")
         elif job.options.target is not None:
@@ -187,15 +175,3 @@ class EngineClient(ModelPool):
             self._observer.cancelled()
         else:
             self._observer.translated(len(job.source), done.result(), time.monotonic() - started)
-
-
-def _resolve(waiter: asyncio.Future[JobResult], done: asyncio.Future[JobResult]) -> None:
-    """Gives a waiter the outcome of a job, unless it has been cancelled."""
-    if waiter.done():
-        return
-    if done.cancelled():
-        waiter.cancel()
-    elif (error := done.exception()) is not None:
-        waiter.set_exception(error)
-    else:
-        waiter.set_result(done.result())

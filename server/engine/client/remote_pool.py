@@ -18,15 +18,7 @@ from server.engine.client.status import WorkerStatus
 from server.engine.client.worker_link import RECONNECT_SECONDS, WorkerLink
 from server.engine.client.worker_pool import WorkerPool
 from server.engine.client.worker_supervisor import WorkerEvent, WorkerExit, WorkerSupervisor
-from server.engine.ipc.messages import (
-    Failed,
-    Job,
-    JobResult,
-    ModelLoaded,
-    Progress,
-    UnloadModel,
-    WorkerReady,
-)
+from server.engine.ipc.messages import Failed, Job, ModelLoaded, UnloadModel, WorkerReady
 from server.engine.ipc.options import WorkerOptions
 from server.engine.ipc.peer import GONE, Peer
 from server.errors import StateUnreachable
@@ -160,7 +152,7 @@ class RemotePool(WorkerPool):
     def _crashed(self, jobs: list[tuple[int, bool]]) -> None:
         """A worker ended while it ran these jobs of another process: equal ones of this run alone too."""
         for key, alone in jobs:
-            self._jobs.crashes.record(key, alone)
+            self._crashes.record(key, alone)
 
     async def start(self) -> None:
         self._watchdog = asyncio.create_task(self._tick())
@@ -181,8 +173,8 @@ class RemotePool(WorkerPool):
         for worker, status, failures in zip(self._workers, state.status.workers, state.failures, strict=False):
             if isinstance(worker, WorkerLink):
                 worker.follow(status.pid, failures)
-        if self._jobs.broken:
-            self._jobs.dispatch_backlog()
+        if self._broken:
+            self._dispatch_waiting()
 
     async def load(self, model: ModelHandle) -> ModelLoaded:
         """Asks the leader to load a model."""
@@ -208,7 +200,7 @@ class RemotePool(WorkerPool):
         else:
             model.loaded = answer if answer.error is None else model.loaded
             model.resolve(answer.error)
-        self._jobs.dispatch_backlog()
+        self._dispatch_waiting()
 
     def submit(self, job: Job, on_progress: Callable[[tuple[int, ...]], None] | None = None) -> asyncio.Future[Any]:
         model = self._models.get(job.model)
@@ -226,23 +218,18 @@ class RemotePool(WorkerPool):
     def _on_event(self, worker: WorkerSupervisor, event: WorkerEvent) -> None:
         match event:
             case Failed(kind="unknown_model", id=id) if id in self._jobs:
-                self._unloaded(worker, id)
-            case JobResult() | Failed():
-                self._jobs.on_answer(event)
-            case Progress():
-                self._jobs.on_progress(event)
+                # The leader has unloaded the model of a job: it is loaded again, and the job sent again.
+                item = self._jobs[id]
+                worker.loaded.discard(item.job.model)
+                if (model := self._models.get(item.job.model)) is not None:
+                    self._want(model)
+                self._dispatch(item)
             case WorkerReady() | ModelLoaded() | UnloadModel():
-                self._jobs.dispatch_backlog()
+                self._dispatch_waiting()
             case WorkerExit(running=running):
-                self._jobs.on_exit(event)
+                self._send_again(event)
                 if running:
                     self._link.note("crashed", [(fingerprint(job), job.alone) for job in running])
-                self._jobs.dispatch_backlog()
-
-    def _unloaded(self, worker: WorkerSupervisor, id: int) -> None:
-        """The leader has unloaded the model of a job: it is loaded again, and the job sent again."""
-        key = self._jobs[id].model
-        worker.loaded.discard(key)
-        if (model := self._models.get(key)) is not None:
-            self._want(model)
-        self._jobs.send_again(id)
+                self._dispatch_waiting()
+            case _:
+                super()._on_event(worker, event)

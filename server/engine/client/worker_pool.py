@@ -1,5 +1,9 @@
-"""The workers, one for each device: starts and stops them, loads models into them, and accepts jobs as futures. No
-torch."""
+"""The workers, one for each device: starts and stops them, loads models into them, and runs jobs on them through
+crashes and restarts. No torch.
+
+A job belongs to the pool until its future resolves. Jobs that an ended worker had not answered are sent again. Those it
+was computing are recorded in the CrashHistory: a suspected job runs alone, and one that ends its worker again is rejected.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +13,19 @@ import dataclasses
 import logging
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
+from typing import Any, TypeVar
 
-from server.engine.client.job_dispatcher import NO_WORKER, SHUTDOWN, JobDispatcher, notify
+from server.engine.client.crash_history import MAX_ENDS_ALONE, CrashHistory, fingerprint
 from server.engine.client.model_handle import EngineModel, ModelHandle
-from server.engine.client.status import WorkerStatus
+from server.engine.client.status import WorkerFailure, WorkerStatus
 from server.engine.client.worker_supervisor import COMMAND, WorkerEvent, WorkerExit, WorkerSupervisor
 from server.engine.ipc.messages import (
+    Cancel,
     Failed,
+    FailureKind,
     Job,
     JobResult,
     LoadModel,
@@ -29,12 +38,35 @@ from server.engine.ipc.options import NO_DEVICE, WorkerOptions
 
 USUAL_PRICES = 3e-4, 1.5e-4
 """Seconds of a token of a row and of one of a look, before a worker has measured them."""
+MAX_FAILURES = 5
+"""A worker with this many failures in a row counts as broken: jobs do not wait for it."""
 UNLOADED = "The model was unloaded."
+SHUTDOWN = "The server is shutting down."
+NO_WORKER = "The model worker does not start; the server's log says why."
+_REJECTED = "The model worker failed on this text each time; it is not tried again."
 _TICK = 1.0
 _EXIT_SECONDS, _KILL_SECONDS = 2.0, 10.0
 """Seconds a worker has to exit after its pipe was closed, and after SIGKILL."""
 
 _log = logging.getLogger("attentive.worker")
+Event = TypeVar("Event")
+OnProgress = Callable[[tuple[int, ...]], None]
+
+
+@dataclass(slots=True, eq=False)
+class InFlightJob:
+    """An accepted job and its future. `worker` is the one it was sent to, None while none can take it; `shown` tokens
+    were reported as progress."""
+
+    job: Job
+    future: asyncio.Future[Any]
+    on_progress: OnProgress | None = None
+    worker: WorkerSupervisor | None = None
+    shown: int = 0
+
+    def fail(self, kind: FailureKind, message: str) -> None:
+        if not self.future.done():
+            self.future.set_exception(WorkerFailure(kind, message))
 
 
 class WorkerPool:
@@ -50,7 +82,9 @@ class WorkerPool:
         self._options, self._on_stats, self._command = options, on_stats, command
         self._workers: list[WorkerSupervisor] = []
         self._models: dict[str, ModelHandle] = {}
-        self._jobs = JobDispatcher(self._workers, self._models)
+        self._jobs: dict[int, InFlightJob] = {}
+        self._ids = count(1)
+        self._crashes = CrashHistory()
         self._watchdog: asyncio.Task[None] | None = None
         self._closed = False
         self.on_failed: Callable[[EngineModel, str], None] = lambda model, error: None
@@ -68,13 +102,17 @@ class WorkerPool:
 
     async def stop(self, grace_seconds: float) -> None:
         """Lets accepted jobs finish for at most `grace_seconds`, then ends the workers; the remaining jobs fail."""
-        try:
-            await asyncio.wait_for(self._jobs.idle.wait(), grace_seconds)
-        except TimeoutError:
+        end = time.monotonic() + grace_seconds
+        while self._jobs and (left := end - time.monotonic()) > 0:
+            await asyncio.wait([item.future for item in self._jobs.values()], timeout=left)
+            await asyncio.sleep(0)  # they are removed
+        if self._jobs:
             _log.warning("%d jobs did not finish in the grace time", len(self._jobs))
         self._closed = True
-        self._end_loads(SHUTDOWN)
-        self._jobs.close()
+        for model in self._models.values():
+            model.resolve(SHUTDOWN)
+        for item in list(self._jobs.values()):
+            item.fail("cancelled", SHUTDOWN)
         for kill in (False, True):
             for worker in self._workers:
                 worker.stop(kill=kill)
@@ -124,7 +162,7 @@ class WorkerPool:
         if known is None or known.error is not None:
             known = self._models[model.key] = model
         known.unloading = False
-        self._jobs.crashes.clear()
+        self._crashes.clear()
         for worker in self._workers:
             worker.refused.discard(model.key)
             self._load_next(worker)
@@ -134,8 +172,7 @@ class WorkerPool:
         """Accepts no further jobs for a model that was loaded, and unloads it when those accepted are finished, unless
         `unloading` is reset before."""
         model.unloading = True
-        futures = self._jobs.futures(model.key)
-        if futures:
+        if futures := [item.future for item in self._jobs.values() if item.job.model == model.key]:
             await asyncio.wait(futures)
         if not model.unloading or self._models.get(model.key) is not model:
             return
@@ -158,18 +195,71 @@ class WorkerPool:
         """Ends the load of a model with an error. Where it was served before, workers that have it go on."""
         model.error = error
         if not (model.outcome.done() and any(model.key in worker.loaded for worker in self._workers)):
-            notify(lambda error: self.on_failed(model.model, error), error)
+            _notify(lambda error: self.on_failed(model.model, error), error)
             model.fail(error)
-
-    def _end_loads(self, error: str) -> None:
-        for model in self._models.values():
-            model.resolve(error)
 
     # -- jobs ----------------------------------------------------------------------------------------------------------
 
-    def submit(self, job: Job, on_progress: Callable[[tuple[int, ...]], None] | None = None) -> asyncio.Future[Any]:
-        """Runs a job, whose id is chosen here. `on_progress` receives the tokens so far of one with `stream`."""
-        return self._jobs.accept(job, on_progress)
+    def submit(self, job: Job, on_progress: OnProgress | None = None) -> asyncio.Future[Any]:
+        """Runs a job, whose id is chosen here, or keeps it until a worker can take it. `on_progress` receives the tokens so
+        far of one with `stream`."""
+        job.id = next(self._ids)
+        item = self._jobs[job.id] = InFlightJob(job, asyncio.get_running_loop().create_future(), on_progress)
+        item.future.add_done_callback(partial(self._remove, item))
+        if (model := self._models.get(job.model)) is not None and model.unloading:
+            item.fail("unknown_model", f"There is no model named {job.model}.")
+        self._dispatch(item)
+        return item.future
+
+    def _dispatch(self, item: InFlightJob) -> None:
+        """Sends a job to a worker, keeps it while none can take it, or fails it."""
+        if item.future.done():
+            return
+        job = item.job
+        model, ends_alone = self._models.get(job.model), self._crashes.ends_alone(job)
+        item.worker = worker = self._least_loaded(job.model, suspected=ends_alone is not None)
+        if self._closed:
+            item.fail("cancelled", SHUTDOWN)
+        elif model is None:
+            item.fail("unknown_model", f"There is no model named {job.model}.")
+        elif ends_alone is not None and ends_alone >= MAX_ENDS_ALONE:
+            item.fail("poison", _REJECTED)
+        elif worker is not None:
+            worker.send(job if ends_alone is None else dataclasses.replace(job, alone=True))
+        elif model.error is not None:
+            item.fail("unknown_model", f"The model {job.model} could not be loaded.")
+        elif self._broken:
+            item.fail("unavailable", NO_WORKER)
+
+    def _dispatch_waiting(self) -> None:
+        """Sends waiting jobs that a worker can take now, and fails those that no worker will take."""
+        for item in [item for item in self._jobs.values() if item.worker is None]:
+            self._dispatch(item)
+
+    def _least_loaded(self, model: str, *, suspected: bool) -> WorkerSupervisor | None:
+        """Returns the worker with the fewest jobs of those that can run a model now, a frozen one only without another. A
+        suspected job does not run while another model is loading, which may also be what ends the worker."""
+        able = [worker for worker in self._workers if worker.ready is not None and model in worker.loaded]
+        if suspected:
+            able = [worker for worker in able if worker.loading is None]
+        if len(able) == 1:
+            return able[0]
+        return min(able, key=lambda worker: (worker.state == "frozen", len(worker.pending)), default=None)
+
+    def _remove(self, item: InFlightJob, _: asyncio.Future[Any]) -> None:
+        """The future has resolved, or its caller cancelled it."""
+        if item.worker is not None and item.job.id in item.worker.pending:
+            item.worker.send(Cancel(item.job.id))
+        self._jobs.pop(item.job.id, None)
+
+    @property
+    def _broken(self) -> bool:
+        """Whether every worker failed too often in a row, or has no device."""
+        return bool(self._workers) and all(
+            worker.no_device or worker.failures >= MAX_FAILURES for worker in self._workers
+        )
+
+    # -- state ---------------------------------------------------------------------------------------------------------
 
     @property
     def computation(self) -> tuple[str, ...]:
@@ -209,7 +299,7 @@ class WorkerPool:
         expected = {model.key for model in models if model.outcome.done() and not model.error and not model.unloading}
         able = [worker for worker in up if worker.state == "up"]
         ready = any((worker.loaded or self.rests) and expected <= worker.loaded for worker in able)
-        if not ready and not self._jobs.broken:
+        if not ready and not self._broken:
             served |= expected
         return WorkerStatus(
             ready=ready,
@@ -231,11 +321,14 @@ class WorkerPool:
     def _on_event(self, worker: WorkerSupervisor, event: WorkerEvent) -> None:
         match event:
             case JobResult() | Failed():
-                self._jobs.on_answer(event)
-            case Progress():
-                self._jobs.on_progress(event)
+                self._on_answer(event)
+            case Progress(id=id, tokens=tokens):
+                item = self._jobs.get(id)  # tokens may have been reported before a restart
+                if item is not None and item.on_progress is not None and len(tokens) > item.shown:
+                    item.shown = len(tokens)
+                    _notify(item.on_progress, tokens)
             case StepStats():
-                notify(self._on_stats, event)
+                _notify(self._on_stats, event)
             case WorkerReady(gpus=gpus):
                 if gpus and worker.gpu is None:  # the first worker has listed them
                     self._use_gpus(event)
@@ -244,6 +337,16 @@ class WorkerPool:
                 self._on_loaded(worker, event)
             case WorkerExit():
                 self._on_exit(worker, event)
+
+    def _on_answer(self, answer: JobResult | Failed) -> None:
+        item = self._jobs.get(answer.id)
+        if item is None or item.future.done():
+            return
+        self._crashes.forget(item.job)
+        if isinstance(answer, Failed):
+            item.fail(answer.kind, answer.message)
+        else:
+            item.future.set_result(answer)
 
     def _on_loaded(self, worker: WorkerSupervisor, loaded: ModelLoaded) -> None:
         """Records a load, which has succeeded when all workers have answered and one has the model, sends the jobs that
@@ -259,7 +362,7 @@ class WorkerPool:
             if all(model.key in other.loaded | other.refused for other in up):
                 self._settle(model, [other for other in up if model.key in other.refused], loaded.error)
         self._load_next(worker)
-        self._jobs.dispatch_backlog()
+        self._dispatch_waiting()
 
     def _settle(self, model: ModelHandle, refused: Sequence[WorkerSupervisor], error: str | None) -> None:
         """Every worker has answered a load: the model is served by those that could load it."""
@@ -273,11 +376,33 @@ class WorkerPool:
         model.resolve()
 
     def _on_exit(self, worker: WorkerSupervisor, ended: WorkerExit) -> None:
-        """Sends the jobs of an ended worker again, and counts its exit against the model that it was loading."""
+        """Counts the exit of a worker against the model that it was loading, and sends its jobs again."""
         model = self._models.get(ended.loading.model) if ended.loading is not None else None
         if model is not None and ended.loading is not None and (error := model.record_exit(ended.loading)):
             self._fail(model, error)
-        self._jobs.on_exit(ended)
-        if self._jobs.broken:
-            self._end_loads(NO_DEVICE if worker.no_device else NO_WORKER)
-        self._jobs.dispatch_backlog()
+        self._send_again(ended)
+        if self._broken:
+            for each in self._models.values():
+                each.resolve(NO_DEVICE if worker.no_device else NO_WORKER)
+        self._dispatch_waiting()
+
+    def _send_again(self, ended: WorkerExit) -> None:
+        """Records the jobs that an ended worker was computing, and sends its unanswered jobs again."""
+        for job in ended.running:
+            self._crashes.record(fingerprint(job), job.alone)
+            if (self._crashes.ends_alone(job) or 0) >= MAX_ENDS_ALONE:
+                _log.error("job %d killed its worker again; it is not tried any more", job.id)
+        if self._broken:
+            self._crashes.clear()
+        # Those that ended fewer workers are sent first, so that kills from outside hit different jobs.
+        for job in sorted(ended.pending, key=lambda job: (self._crashes.ends_alone(job) or 0, job.id)):
+            if (item := self._jobs.get(job.id)) is not None:
+                self._dispatch(item)
+
+
+def _notify(listener: Callable[[Event], None], event: Event) -> None:
+    """Calls a listener. Its exceptions are logged and do not affect the jobs."""
+    try:
+        listener(event)
+    except Exception:  # noqa: BLE001  a callback may raise anything
+        _log.exception("a listener of the workers failed")

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 
-from server.engine.worker.sequence import KINDS, Kind, Sequence
+from server.engine.worker.sequence import Flow, Kind, Sequence
 
 _CREDIT = 0.005
 """Seconds that a flow which was idle may use before the others."""
@@ -66,7 +66,7 @@ class StepTime:
 
 
 @dataclass(slots=True)
-class Flow:
+class FlowJobs:
     """The jobs of a flow for one model: those that wait, and the rows of all."""
 
     weight: float = 1.0
@@ -81,30 +81,30 @@ class ModelQueue:
     def __init__(self, slots: int) -> None:
         self.slots, self.free, self.step_time = slots, list(range(slots)), StepTime(slots)
         self.running: dict[int, Sequence] = {}
-        self.flows: dict[Kind, dict[str, Flow]] = {kind: {} for kind in KINDS}
+        self.flows: dict[Flow, FlowJobs] = {}
 
     def push(self, sequence: Sequence, *, first: bool = False) -> None:
         """Adds a waiting job, as the last or the first one of its flow."""
-        flow = self.flows[sequence.kind].setdefault(sequence.job.client, Flow())
+        flow = self.flows.setdefault(sequence.flow, FlowJobs())
         (flow.waiting.appendleft if first else flow.waiting.append)(sequence)
         flow.weight = sequence.job.weight
         flow.rows += sequence.width
 
     def start(self, sequence: Sequence) -> None:
         """Gives a waiting job, nearly always the first of its flow, the slots that it needs."""
-        self.flows[sequence.kind][sequence.job.client].waiting.remove(sequence)
+        self.flows[sequence.flow].waiting.remove(sequence)
         if not sequence.kind.look:
             sequence.slots = tuple(heapq.heappop(self.free) for _ in range(sequence.width))
         self.running[sequence.id] = sequence
 
     def remove(self, sequence: Sequence) -> None:
         """Removes a job that waits or runs, and frees its slots."""
-        flow = self.flows[sequence.kind][sequence.job.client]
+        flow = self.flows[sequence.flow]
         flow.rows -= sequence.width
-        if not flow.rows:
-            del self.flows[sequence.kind][sequence.job.client]
         if self.running.pop(sequence.id, None) is None:
             flow.waiting.remove(sequence)
+        if not flow.rows:
+            del self.flows[sequence.flow]
         for slot in sequence.slots:
             heapq.heappush(self.free, slot)
         sequence.slots = ()
@@ -113,7 +113,8 @@ class ModelQueue:
         """Returns the rows that a client of weight 1 may have in a step: no bound while each needs
         more than its share of the slots; else those with more rows than others have _CLIENT_SLOTS,
         or together double the time of a step of these others."""
-        flows = sorted(self.flows[kind].values(), key=lambda flow: flow.rows / flow.weight)
+        flows = [flow for (other, _), flow in self.flows.items() if other is kind]
+        flows.sort(key=lambda flow: flow.rows / flow.weight)
         weights = sum([flow.weight for flow in flows])
         if len(flows) < 2 or flows[0].rows >= self.slots * flows[0].weight / weights:
             return math.inf

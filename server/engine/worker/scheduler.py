@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from collections.abc import Sequence as Items
+from itertools import chain
 
 from server.engine.ipc.messages import Job
 from server.engine.worker.fair_queue import FairClock, ModelQueue
-from server.engine.worker.sequence import KINDS, SHORT, Kind, Sequence, shared_pass
+from server.engine.worker.sequence import KINDS, LOOK, SHORT, Flow, Kind, Sequence, shared_pass
 
 _DOCUMENT_WEIGHT = 1 / 3
 """Seconds for documents in each second for short requests, while there are both."""
@@ -59,8 +60,7 @@ class Scheduler:
     def finish(self, id: int) -> Sequence | None:
         """Removes a job that is answered or cancelled, and frees its slots. Returns None where it
         is unknown."""
-        sequence = self.jobs.pop(id, None)
-        if sequence is None:
+        if (sequence := self.jobs.pop(id, None)) is None:
             return None
         if sequence.alone:
             self._alone.remove(sequence)
@@ -77,7 +77,8 @@ class Scheduler:
 
     def record_prefill(self, sequences: Items[Sequence], seconds: float) -> None:
         lengths = [sequence.length for sequence in sequences]
-        self._prefill_seconds += 0.2 * (seconds / len(lengths) / max(lengths) - self._prefill_seconds)
+        token = seconds / len(lengths) / max(lengths)
+        self._prefill_seconds += 0.2 * (token - self._prefill_seconds)
         self.charge(sequences, lengths, seconds)
 
     def record_step(self, sequences: Items[Sequence], seconds: float, steps: int) -> None:
@@ -102,103 +103,85 @@ class Scheduler:
     def schedule(self) -> list[list[Sequence]]:
         """Admits jobs and returns the batches of the next turn, each of one kind and one model.
         While there are jobs, there is a batch."""
-        if len(self.jobs) == 1 and not self._alone:
-            [sequence] = self.jobs.values()
-            if not sequence.kind.look:
-                return self._only(sequence)
-        admitting = set[str]() if self._alone else {*self.queues}
         if self._alone and not self.running:
             self.queues[self._alone[0].job.model].start(self._alone[0])
-        turns = self._turns()
-        beside = any(not kind.document for kind in turns)
+        if len(self.jobs) == 1 and (only := next(iter(self.jobs.values()))).slots:
+            self._advance(only.kind, only.flow)
+            return [[only]]  # as below, in less time
+        admitting = set[str]() if self._alone else {*self.queues}
+        flows = dict.fromkeys([flow for queue in self.queues.values() for flow in queue.flows])
+        turns: dict[Kind, Flow] = {}  # the kinds with jobs in fair order, each with its first flow
+        for flow in sorted(flows, key=self._used) if len(flows) > 1 else flows:
+            turns.setdefault(flow[0], flow)
+        beside = SHORT in turns or LOOK in turns
         for kind, flow in turns.items():
-            longest = kind.longest if beside else SHORT.longest
+            longest = (kind if beside else SHORT).longest
             longest = max(longest, _TURN_STEPS * self._step_seconds)
             if kind.look:
                 batches = [self._looks(kind, longest)]
             else:
                 batches = [self._rows(kind, model, longest, admitting) for model in self.queues]
             if any(batches):
-                self._classes.advance(next(iter(turns)).document)
-                self._flows[kind.document].advance(flow)
+                self._advance(next(iter(turns)), flow)
                 return [batch for batch in batches if batch]
         return []
 
-    def _only(self, sequence: Sequence) -> list[list[Sequence]]:
-        """Returns the turn of the only job: what any other way would return, in less time."""
-        kind, queue = sequence.kind, self.queues[sequence.job.model]
-        self._classes.advance(kind.document)
-        self._flows[kind.document].advance((kind, sequence.job.client))
-        if sequence.id not in queue.running:
-            queue.start(sequence)
-        return [[sequence]]
+    def _advance(self, first: Kind, flow: Flow) -> None:
+        self._classes.advance(first.document)
+        self._flows[flow[0].document].advance(flow)
 
-    def _turns(self) -> dict[Kind, tuple[Kind, str]]:
-        """Returns the kinds that have jobs in fair order, each with its first flow."""
-        flows: dict[tuple[Kind, str], tuple[float, float]] = {}
-        for queue in self.queues.values():
-            for kind in KINDS:
-                used, of_class = self._flows[kind.document].used, self._classes.used(kind.document)
-                for client in queue.flows[kind]:
-                    flows[kind, client] = of_class, used((kind, client))
-        turns: dict[Kind, tuple[Kind, str]] = {}
-        for flow in sorted(flows, key=flows.__getitem__):
-            turns.setdefault(flow[0], flow)
-        return turns
+    def _used(self, flow: Flow) -> tuple[float, float]:
+        document = flow[0].document
+        return self._classes.used(document), self._flows[document].used(flow)
 
-    def _in_order(
-        self, queues: Iterable[ModelQueue], kind: Kind, accepts: Callable[[Sequence], bool]
-    ) -> Iterator[Sequence]:
-        """Yields jobs that the caller starts, in fair order as if each were charged then. A flow
-        ends at the first job that is not accepted."""
-        used, token = self._flows[kind.document].used, self.token_seconds[kind] / kind.weight
-        flows = [item for queue in queues for item in queue.flows[kind].items() if item[1].waiting]
-        heap = [(used((kind, client)), flow.waiting[0].id, flow) for client, flow in flows]
+    def _in_order(self, queues: Iterable[ModelQueue], kind: Kind) -> Iterator[Sequence]:
+        """Yields waiting jobs in fair order as if each were charged when it is started. A flow ends
+        at the first job that is not."""
+        price, heap = self.token_seconds[kind] / kind.weight, []
+        for queue in queues:
+            for flow, jobs in queue.flows.items():
+                if flow[0] is kind and jobs.waiting:
+                    used = self._flows[kind.document].used(flow)
+                    heap.append((used, jobs.waiting[0].id, jobs))
         heapq.heapify(heap)
         while heap:
-            served, _, flow = heapq.heappop(heap)
-            job = flow.waiting[0]
-            if accepts(job):
-                yield job
-                served += token * job.length * job.width / flow.weight
-                if flow.waiting:
-                    heapq.heappush(heap, (served, flow.waiting[0].id, flow))
+            used, _, jobs = heapq.heappop(heap)
+            job = jobs.waiting[0]
+            yield job
+            if jobs.waiting and jobs.waiting[0] is not job:
+                used += price * job.length * job.width / jobs.weight
+                heapq.heappush(heap, (used, jobs.waiting[0].id, jobs))
 
     def _rows(self, kind: Kind, model: str, longest: float, admitting: set[str]) -> list[Sequence]:
         """Returns the sequences of a kind and model that decode, the oldest of each client first,
         then those that join them. Where one lacks slots, those that free up are left to it: the
         model is `admitting` no longer."""
-        queue, batch, rows, total = self.queues[model], list[Sequence](), Counter[str](), 0
-        each, part = queue.client_rows(kind), 1.0
+        queue, batch, rows = self.queues[model], list[Sequence](), Counter[str]()
+        each, most, total = queue.client_rows(kind), float(queue.slots), 0
         if kind.document:
-            part = _DOCUMENT_SLOTS_BESIDE if queue.flows[SHORT] else _DOCUMENT_SLOTS
+            beside = any(other is SHORT for other, _ in queue.flows)
+            most *= _DOCUMENT_SLOTS_BESIDE if beside else _DOCUMENT_SLOTS
         tokens = min(self._max_batch_tokens, longest / self._prefill_seconds)
-
-        def fits(sequence: Sequence) -> bool:
-            held = rows[sequence.job.client]
-            return not held or held + sequence.width <= each * sequence.job.weight
-
-        def take(sequence: Sequence) -> bool:
-            nonlocal total
-            if total and total + sequence.width > part * queue.slots:
-                return False
-            total += sequence.width
-            rows[sequence.job.client] += sequence.width
-            batch.append(sequence)
-            return True
-
-        for sequence in queue.running.values():
-            if sequence.kind is kind and fits(sequence):
-                take(sequence)
         joined = padded = 0
-        for sequence in self._in_order([queue], kind, fits) if model in admitting else ():
-            joined, padded = joined + 1, max(padded, sequence.length)
-            if sequence.width > len(queue.free):
-                admitting.discard(model)
-                break
-            if (joined > 1 and padded * joined > tokens) or not take(sequence):
-                break
-            queue.start(sequence)
+        running = [sequence for sequence in queue.running.values() if sequence.kind is kind]
+        for sequence in chain(running, self._in_order([queue], kind) if model in admitting else ()):
+            client, width = sequence.job.client, sequence.width
+            if (held := rows[client]) and held + width > each * sequence.job.weight:
+                continue
+            full = bool(batch) and total + width > most
+            if not sequence.slots:
+                joined, padded = joined + 1, max(padded, sequence.length)
+                if width > len(queue.free):
+                    admitting.discard(model)
+                    break
+                if full or (joined > 1 and padded * joined > tokens):
+                    break
+                queue.start(sequence)
+            elif full:
+                continue
+            batch.append(sequence)
+            total += width
+            rows[client] += width
         return batch
 
     def _looks(self, kind: Kind, longest: float) -> list[Sequence]:
@@ -207,12 +190,11 @@ class Scheduler:
         looks, tokens = [look for look in self.running if look.kind is kind], 0
         if looks or self._alone:
             return looks
-
-        def joins(look: Sequence) -> bool:
-            shared = shared_pass(look.job)
-            return not looks or (shared is not None and shared == shared_pass(looks[0].job))
-
-        for look in self._in_order(self.queues.values(), kind, joins):
+        for look in self._in_order(self.queues.values(), kind):
+            if not looks:
+                shared = shared_pass(look.job)
+            elif shared is None or shared_pass(look.job) != shared:
+                continue
             tokens += look.length
             if looks and (len(looks) == _MOST_LOOKS or tokens * self.token_seconds[kind] > longest):
                 break

@@ -26,6 +26,8 @@ LOOK = Kind(document=False, look=True, weight=1.0, longest=0.01)
 DOCUMENT = Kind(document=True, look=False, weight=3.0, longest=0.003)
 DOCUMENT_LOOK = Kind(document=True, look=True, weight=1.0, longest=0.01)
 KINDS = (SHORT, LOOK, DOCUMENT, DOCUMENT_LOOK)
+Flow = tuple[Kind, str]
+"""The jobs of one kind of one client are a flow."""
 
 
 @dataclass(slots=True, eq=False)
@@ -63,6 +65,10 @@ class Sequence:
     @property
     def id(self) -> int:
         return self.job.id
+
+    @property
+    def flow(self) -> Flow:
+        return self.kind, self.job.client
 
 
 def shared_pass(job: Job) -> tuple[str, int | None, MapChoice] | None:

@@ -11,11 +11,10 @@ import pytest
 
 from server.engine.client import batch
 from server.engine.client.batch import Batch
-from server.engine.client.engine_client import Deliver, InFlight
+from server.engine.client.engine_client import InFlight
 from server.engine.client.status import WorkerFailure
 from server.engine.ipc.messages import JobResult
 from server.errors import TranslationFailed
-from server.translation.translator import DecodingOptions
 
 
 class Engine:
@@ -23,30 +22,29 @@ class Engine:
 
     def __init__(self, random_: random.Random, failing: int = -1) -> None:
         self.random, self.failing = random_, failing
-        self.open: dict[int, tuple[InFlight, Deliver]] = {}
+        self.open: dict[int, InFlight] = {}
         self.left: set[int] = set()
         self.most = 0
 
-    def send(self, number: int, deliver: Deliver) -> InFlight | None:
+    def send(self, number: int) -> InFlight | None:
         if self.random.random() < 0.1:
             return None
-        item = InFlight(number, DecodingOptions(), asyncio.get_running_loop().create_future())
-        self.open[number] = item, deliver
+        item = InFlight(number, asyncio.get_running_loop().create_future())
+        self.open[number] = item
         self.most = max(self.most, len(self.open))
         return item
 
-    def leave(self, item: InFlight, deliver: Deliver) -> None:
+    def leave(self, item: InFlight) -> None:
         self.left.add(item.key)  # type: ignore[arg-type]
 
     async def answer(self) -> None:
         while True:
             for number in self.random.sample(sorted(self.open), min(len(self.open), self.random.randint(0, 9))):
-                item, deliver = self.open.pop(number)
+                item = self.open.pop(number)
                 if number == self.failing:
                     item.future.set_exception(WorkerFailure("internal", "It failed."))
                 else:
                     item.future.set_result(JobResult(number))
-                deliver(item.future)
             await asyncio.sleep(0)
 
 

@@ -111,10 +111,10 @@ def test_a_stopped_worker_counts_as_frozen_before_it_is_killed_busy_or_not(busy:
         False,
         True,
     )
-    assert pool._jobs._least_loaded("m", suspected=False) is other
+    assert pool._least_loaded("m", suspected=False) is other
     pool._workers.remove(other)
     assert not pool.status().ready
-    assert pool._jobs._least_loaded("m", suspected=False) is frozen  # the job waits for it or for the next process
+    assert pool._least_loaded("m", suspected=False) is frozen  # the job waits for it or for the next process
     frozen._on_messages([StepStats()])
     assert pool.status().ready  # it went on
     assert seconds_until_abort(frozen, process) <= _FROZEN_SECONDS + 1

@@ -132,7 +132,7 @@ def test_every_job_is_answered_once_and_every_second_is_charged_once(asked: list
                 ended.append(sequence)
     assert sorted(sequence.id for sequence in ended) == sorted(accepted)
     assert all(len(made.queues[model].free) == SLOTS for model in MODELS)
-    assert not any(flows for model in MODELS for flows in made.queues[model].flows.values())
+    assert not any(made.queues[model].flows for model in MODELS)
     assert sum(sequence.seconds for sequence in ended) == pytest.approx(seconds)
 
 
