@@ -4,59 +4,44 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
-from typing import Any, cast
+from collections.abc import Callable
+from typing import cast
 
-from server.engine.client.worker_subprocess import WorkerSubprocess
+from server.engine.client.worker_subprocess import Channel
 from server.engine.client.worker_supervisor import WorkerSupervisor
-from server.engine.ipc.transport import pack
 
 RECONNECT_SECONDS = 0.05
 
 
-class WorkerSocket(WorkerSubprocess, asyncio.Protocol):
-    """The connection to a worker. `on_exit` is called when it has ended."""
+class WorkerSocket(Channel, asyncio.Protocol):
+    """The connection to a worker. `number` is the process at the other end, as the leader says."""
 
-    def __init__(self, path: str, on_messages: Callable[[list[Any]], None], on_exit: Callable[[int], None]) -> None:
-        super().__init__(on_messages, on_exit)
-        self._path = path
-        self._socket: asyncio.Transport | None = None
-        self._closed = False
-        self.number: int | None = None
-        """The process at the other end, as the leader says."""
+    number: int | None = None
+    _closed = False
 
     @property
     def pid(self) -> int | None:
-        return self.number
+        return self.number if self._writer is not None else None
 
-    async def start(self, command: Sequence[str] = ()) -> None:
+    async def start(self, path: str) -> None:
         """Connects as soon as the worker listens."""
         while not self._closed:
             with contextlib.suppress(OSError):
-                await self._loop.create_unix_connection(lambda: self, self._path)
+                await self._loop.create_unix_connection(lambda: self, path)
                 return
             await asyncio.sleep(RECONNECT_SECONDS)
 
     def close(self) -> None:
         self._closed = True
-        if self._socket is not None:
-            self._socket.close()
+        super().close()
 
-    def _flush(self) -> None:
-        if self._socket is not None and not self._socket.is_closing():
-            unsent, self._unsent = self._unsent, []
-            self._socket.write(pack(unsent))
+    kill = close
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._socket = cast(asyncio.Transport, transport)
-        if self._closed:
-            self._socket.close()
-        elif self._unsent:
-            self._flush()
+        self._writer = cast(asyncio.Transport, transport)
+        self.close() if self._closed else self._flush()
 
-    def data_received(self, data: bytes) -> None:
-        if messages := self._unpacker.feed(data):
-            self._on_messages(messages)
+    data_received = Channel._receive
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._on_exit(0)
@@ -67,29 +52,22 @@ class WorkerLink(WorkerSupervisor):
     calls `on_hang` when they hang."""
 
     _logs = False
+    _process: WorkerSocket | None
     on_hang: Callable[[WorkerLink, str], None]
 
-    def start(self) -> None:
-        self._restart, self._waited, self._silent, self._still, self._aborted = None, 0.0, 0.0, 0.0, False
-        process = WorkerSocket(self.options.socket_of(self.index), self._on_messages, self._on_exit)
-        self._process, self._starting = process, asyncio.create_task(process.start())
+    def _open(self) -> None:
+        self._process = WorkerSocket(self._on_messages, self._on_exit)
+        self._starting = asyncio.create_task(self._process.start(self.options.socket_of(self.index)))
 
     def follow(self, pid: int | None, failures: int) -> None:
         """The leader says which process it is, and how often it failed in a row."""
         self.failures = failures
-        if isinstance(self._process, WorkerSocket):
+        if self._process is not None:
             self._process.number = pid
 
     def abort(self, reason: str) -> None:
         self._aborted = True
         self.on_hang(self, reason)
-
-    def stop(self, *, kill: bool) -> None:
-        self._stopped = True
-        if self._restart is not None:
-            self._restart.cancel()
-        if self._process is not None:
-            self._process.close()
 
     def _restart_later(self, code: int, healthy: bool) -> None:
         self._restart = asyncio.get_running_loop().call_later(RECONNECT_SECONDS, self.start)

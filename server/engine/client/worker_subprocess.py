@@ -31,21 +31,20 @@ class CpuUse(NamedTuple):
     ticks: int
 
 
-class WorkerSubprocess(asyncio.SubprocessProtocol):
-    """A worker process. `on_messages` receives its messages; `on_exit` its return code, once, after the last
-    message."""
+class Channel:
+    """The way to a worker. `on_messages` receives its messages, `on_exit` its return code, once, after the last one."""
 
     def __init__(self, on_messages: Callable[[list[Any]], None], on_exit: Callable[[int], None]) -> None:
         self._on_messages, self._on_exit = on_messages, on_exit
         self._loop = asyncio.get_running_loop()
-        self._transport: asyncio.SubprocessTransport | None = None
+        self._writer: asyncio.WriteTransport | None = None
         self._unpacker = Unpacker()
         self._unsent: list[ToWorker] = []
-        self._line = b""
 
     @property
     def pid(self) -> int | None:
-        return None if self._transport is None else self._transport.get_pid()
+        """The process at the other end."""
+        return None
 
     def cpu_use(self) -> CpuUse | None:
         """Returns whether the process is stopped and the processor time that it has used; None where the system does not
@@ -56,10 +55,6 @@ class WorkerSubprocess(asyncio.SubprocessProtocol):
             return None
         return CpuUse(fields[0] == b"T", int(fields[11]) + int(fields[12]))
 
-    async def start(self, command: Sequence[str]) -> None:
-        """Runs `command` in a session of its own, so that Ctrl-C on a terminal does not reach it. Raises OSError."""
-        await self._loop.subprocess_exec(lambda: self, *command, start_new_session=True)
-
     def send(self, message: ToWorker) -> None:
         """Sends soon: all messages of one iteration of the event loop are written as one frame."""
         if not self._unsent:
@@ -67,9 +62,34 @@ class WorkerSubprocess(asyncio.SubprocessProtocol):
         self._unsent.append(message)
 
     def close(self) -> None:
-        """Closes the pipe to the process, which ends it; `on_exit` follows."""
-        if self._transport is not None and (writer := self._transport.get_pipe_transport(_INPUT)) is not None:
-            writer.close()
+        """Closes the way to the process, which ends its own; `on_exit` follows."""
+        if self._writer is not None:
+            self._writer.close()
+
+    def _flush(self) -> None:
+        if self._writer is not None and self._unsent:
+            unsent, self._unsent = self._unsent, []
+            if not self._writer.is_closing():
+                self._writer.write(pack(unsent))
+
+    def _receive(self, data: bytes) -> None:
+        if messages := self._unpacker.feed(data):
+            self._on_messages(messages)
+
+
+class WorkerSubprocess(Channel, asyncio.SubprocessProtocol):
+    """A worker process, which this process has started."""
+
+    _transport: asyncio.SubprocessTransport | None = None
+    _line = b""
+
+    @property
+    def pid(self) -> int | None:
+        return None if self._transport is None else self._transport.get_pid()
+
+    async def start(self, command: Sequence[str]) -> None:
+        """Runs `command` in a session of its own, so that Ctrl-C on a terminal does not reach it. Raises OSError."""
+        await self._loop.subprocess_exec(lambda: self, *command, start_new_session=True)
 
     def kill(self) -> None:
         """Ends the process at once; `on_exit` follows."""
@@ -85,13 +105,6 @@ class WorkerSubprocess(asyncio.SubprocessProtocol):
             with contextlib.suppress(ProcessLookupError):  # it has ended
                 self._transport.send_signal(number)
 
-    def _flush(self) -> None:
-        if self._transport is not None:
-            unsent, self._unsent = self._unsent, []
-            writer = cast(asyncio.WriteTransport, self._transport.get_pipe_transport(_INPUT))
-            if not writer.is_closing():
-                writer.write(pack(unsent))
-
     def _log_line(self, line: bytes) -> None:
         if text := line[:_LINE].decode("utf-8", "replace").rstrip():
             _log.warning("worker: %s", text, extra={"worker_pid": self.pid})
@@ -100,14 +113,13 @@ class WorkerSubprocess(asyncio.SubprocessProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.SubprocessTransport, transport)
+        self._writer = cast(asyncio.WriteTransport, self._transport.get_pipe_transport(_INPUT))
         end_first(self._transport.get_pid())
-        if self._unsent:
-            self._flush()
+        self._flush()
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         if fd == _MESSAGES:
-            if messages := self._unpacker.feed(data):
-                self._on_messages(messages)
+            self._receive(data)
             return
         *lines, self._line = (self._line + data).split(b"\n")
         self._line = self._line[-_LINE:]

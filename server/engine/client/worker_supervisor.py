@@ -121,6 +121,9 @@ class WorkerSupervisor:
         self._restart = None
         self._waited = self._silent = self._still = 0.0
         self._aborted = False
+        self._open()
+
+    def _open(self) -> None:
         self._process = WorkerSubprocess(self._on_messages, self._on_exit)
         self._starting = asyncio.create_task(self._start(self._process))
 

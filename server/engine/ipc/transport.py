@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import copyreg
 import dataclasses
-import os
 import pickle
-import select
 from collections.abc import Iterable
 from functools import lru_cache, partial
 from operator import attrgetter
@@ -22,7 +20,6 @@ from model.search.options import DecodingOptions, Hypothesis
 from server.engine.ipc.messages import Job, JobResult, Look, StepStats, Timings
 
 _HEADER = 8
-_READ = 1 << 20
 
 
 def _options(*changed: Any) -> DecodingOptions:
@@ -90,37 +87,3 @@ class Unpacker:
             messages += pickle.loads(self._buffer[_HEADER:end])  # noqa: S301  written by our own process
             del self._buffer[:end]
         return messages
-
-
-class Pipes:
-    """The worker's end of the pipes, without threads: `receive` waits as long as the caller says, `send` blocks."""
-
-    def __init__(self, read_fd: int, write_fd: int) -> None:
-        os.set_blocking(read_fd, False)
-        self.read_fd, self._write_fd = read_fd, write_fd
-        self._unpacker = Unpacker()
-        self.closed = False
-        """Whether the API process has closed its end."""
-
-    def receive(self, wait: float | None) -> list[Any]:
-        """Returns the messages that have arrived; waits up to `wait` seconds (None: without bound) for the first of
-        them."""
-        ready, _, _ = select.select([self.read_fd], [], [], wait)
-        messages: list[Any] = []
-        while ready and not self.closed:
-            try:
-                data = os.read(self.read_fd, _READ)
-            except BlockingIOError:
-                break
-            self.closed = not data
-            messages += self._unpacker.feed(data)
-        return messages
-
-    def send(self, messages: list[Any]) -> None:
-        """Writes one frame; blocks while the API process does not read."""
-        view = memoryview(pack(messages))
-        try:
-            while view:
-                view = view[os.write(self._write_fd, view) :]
-        except BrokenPipeError:
-            self.closed = True

@@ -1,13 +1,12 @@
-"""The connections of a worker that several API processes use: the pipes to the process that started
-it, and a socket of each API process. `receive` and `send` are those of `Pipes`."""
+"""The connections of a worker: the pipes of the process that started it, and with several API
+processes a socket of each. Each of them may send jobs."""
 
 from __future__ import annotations
 
 import contextlib
-import math
+import os
 import select
 import socket
-import time
 from itertools import count
 from pathlib import Path
 
@@ -25,117 +24,109 @@ from server.engine.ipc.messages import (
     UnloadModel,
     WorkerReady,
 )
-from server.engine.ipc.transport import Pipes, Unpacker, pack
+from server.engine.ipc.transport import Unpacker, pack
 
-STATS_SECONDS = 0.1
-"""Statistics are sent this often: the process that receives them sees no jobs."""
 UNSENT_BYTES = 256_000_000
 """A process that leaves more answers unread is disconnected."""
 _READ = 1 << 20
 
 
 class Connection:
-    """The socket of one API process: what is not sent yet, and the numbers of its unanswered jobs."""
+    """A process: the file descriptors from and to it, what is not sent yet, and the numbers of its
+    unanswered jobs by the ids that it gave them."""
 
-    def __init__(self, bound: socket.socket) -> None:
-        bound.setblocking(False)
-        self.socket, self.unpacker, self.unsent = bound, Unpacker(), bytearray()
-        self.numbers: dict[int, int] = {}  # by the ids of the process
+    def __init__(self, reader: int, writer: int) -> None:
+        self.reader, self.writer = reader, writer
+        self.unpacker, self.unsent = Unpacker(), bytearray()
         self.frame: list[FromWorker] = []
-
-    def write(self) -> None:
-        """Sends what can be sent at once. Raises OSError where the process has gone."""
-        frame, self.frame = self.frame, []
-        if frame:
-            if len(self.unsent) > UNSENT_BYTES:
-                raise ConnectionAbortedError
-            self.unsent += pack(frame)
-        with contextlib.suppress(BlockingIOError):
-            while self.unsent:
-                del self.unsent[: self.socket.send(self.unsent)]
+        self.numbers: dict[int, int] = {}
 
 
 class Connections:
     """Gives the jobs of all processes numbers in the order of their arrival, and each answer back to
     the process of its job. A process that connects gets the state of the worker first; the jobs of
-    one that has gone are cancelled."""
+    one that has gone are cancelled. The `owner` loads models and gets the statistics; `path` is that
+    of the socket for the others, empty without them."""
 
-    def __init__(self, pipes: Pipes, path: str) -> None:
-        self._pipes = pipes
-        self._listener = socket.socket(socket.AF_UNIX)
-        Path(path).unlink(missing_ok=True)  # of a worker that has ended
-        self._listener.bind(path)
-        self._listener.listen(64)
-        self._listener.setblocking(False)
+    def __init__(self, reader: int, writer: int, path: str = "") -> None:
         self._poll = select.poll()
-        self._poll.register(pipes.read_fd, select.POLLIN)
-        self._poll.register(self._listener, select.POLLIN)
-        self._open: dict[int, Connection] = {}  # by file descriptor
-        self._jobs: dict[int, tuple[Connection, int]] = {}  # by number
+        self._open: dict[int, Connection] = {}  # by both of their file descriptors
+        self._jobs: dict[int, tuple[Connection, int]] = {}  # the process and its id, by number
         self._numbers = count(1)
         self._ready: WorkerReady | None = None
         self._loaded: dict[str, ModelLoaded] = {}
-        self._stats: StepStats | None = None
-        self._stats_at = 0.0
+        self._received: list[ToWorker] = []
+        self._owner = self._connect(reader, writer)
+        self._listener = socket.socket(socket.AF_UNIX)
+        if path:
+            Path(path).unlink(missing_ok=True)  # of a worker that has ended
+            self._listener.bind(path)
+            self._listener.listen(64)
+            self._listener.setblocking(False)
+            self._poll.register(self._listener, select.POLLIN)
 
     @property
     def closed(self) -> bool:
         """Whether the process that started the worker has gone."""
-        return self._pipes.closed
+        return self._owner.reader not in self._open
 
     def close(self) -> None:
-        """Closes the sockets."""
-        for bound in (self._listener, *(connection.socket for connection in self._open.values())):
-            bound.close()
+        """Closes everything."""
+        for connection in {*self._open.values()}:
+            self._drop(connection)
+        self._listener.close()
 
     def receive(self, wait: float | None) -> list[ToWorker]:
         """Returns the messages that have arrived; waits up to `wait` seconds (None: without bound)
         for the first of them."""
-        messages: list[ToWorker] = []
-        until = math.inf if wait is None else time.monotonic() + wait
+        timeout = 0 if self._received else None if wait is None else 1000 * wait
         while not self.closed:
-            due = until if self._stats is None else min(until, self._stats_at)
-            left = None if due == math.inf else 1000 * max(0.0, due - time.monotonic())
-            for fd, event in self._poll.poll(left):
+            for fd, _ in self._poll.poll(timeout):
                 if fd == self._listener.fileno():
                     self._accept()
-                elif fd == self._pipes.read_fd:
-                    messages += self._commands()
-                else:
-                    self._serve(self._open[fd], event, messages)
-            self._send_stats()
-            if messages or time.monotonic() >= until:
+                elif (connection := self._open.get(fd)) is not None:
+                    (self._write if fd == connection.writer else self._read)(connection)
+            if self._received or wait is not None:
                 break
+        messages, self._received = self._received, []
         return messages
 
-    def _commands(self) -> list[ToWorker]:
-        """Returns the messages of the process that started the worker."""
-        commands = self._pipes.receive(0.0)
-        for message in commands:
-            if isinstance(message, UnloadModel):
-                self._loaded.pop(message.model, None)
-                self._send_all(message)
-                self._write_all()
-        return commands
+    def send(self, messages: list[FromWorker]) -> None:
+        """Sends each message to those whom it concerns. Never blocks."""
+        for message in messages:
+            self._route(message)
+        for connection in {*self._open.values()}:
+            if connection.frame:
+                self._write(connection)
 
-    def _serve(self, connection: Connection, event: int, messages: list[ToWorker]) -> None:
-        if event & select.POLLOUT:
-            self._write(connection)
-        if event & ~select.POLLOUT:
-            self._read(connection, messages)
+    def _connect(self, reader: int, writer: int) -> Connection:
+        for fd in (reader, writer):
+            os.set_blocking(fd, False)
+        connection = self._open[reader] = self._open[writer] = Connection(reader, writer)
+        self._poll.register(reader, select.POLLIN)
+        return connection
 
     def _accept(self) -> None:
-        connection = Connection(self._listener.accept()[0])
-        self._open[connection.socket.fileno()] = connection
-        self._poll.register(connection.socket, select.POLLIN)
-        connection.frame += [self._ready] if self._ready else []
-        connection.frame += self._loaded.values()
-        self._write(connection)
+        with contextlib.suppress(OSError):  # it has gone, or there is no file descriptor left
+            accepted, _ = self._listener.accept()
+            connection = self._connect(os.dup(accepted.fileno()), accepted.detach())
+            connection.frame += [self._ready] if self._ready else []
+            connection.frame += self._loaded.values()
+            self._write(connection)
 
-    def _read(self, connection: Connection, messages: list[ToWorker]) -> None:
+    def _drop(self, connection: Connection) -> None:
+        """Closes a connection and cancels its jobs."""
+        for fd in (connection.reader, connection.writer):
+            if self._open.pop(fd, None) is not None:
+                with contextlib.suppress(KeyError):  # it has nothing to send
+                    self._poll.unregister(fd)
+                os.close(fd)
+        self._received += [Cancel(number) for number in connection.numbers.values()]
+
+    def _read(self, connection: Connection) -> None:
         """Takes the messages of a process, whose jobs get numbers."""
         try:
-            data = connection.socket.recv(_READ)
+            data = os.read(connection.reader, _READ)
         except BlockingIOError:
             return
         except OSError:
@@ -145,45 +136,43 @@ class Connections:
                 case Job(id=id):
                     message.id = connection.numbers[id] = next(self._numbers)
                     self._jobs[message.id] = connection, id
-                    messages.append(message)
-                case Cancel(id=id) if id in connection.numbers:
-                    messages.append(Cancel(connection.numbers[id]))
+                    self._received.append(message)
+                case Cancel(id=id):
+                    if id in connection.numbers:  # it is not answered
+                        self._received.append(Cancel(connection.numbers[id]))
+                case _:
+                    if isinstance(message, UnloadModel):
+                        self._loaded.pop(message.model, None)
+                        self._tell_others(message)
+                    self._received.append(message)
         if not data:
-            self._poll.unregister(connection.socket)
-            del self._open[connection.socket.fileno()]
-            connection.socket.close()
-            messages += [Cancel(number) for number in connection.numbers.values()]
+            self._drop(connection)
 
     def _write(self, connection: Connection) -> None:
         """Sends what can be sent at once, and the rest when there is room."""
-        waited = bool(connection.unsent)
+        frame, connection.frame = connection.frame, []
+        unsent, waited = connection.unsent, bool(connection.unsent)
+        if frame:
+            unsent += pack(frame)
         try:
-            connection.write()
-        except OSError:  # it has gone, or does not read
-            connection.unsent.clear()
-            with contextlib.suppress(OSError):
-                connection.socket.shutdown(socket.SHUT_RDWR)  # the next `receive` sees its end
-        if waited != bool(connection.unsent):
-            events = select.POLLIN if waited else select.POLLIN | select.POLLOUT
-            self._poll.modify(connection.socket, events)
-
-    def _write_all(self) -> None:
-        for connection in self._open.values():
-            if connection.frame:
-                self._write(connection)
-
-    def send(self, messages: list[FromWorker]) -> None:
-        """Sends each message to those whom it concerns. Never blocks for an API process."""
-        for message in messages:
-            self._route(message)
-        self._write_all()
-        self._send_stats()
+            while unsent:
+                del unsent[: os.write(connection.writer, unsent)]
+        except BlockingIOError:
+            if not waited:
+                self._poll.register(connection.writer, select.POLLOUT)
+            if len(unsent) > UNSENT_BYTES:
+                self._drop(connection)
+        except OSError:  # it has gone
+            self._drop(connection)
+        else:
+            if waited:
+                self._poll.unregister(connection.writer)
 
     def _route(self, message: FromWorker) -> None:
         match message:
-            case Progress(id=number):
+            case Progress(id=number, tokens=tokens):
                 connection, id = self._jobs[number]
-                connection.frame.append(Progress(id, message.tokens))
+                connection.frame.append(Progress(id, tokens))
             case JobResult(id=number) | Failed(id=number):
                 connection, id = self._jobs.pop(number)
                 del connection.numbers[id]
@@ -196,33 +185,19 @@ class Connections:
                 for number in numbers:
                     connection, id = self._jobs[number]
                     connection.frame.append(Started((id,)))
-            case StepStats():
-                self._stats = message if self._stats is None else merged(self._stats, message)
-            case WorkerReady():
-                self._ready = message
-                self._pipes.send([message])
-                self._send_all(message)
-            case ModelLoaded():
-                self._pipes.send([message])
-                if message.error is None:
+            case _:
+                self._owner.frame.append(message)
+                if isinstance(message, StepStats):
+                    return
+                if isinstance(message, WorkerReady):
+                    self._ready = message
+                elif isinstance(message, ModelLoaded) and message.error is None:
                     self._loaded[message.model] = message
-                    self._send_all(message)
+                else:
+                    return
+                self._tell_others(message)
 
-    def _send_all(self, message: FromWorker) -> None:
-        for connection in self._open.values():
+    def _tell_others(self, message: FromWorker) -> None:
+        for connection in {*self._open.values()} - {self._owner}:
             connection.frame.append(message)
-
-    def _send_stats(self) -> None:
-        now = time.monotonic()
-        if self._stats is not None and now >= self._stats_at:
-            self._pipes.send([self._stats])
-            self._stats, self._stats_at = None, now + STATS_SECONDS
-
-
-def merged(before: StepStats, after: StepStats) -> StepStats:
-    """Returns the statistics of both times, with the state of the later one."""
-    after.prefill_sequences += before.prefill_sequences
-    after.prefill_tokens += before.prefill_tokens
-    after.prefill_padded_tokens += before.prefill_padded_tokens
-    after.steps = before.steps + after.steps
-    return after
+            self._write(connection)

@@ -27,7 +27,6 @@ from server.engine.ipc.messages import (
     WorkerReady,
 )
 from server.engine.ipc.options import WorkerOptions
-from server.engine.ipc.transport import Pipes
 from server.engine.worker.connections import Connections
 from server.engine.worker.fair_queue import ModelQueue
 from server.engine.worker.model_runner import ModelRunner
@@ -43,7 +42,7 @@ _LOADING_POLL_SECONDS = 0.02
 class WorkerLoop:
     """Passes messages between the API process, the Scheduler and the `runner`, which uses the device."""
 
-    def __init__(self, pipes: Pipes | Connections, runner: ModelRunner, options: WorkerOptions) -> None:
+    def __init__(self, pipes: Connections, runner: ModelRunner, options: WorkerOptions) -> None:
         self._pipes = pipes
         self._runner = runner
         self._scheduler = Scheduler(options.max_batch_tokens)

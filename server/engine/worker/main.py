@@ -10,7 +10,6 @@ import sys
 from collections.abc import Callable, Sequence
 
 from server.engine.ipc.options import NO_DEVICE_STATUS, WorkerOptions
-from server.engine.ipc.transport import Pipes
 from server.engine.worker.connections import Connections
 from server.engine.worker.device_config import NoDevice
 from server.engine.worker.loop import WorkerLoop
@@ -30,7 +29,7 @@ def serve(arguments: Sequence[str], make_runner: Callable[[WorkerOptions, int, b
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     index, text, *gpu = arguments
-    pipes = Pipes(os.dup(sys.stdin.fileno()), os.dup(sys.stdout.fileno()))
+    reader, writer = os.dup(sys.stdin.fileno()), os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     options = WorkerOptions.from_json(text)
     try:
@@ -39,6 +38,6 @@ def serve(arguments: Sequence[str], make_runner: Callable[[WorkerOptions, int, b
         sys.stderr.write(f"{reason}\n")
         return NO_DEVICE_STATUS
     tune_garbage_collector()
-    several = bool(options.sockets)
-    WorkerLoop(Connections(pipes, options.socket_of(int(index))) if several else pipes, runner, options).serve()
+    path = options.socket_of(int(index)) if options.sockets else ""
+    WorkerLoop(Connections(reader, writer, path), runner, options).serve()
     return 0

@@ -25,7 +25,7 @@ from server.engine.ipc.messages import (
     UnloadModel,
     WorkerReady,
 )
-from server.engine.ipc.transport import Pipes, Unpacker, pack
+from server.engine.ipc.transport import Unpacker, pack
 from server.engine.worker.connections import Connections
 
 READY = WorkerReady("cpu", "int8", "fake")
@@ -67,7 +67,7 @@ class Bench:
         os.set_blocking(self.reports, False)
         self.path = str(folder / "worker-0.sock")
         self.ends = commands, answers
-        self.connections = Connections(Pipes(*self.ends), self.path)
+        self.connections = Connections(*self.ends, self.path)
         self.unpacker = Unpacker()
         self.processes: list[Process] = []
 
@@ -79,7 +79,7 @@ class Bench:
         self.connections.close()
         for process in self.processes:
             process.socket.close()
-        for end in (*self.ends, self.commands, self.reports):
+        for end in (self.commands, self.reports):
             os.close(end)
 
     def command(self, *messages: Any) -> None:
@@ -182,18 +182,40 @@ def test_a_process_that_connects_later_knows_what_the_worker_serves(bench):
     assert [type(message) for message in bench.reported()] == [WorkerReady, *[ModelLoaded] * 3]
 
 
-def test_statistics_are_sent_seldom_and_none_is_lost(bench):
+def test_statistics_are_for_the_owner_alone(bench):
+    process = bench.process()
+    bench.receive()
     for number in range(50):
         bench.connections.send([StepStats(running=number, steps=[(number, 0.5)], prefill_sequences=1)])
-    frames = bench.reported()
-    assert len(frames) < 50
-    for _ in range(200):
-        bench.connections.receive(0.01)  # an idle worker sends the rest in time
-        frames += bench.reported()
-        if sum(frame.prefill_sequences for frame in frames) == 50:
-            break
-    assert [rows for frame in frames for rows, _ in frame.steps] == list(range(50))
-    assert frames[-1].running == 49
+    process.read()
+    assert [report.running for report in bench.reported()] == list(range(50))
+    assert not process.received
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_owner_may_send_jobs_too(bench, seed):
+    rng, process = random.Random(seed), bench.process()
+    owned, sent = list(range(1, 30)), list(range(1, 20))
+    for id in rng.sample([*owned, *[-id for id in sent]], len(owned) + len(sent)):
+        bench.command(job(id, id)) if id > 0 else process.send(job(-id, id))
+    jobs = [message for message in bench.receive() if isinstance(message, Job)]
+    for each in rng.sample(jobs, len(jobs)):
+        bench.connections.send([JobResult(each.id, steps=each.source[0])])
+    process.read()
+    reports = bench.reported()
+    assert sorted((answer.id, answer.steps) for answer in reports) == [(id, id) for id in owned]
+    assert sorted((answer.id, -answer.steps) for answer in process.received) == [(id, id) for id in sent]
+
+
+def test_an_owner_that_has_gone_ends_the_worker(bench):
+    bench.process()
+    bench.receive()
+    assert not bench.connections.closed
+    bench.connections.send([StepStats()])
+    os.close(bench.commands)
+    assert bench.connections.receive(None) == []
+    assert bench.connections.closed
+    bench.commands = os.dup(0)
 
 
 def test_a_process_that_does_not_read_delays_no_other(bench):
