@@ -6,11 +6,8 @@ import contextlib
 import math
 import time
 from collections.abc import Sequence
+from itertools import islice
 from typing import Protocol
-
-from limits import RateLimitItemPerMinute
-from limits.storage import MemoryStorage
-from limits.strategies import FixedWindowRateLimiter
 
 from server.access.authentication import Caller
 from server.config import Settings
@@ -19,17 +16,38 @@ from server.store.keys import Key
 from server.store.usage import Usage
 
 WINDOW_SECONDS = 60
-
-
 Charge = tuple[str, int, int]
-"""A unit ("requests" or "characters"), its limit per minute, and the amount to count."""
+"""What is counted, its limit per minute, and the amount to count."""
 
 
 class SharedCounters(Protocol):
     """Counters of several servers or processes."""
 
-    async def charge(self, amounts: Sequence[tuple[str, int, int]], seconds: float) -> tuple[int, float]:
+    async def charge(self, amounts: Sequence[Charge], seconds: float) -> tuple[int, float]:
         """As `RedisStore.charge`. Raises StateUnreachable."""
+
+
+class Windows:
+    """Counts by name in windows of a minute. That of a name begins with its first count."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, tuple[float, int]] = {}  # the end of the window and the sum, oldest first
+
+    def charge(self, amounts: Sequence[Charge]) -> tuple[int, float]:
+        """Counts all amounts or, where one would exceed its limit, none. Returns as `RedisStore.charge` does."""
+        now, counts = time.time(), self._counts
+        for name in [*islice(counts, 2), *[name for name, _, _ in amounts]]:
+            if name in counts and not now < counts[name][0] <= now + WINDOW_SECONDS:
+                del counts[name]
+        new = now + WINDOW_SECONDS, 0
+        for position, (name, limit, amount) in enumerate(amounts):
+            end, used = counts.get(name, new)
+            if used + amount > limit:
+                return position, end - now
+        for name, _, amount in amounts:
+            end, used = counts.get(name, new)
+            counts[name] = end, used + amount
+        return -1, 0.0
 
 
 class RateLimiter:
@@ -41,7 +59,7 @@ class RateLimiter:
 
     def __init__(self, settings: Settings, usage: Usage, shared: SharedCounters | None = None) -> None:
         self._default_limits = (settings.requests_per_minute, settings.characters_per_minute)
-        self._local = FixedWindowRateLimiter(MemoryStorage())
+        self._local = Windows()
         self._shared = shared
         self.usage = usage
 
@@ -72,32 +90,17 @@ class RateLimiter:
             characters = characters if key.characters_per_minute is None else key.characters_per_minute
         return requests, characters
 
-    def charge(self, amounts: Sequence[tuple[str, int, int]]) -> tuple[int, float]:
+    def charge(self, amounts: Sequence[Charge]) -> tuple[int, float]:
         """Counts for another process, as `RedisStore.charge` does."""
-        return charge(self._local, "", amounts)
+        return self._local.charge(amounts)
 
     async def _charge(self, caller: str, charges: Sequence[Charge]) -> None:
-        over = None
+        amounts, over = [(f"{unit}:{caller}", limit, amount) for unit, limit, amount in charges], None
         if self._shared is not None:
-            amounts = [(f"{unit}:{caller}", limit, amount) for unit, limit, amount in charges]
             with contextlib.suppress(StateUnreachable):  # this server counts for itself
                 over = await self._shared.charge(amounts, WINDOW_SECONDS)
-        position, seconds = over or charge(self._local, caller, charges)
+        position, seconds = over or self._local.charge(amounts)
         if position >= 0:
             unit, limit, _ = charges[position]
             wait = min(WINDOW_SECONDS, max(1, math.ceil(seconds)))
             raise Overloaded(f"The limit of {unit} per minute is {limit:,}.", wait, "rate")
-
-
-def charge(limiter: FixedWindowRateLimiter, caller: str, charges: Sequence[Charge]) -> tuple[int, float]:
-    """Counts all charges against the caller's limits, or none of them. Returns as `RedisStore.charge` does."""
-    items = [(RateLimitItemPerMinute(limit), unit, amount) for unit, limit, amount in charges]
-    for position, (item, unit, amount) in enumerate(items):
-        if not limiter.test(item, unit, caller, cost=amount):
-            seconds = limiter.get_window_stats(item, unit, caller).reset_time - time.time()
-            if seconds <= WINDOW_SECONDS + 1:
-                return position, seconds
-            limiter.clear(item, unit, caller)  # the clock was set back, which would prolong this window
-    for item, unit, amount in items:
-        limiter.hit(item, unit, caller, cost=amount)
-    return -1, 0.0

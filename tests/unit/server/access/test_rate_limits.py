@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import random
 
 import pytest
 
 from server.access.authentication import Caller
-from server.access.rate_limits import RateLimiter
+from server.access.rate_limits import RateLimiter, Windows
 from server.config import Settings
 from server.errors import Overloaded
 from server.store.keys import Key
@@ -104,3 +105,29 @@ def test_a_request_over_one_limit_is_counted_against_neither_on_any_server(serve
     assert "limit of characters per minute is 10." in answers[1].json()["error"]
     assert "limit of requests per minute is 2." in answers[3].json()["error"]
     assert 1 <= int(answers[3].headers["Retry-After"]) <= 60
+
+
+def test_windows_count_like_a_list_of_all_counts(monkeypatch):
+    """Any names and amounts; names that do not return are forgotten."""
+    rng, now, windows = random.Random(1), 1_000_000.0, Windows()
+    monkeypatch.setattr("time.time", lambda: now)
+    began: dict[str, float] = {}
+    sums: dict[str, int] = {}
+    for _ in range(5_000):
+        now += rng.choice((0.0, 0.1, 1.0, 5.0, 70.0))
+        amounts = [(name, 10, rng.randint(1, 4)) for name in rng.sample("abcdef", 2)]
+        for name, _, _ in amounts:
+            if not 0 <= now - began.get(name, -1e9) < 60:
+                began[name], sums[name] = now, 0
+        over = [place for place, (name, limit, amount) in enumerate(amounts) if sums[name] + amount > limit]
+        position, seconds = windows.charge(amounts)
+        assert position == (over[0] if over else -1)
+        if over:
+            assert seconds == pytest.approx(began[amounts[position][0]] + 60 - now)
+        else:
+            sums |= {name: sums[name] + amount for name, _, amount in amounts}
+        began = {name: moment for name, moment in began.items() if sums[name]}
+    for number in range(10_000):
+        now += 1.0
+        windows.charge([(str(number), 10, 1)])
+    assert len(windows._counts) < 100
