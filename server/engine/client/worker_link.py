@@ -35,8 +35,6 @@ class WorkerSocket(Channel, asyncio.Protocol):
         self._closed = True
         super().close()
 
-    kill = close
-
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._writer = cast(asyncio.Transport, transport)
         self.close() if self._closed else self._flush()
@@ -52,17 +50,16 @@ class WorkerLink(WorkerSupervisor):
     calls `on_hang` when they hang."""
 
     _logs = False
-    _process: WorkerSocket | None
     on_hang: Callable[[WorkerLink, str], None]
 
     def _open(self) -> None:
-        self._process = WorkerSocket(self._on_messages, self._on_exit)
-        self._starting = asyncio.create_task(self._process.start(self.options.socket_of(self.index)))
+        self._process = process = WorkerSocket(self._on_messages, self._on_exit)
+        self._starting = asyncio.create_task(process.start(self.options.socket_of(self.index)))
 
     def follow(self, pid: int | None, failures: int) -> None:
         """The leader says which process it is, and how often it failed in a row."""
         self.failures = failures
-        if self._process is not None:
+        if isinstance(self._process, WorkerSocket):
             self._process.number = pid
 
     def abort(self, reason: str) -> None:

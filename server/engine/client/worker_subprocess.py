@@ -66,6 +66,14 @@ class Channel:
         if self._writer is not None:
             self._writer.close()
 
+    def kill(self) -> None:
+        """Ends it at once; `on_exit` follows."""
+        self.close()
+
+    def abort(self) -> None:
+        """Ends a process that hangs."""
+        self.kill()
+
     def _flush(self) -> None:
         if self._writer is not None and self._unsent:
             unsent, self._unsent = self._unsent, []

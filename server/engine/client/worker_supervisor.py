@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from server.engine.client.status import DeviceStatus, WorkerState, without_folders
-from server.engine.client.worker_subprocess import CpuUse, WorkerSubprocess
+from server.engine.client.worker_subprocess import Channel, CpuUse, WorkerSubprocess
 from server.engine.ipc.messages import (
     Failed,
     FromWorker,
@@ -93,7 +93,7 @@ class WorkerSupervisor:
         self.refused: set[str] = set()
         """The models that this process could not load."""
         self._command, self._on_event = command, on_event
-        self._process: WorkerSubprocess | None = None
+        self._process: Channel | None = None
         self._running: set[int] = set()
         self._waited = self._silent = self._still = 0.0
         self._use: CpuUse | None = None
@@ -124,8 +124,8 @@ class WorkerSupervisor:
         self._open()
 
     def _open(self) -> None:
-        self._process = WorkerSubprocess(self._on_messages, self._on_exit)
-        self._starting = asyncio.create_task(self._start(self._process))
+        self._process = process = WorkerSubprocess(self._on_messages, self._on_exit)
+        self._starting = asyncio.create_task(self._start(process))
 
     async def _start(self, process: WorkerSubprocess) -> None:
         try:
