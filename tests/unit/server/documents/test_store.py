@@ -62,7 +62,7 @@ def test_a_full_disk_is_reported_as_unavailable_and_logged(monkeypatch, caplog):
 
     monkeypatch.setattr("pathlib.Path.write_bytes", full)
     store = FileStore(SQLiteStore(None), None, 1.0, 1)
-    with pytest.raises(Unavailable, match="disk"):
+    with pytest.raises(Unavailable, match="No space left on device"):
         store.new_workspace(b"x")
     assert "No space left on device" in caplog.text
     asyncio.run(store.close())
