@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import count
 from pathlib import PurePosixPath, PureWindowsPath
@@ -13,7 +13,7 @@ from typing import Any
 
 from server import errors
 from server.access.admission import Admission, Permit
-from server.documents.document import Workspace, add_lines, read_lines
+from server.documents.document import Workspace, add_lines, read_lines, tagged_of
 from server.documents.formats import FileFormat, format_of
 from server.documents.readers import Readers
 from server.documents.store import FileStore, disk_errors
@@ -126,8 +126,10 @@ class DocumentTranslator:
         request: TranslationRequest,
         patient: bool = False,
         copy: bool = True,
+        progress: Callable[[int], object] | None = None,
     ) -> TranslatedDocument:
         """Translates a document with the options of `request`, whose texts are ignored, and keeps the new file in the store.
+        `progress` receives the characters of each batch, without markup.
 
         Raises the errors of `Translator.translate`, but Overloaded only for the first batch, and not if `patient`. Unless
         `copy`, a document in the target language is an InvalidRequest.
@@ -146,6 +148,8 @@ class DocumentTranslator:
                 changed = changed or translated != list(texts)
                 with disk_errors():
                     add_lines(workspace.translations, translated)
+                if progress is not None:
+                    progress(sum([len(tagged_of(text, document.format).text) for text in texts]))
             await self.run("write", workspace, document.file_format, document.target, caller, document.order)
         token = await self.store.keep(workspace, document.name, document.file_format.media_type, caller, may_wait)
         document.permit.release(succeeded=True)

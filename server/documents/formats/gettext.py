@@ -1,37 +1,23 @@
-"""Reads gettext catalogs (.po, .pot): messages without a translation get one. Only the lines of translations and of the header's
-settings change.
-"""
+"""Reads gettext catalogs (.po, .pot): messages without a translation get one. Translated messages are kept."""
 
 from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+
+import polib
 
 from server.documents.document import Document, has_words
 from server.documents.formats.labels import MARK, label
 from server.documents.formats.plain import LINES, decode
 from server.errors import InvalidRequest
-from server.text.offsets import edited
 
 CHARSET = re.compile(rb"(Content-Type:[^\"\n]{0,100}charset=)([\w.:\-]{2,40})", re.IGNORECASE)
 OTHER_CHARSET = re.compile(CHARSET.pattern.replace(rb"=)", rb"=)(?!utf-8)"), re.IGNORECASE)
-PLURALS = re.compile(r"Plural-Forms:\s*([^\n]*nplurals\s*=\s*([1-6])[^\n]*)")
-_QUOTED = r'\s*"(?:[^"\\\n]|\\.)*"'
-_STRING = rf"(?:{_QUOTED}[ \t]*(?:\n|\Z))++"
-MESSAGE = re.compile(
-    r"^(?P<notes>(?:[ \t]*#(?!~).*(?:\n|\Z))*+)"
-    rf"(?:(?P<source>(?P<context>msgctxt{_STRING})?msgid(?P<id>{_STRING})(?:msgid_plural(?P<plural>{_STRING}))?)"
-    rf"(?P<made>(?:msgstr(?:\[\d\])?{_STRING})++))?",
-    re.MULTILINE,
-)
-"""The comments before a message, and the message if one follows."""
-TRANSLATION = re.compile(rf"msgstr(?:\[\d\])?({_STRING})")
-ESCAPE = re.compile(r"\\(.)")
-UNESCAPED = dict(zip('\\"ntrvbf', '\\"\n\t\r\v\b\f', strict=True))
-ESCAPES = str.maketrans({character: "\\" + letter for letter, character in UNESCAPED.items()})
-LONG_LINE = re.compile(r'^(?:msg\w*(?:\[\d\])?\s+)?"(?:[^"\\\n]|\\.){81}', re.MULTILINE)
+PLURALS = re.compile(r"nplurals\s*=\s*([1-6])")
+LONG_LINE = re.compile(r'(?:msg\w*(?:\[\d\])?\s+)?"(?:[^"\\]|\\.){81}')
 """A line longer than those of a catalog that wraps them."""
 WIDTH, UNLIMITED = 79, 10**9
 wrap = partial(
@@ -41,94 +27,123 @@ ONE_FORM = frozenset("ja zh ko vi th id ms lo my".split())
 """Languages without plural forms, for catalogs that do not state a rule."""
 
 
-def read(data: bytes, target: str) -> Document:
-    """Reads a catalog and sets its language to `target`. Raises InvalidRequest."""
+def decoded(data: bytes) -> tuple[str, Callable[[str], bytes], bool]:
+    """Returns the text of a catalog, its encoder, and whether it leaves its encoding open."""
     charset = CHARSET.search(data)
     named = charset[2].decode() if charset else "utf-8"
-    text, encode = decode(data, "utf-8" if named == "CHARSET" else named)
-    line_end = "\r\n" if "\r\n" in text else "\n"
-    text = text.replace("\r\n", "\n")
-    messages = [message for message in MESSAGE.finditer(text) if message["id"]]
-    others = edited(text, [(*each.span(), "\n" * each[0].count("\n")) for each in messages])[0].split("\n")
-    for number, line in enumerate(others, 1):
-        if line.strip() and not line.lstrip().startswith("#"):
-            raise InvalidRequest(f"The file is not a valid gettext catalog; see line {number}.")
-    open_messages = [each for each in messages if not is_translated(each) and has_words(value(each["id"]))]
-    sources = [value(each[name]) for each in open_messages for name in ("id", "plural") if each[name]]
-    labels = [label(source, MARK) for source in sources]
-    header = next((each for each in messages if not each["context"] and not value(each["id"])), None)
+    open_charset = named == "CHARSET"
+    return *decode(data, "utf-8" if open_charset else named), open_charset
+
+
+def parse(text: str) -> polib.POFile:
+    """Returns a catalog. Raises InvalidRequest."""
+    try:
+        # The first character makes sure that polib does not take the text for the name of a file.
+        return polib.pofile("\n" + text.replace("\r\n", "\n"), encoding="utf-8")
+    except (OSError, ValueError, IndexError, AttributeError, UnicodeError) as error:
+        line = re.search(r"line (\d+)", str(error))
+        place = f"; see line {int(line[1]) - 1}" if line else ""
+        raise InvalidRequest(f"The file is not a valid gettext catalog{place}.") from error
+
+
+def read(data: bytes, target: str) -> Document:
+    """Reads a catalog and sets its language to `target`. Only the lines of translations and of these settings change."""
+    text, encode, open_charset = decoded(data)
+    catalog = parse(text)
+    entries = [entry for entry in catalog if not entry.obsolete and not is_translated(entry) and has_words(entry.msgid)]
+    labels = [label(text, MARK) for entry in entries for text in (entry.msgid, entry.msgid_plural) if text]
 
     def write(translations: Sequence[str]) -> bytes:
-        rows = zip(sources, labels, translations, strict=True)
-        done = (framed(source, written(new)) for source, (_, written), new in rows)
-        stated = PLURALS.search(value(header["made"]) if header else "")
-        rule = stated[1] if stated else plural_rule(target)
-        forms = int((stated or PLURALS.search(f"Plural-Forms: {rule}"))[2])  # type: ignore[index]
-        width = UNLIMITED if LONG_LINE.search(text) else WIDTH
-        edits = [with_settings(header, {"Language": target, "Plural-Forms": rule})]
-        for each in open_messages:
-            made = {"": next(done)}
-            if each["plural"]:
-                plural = next(done)
-                made = {f"[{i}]": plural if i or forms == 1 else made[""] for i in range(forms)}
-            lines = [line for number, new in made.items() for line in wrapped(f"msgstr{number}", new, width)]
-            end = "\n" * each[0].endswith("\n")
-            edits.append((*each.span(), "".join(notes(each)) + each["source"] + "\n".join(lines) + end))
-        written = edited(text, sorted(edits))[0].replace("\n", line_end)
+        done = (written(new) for (_, written), new in zip(labels, translations, strict=True))
+        stated = catalog.metadata.get("Plural-Forms", "")
+        rule = stated if PLURALS.search(stated) else plural_rule(target)
+        forms = int(PLURALS.findall(rule)[0])
+        line_end = "\r\n" if "\r\n" in text else "\n"
+        lines = text.replace("\r\n", "\n").split("\n")
+        width = UNLIMITED if any(LONG_LINE.match(line) for line in lines) else WIDTH
+        edits = []
+        for entry in entries:
+            singular = framed(entry.msgid, next(done))
+            made = {-1: singular}
+            if entry.msgid_plural:
+                plural = framed(entry.msgid_plural, next(done))
+                made = {i: plural if i or forms == 1 else singular for i in range(forms)}
+            first, last = entry_lines(lines, entry.linenum - 2)
+            edits.append((first, last, rewritten(lines[first:last], made, width)))
+        settings = {"Language": target, "Plural-Forms": rule}
+        if "Content-Type" not in catalog.metadata:
+            settings["Content-Type"] = "text/plain; charset=UTF-8"
+        for first, last, block in reversed(edits):
+            lines[first:last] = block
+        lines = with_settings(lines, settings)
+        written = line_end.join(lines)
         content, unicode = encode(written), written.encode("utf-8", "replace")
-        if named == "CHARSET" or (content == unicode and not written.isascii()):
+        if open_charset or (content == unicode and not written.isascii()):
             return OTHER_CHARSET.sub(rb"\1UTF-8", unicode, count=1)
         return content
 
-    return Document(tuple([text for text, _ in labels]), "text", write)
+    return Document(tuple(text for text, _ in labels), "text", write)
 
 
-def value(strings: str) -> str:
-    """Returns the text of strings in quotes."""
-    parts = "".join(part[part.index('"') + 1 : -1] for part in re.findall(_QUOTED, strings))
-    return ESCAPE.sub(lambda found: UNESCAPED.get(found[1], found[1]), parts)
+def entry_lines(lines: Sequence[str], first: int) -> tuple[int, int]:
+    """Returns the range of lines of the entry that begins with line `first`, up to an empty line or the next entry."""
+    first = max(0, first)  # polib counts no line of the first entry
+    while first < len(lines) and not lines[first].strip():
+        first += 1
+    last, written = first, False
+    while last < len(lines) and lines[last].strip():
+        if written and not lines[last].startswith(("msgstr", '"', " ", "\t")):
+            break
+        written |= lines[last].startswith("msgstr")
+        last += 1
+    return first, last
 
 
-def is_translated(message: re.Match[str]) -> bool:
-    """Returns whether a message has a translation that is not marked as fuzzy."""
-    return all(map(value, TRANSLATION.findall(message["made"]))) and "fuzzy" not in flags(message["notes"])
-
-
-def flags(comments: str) -> list[str]:
-    """Returns the flags in comments."""
-    return [flag.strip() for line in re.findall(r"^#,(.*)", comments, re.MULTILINE) for flag in line.split(",")]
-
-
-def notes(message: re.Match[str]) -> Iterator[str]:
-    """Yields the comments of a message that is no longer fuzzy: without the message before it changed."""
-    for line in message["notes"].splitlines(keepends=True):
+def rewritten(lines: Sequence[str], made: dict[int, str], width: int) -> list[str]:
+    """Returns the lines of an entry that is not fuzzy, with translations by number of the plural form (-1: none)."""
+    kept = []
+    for line in lines:
+        if line.startswith("msgstr"):
+            break
         if line.startswith("#,"):
-            rest = [flag for flag in flags(line) if flag != "fuzzy"]
-            yield f"#, {', '.join(rest)}\n" if rest else ""
-        elif not line.startswith("#|"):
-            yield line
+            flags = [flag for flag in re.split(r"\s*,\s*", line[2:].strip()) if flag != "fuzzy"]
+            kept += ["#, " + ", ".join(flags)] if flags else []
+        elif not line.startswith("#|"):  # the message before it changed
+            kept.append(line)
+    for number, text in made.items():
+        name = f"msgstr{'' if number < 0 else f'[{number}]'}"
+        parts = [part for line in LINES.findall(text) for part in wrap(polib.escape(line), width - 2)] or [""]
+        if len(parts) > 1 or len(name) + len(parts[0]) + 3 > width:
+            parts.insert(0, "")
+        kept += [f'{name} "{parts[0]}"', *[f'"{part}"' for part in parts[1:]]]
+    return kept
 
 
-def wrapped(name: str, text: str, width: int) -> list[str]:
-    """Returns the lines of a translation."""
-    escaped = (line.translate(ESCAPES) for line in LINES.findall(text))
-    parts = [part for line in escaped for part in wrap(line, width - 2)] or [""]
-    if len(parts) > 1 or len(name) + len(parts[0]) + 3 > width:
-        parts.insert(0, "")
-    return [f'{name} "{parts[0]}"', *[f'"{part}"' for part in parts[1:]]]
+def with_settings(lines: list[str], settings: dict[str, str]) -> list[str]:
+    """Returns the lines of a catalog with these settings in its header, the message without an id and context."""
+    quoted = {name: f'"{name}: {value}\\n"' for name, value in settings.items()}
+    before = ["", *lines]
+    headers = (
+        i
+        for i, line in enumerate(lines)
+        if line.startswith("msgstr") and before[i] == 'msgid ""' and not before[i - 1].startswith(("msgctxt", '"'))
+    )
+    if not (start := next(headers, 0)):
+        return ['msgid ""', 'msgstr ""', *quoted.values(), "", *lines]
+    stated = re.findall(r"(?:[^\\]|\\[^n])*(?:\\n|$)", lines[start].partition('"')[2].rstrip()[:-1])
+    lines[start : start + 1] = ['msgstr ""', *[f'"{part}"' for part in stated if part]]
+    end = start + 1
+    while end < len(lines) and lines[end].startswith('"'):
+        name = lines[end][1:].partition(":")[0]
+        lines[end] = quoted.pop(name, lines[end])
+        end += 1
+    return [*lines[:end], *quoted.values(), *lines[end:]]
 
 
-def with_settings(header: re.Match[str] | None, settings: dict[str, str]) -> tuple[int, int, str]:
-    """Returns the edit of a catalog that writes settings into its header, and the encoding if it states none."""
-    made = header["made"] if header else 'msgid ""\nmsgstr ""\n'
-    if "Content-Type:" not in made:
-        settings |= {"Content-Type": "text/plain; charset=UTF-8"}
-    made += "" if made.endswith("\n") else "\n"
-    for name, setting in settings.items():
-        stated = f"{name}: {setting}\\n"
-        made, count = re.subn(rf'(?<=["n]){name}:[^"\n]*?\\n', lambda _, stated=stated: stated, made, count=1)
-        made += "" if count else f'"{stated}"\n'
-    return (*header.span("made"), made) if header else (0, 0, made + "\n")
+def is_translated(entry: polib.POEntry) -> bool:
+    """Returns whether a message has a translation that is not marked as fuzzy."""
+    filled = all(entry.msgstr_plural.values()) if entry.msgstr_plural else bool(entry.msgstr)
+    return filled and "fuzzy" not in entry.flags
 
 
 def framed(source: str, translated: str) -> str:
