@@ -72,7 +72,7 @@ numeric: install-dev
 
 # The tests of the C++ code under AddressSanitizer with UndefinedBehaviorSanitizer, and under ThreadSanitizer. Needs g++.
 SANITIZED := tests/unit/model/backends/cpu/test_engine.py tests/unit/model/backends/cpu/test_backend.py \
-	tests/unit/model/backends/cpu/test_attention_capture.py
+	tests/unit/model/backends/cpu/test_tensors.py
 sanitize: install-dev
 	LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libubsan.so)" ASAN_OPTIONS=detect_leaks=0:quarantine_size_mb=16 \
 		UBSAN_OPTIONS=halt_on_error=1 $(BIN)/python -m pytest --fail-on-skip --sanitize address,undefined $(PYTEST_ARGS) $(SANITIZED)

@@ -1,18 +1,20 @@
-"""Tests of the Transformer: cached decoding equals the teacher-forced pass in every configuration.
-
-PyTorch promises equal tokens of a batch and alone up to ties, and logits within TOLERANCE: the order of its float32 sums
-depends on the processor, the shape and the number of threads.
-"""
+"""The Transformer, its attention and its positions."""
 
 from __future__ import annotations
 
+import itertools
+import math
+
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
+from model.attention import MultiHeadAttention, attention_weights
 from model.backends.torch.backend import TorchBackend
 from model.backends.torch.inputs import head_gates, pad_ids
 from model.kv_cache import KVCache
+from model.positions import sinusoidal_table
 from model.transformer import Transformer
 from tests.support.models.hypotheses import assert_same_up_to_ties
 from tests.support.models.random_models import VARIANTS, best, decode, random_ids, random_model
@@ -137,3 +139,99 @@ def test_every_sublayer_adds_to_what_the_residual_carries(variant: str) -> None:
         between = layer.attention_residual.norm(between)
         expected = layer.feed_forward_residual.norm(between + feed_forward(between))
     torch.testing.assert_close(output, expected)
+
+
+def test_weights_equal_the_equation_of_the_paper() -> None:
+    torch.manual_seed(1)
+    query, key = torch.randn(2, 4, 5, 8), torch.randn(2, 4, 7, 8)
+    weights = attention_weights(query, key, None)
+    expected = torch.softmax((query @ key.transpose(-2, -1)) / math.sqrt(8), dim=-1)
+    assert torch.allclose(weights, expected)
+
+
+def test_a_gate_of_zero_switches_a_head_off() -> None:
+    torch.manual_seed(0)
+    attention = MultiHeadAttention(32, 4).eval()
+    query, key, value = torch.randn(2, 4, 5, 8), torch.randn(2, 4, 7, 8), torch.randn(2, 4, 7, 8)
+    gate = torch.ones(2, 4)
+    gate[:, 2] = 0
+    with torch.inference_mode():
+        off = attention.attend(query, key, value, None, gate)
+        value[:, 2] = 0
+        assert torch.allclose(off, attention.attend(query, key, value, None), atol=1e-6)
+
+
+def test_the_variance_of_products_grows_with_the_width_unless_they_are_divided() -> None:
+    """The paper, footnote 4: products of vectors of variance 1 have variance D, and the softmax becomes sharp."""
+    torch.manual_seed(4)
+
+    def entropy(weights: torch.Tensor) -> float:
+        return float(-(weights * weights.clamp_min(1e-30).log2()).sum(-1).mean())
+
+    sharpness = []
+    for width in (16, 64, 256):
+        query, key = torch.randn(1, 1, 200, width), torch.randn(1, 1, 200, width)
+        products = query @ key.transpose(-2, -1)
+        assert float(products.var()) == pytest.approx(width, rel=0.15)
+        assert float((products / math.sqrt(width)).var()) == pytest.approx(1, rel=0.15)
+        divided = entropy(attention_weights(query, key, None))
+        sharpness.append(entropy(products.softmax(-1)))
+        assert divided > 6.5 > 2 * sharpness[-1]  # of at most log2(200) = 7.6 bits
+    assert sharpness == sorted(sharpness, reverse=True)
+
+
+@pytest.mark.parametrize("width", [2, 8, 512])
+def test_table_equals_the_formula_of_the_paper(width: int) -> None:
+    table = torch.from_numpy(sinusoidal_table(300, width))
+    angles = torch.arange(300.0, dtype=torch.float64)[:, None] / 10000 ** (torch.arange(0, width, 2) / width)
+    assert torch.allclose(table[:, 0::2], angles.sin().float(), atol=1e-4)
+    assert torch.allclose(table[:, 1::2], angles.cos().float(), atol=1e-4)
+
+
+def shift_matrix(offset: int, width: int) -> torch.Tensor:
+    """Returns T_k with PE(pos + offset) = T_k @ PE(pos) for every pos, (width, width) in float64."""
+    matrix = torch.zeros(width, width, dtype=torch.float64)
+    for i in range(width // 2):
+        angle = offset / 10000 ** (2 * i / width)
+        pair = slice(2 * i, 2 * i + 2)
+        cos, sin = math.cos(angle), math.sin(angle)
+        matrix[pair, pair] = torch.tensor([[cos, sin], [-sin, cos]], dtype=torch.float64)
+    return matrix
+
+
+@pytest.mark.parametrize("offset", [0, 1, 7, 100, -3])
+@pytest.mark.parametrize("width", [2, 64, 512])
+def test_shift_is_one_linear_map_for_all_positions(offset: int, width: int) -> None:
+    table = torch.from_numpy(sinusoidal_table(300, width)).double()
+    start = max(0, -offset)
+    here = table[start : 300 - max(0, offset)]
+    there = table[start + offset : start + offset + here.shape[0]]
+    assert torch.allclose(here @ shift_matrix(offset, width).T, there, atol=1e-4)
+
+
+def test_positions_are_unique_bounded_deterministic_and_independent_of_the_length() -> None:
+    table = sinusoidal_table(2000, 64)
+    assert np.abs(table).max() <= 1
+    assert len({tuple(row) for row in table.tolist()}) == 2000
+    assert np.array_equal(table, sinusoidal_table(2000, 64))
+    assert np.array_equal(table[:50], sinusoidal_table(50, 64))
+
+
+def test_products_of_positions_depend_on_the_distance_symmetrically_and_decay() -> None:
+    table = torch.from_numpy(sinusoidal_table(400, 512)).double()
+    products = table @ table.T
+    by_distance = products[200, 200:].tolist()
+    for position in (50, 200, 300):
+        assert products[position, position:][:50].tolist() == pytest.approx(by_distance[:50], abs=1e-2)
+        assert products[position, position - 49 : position + 1].flip(0).tolist() == pytest.approx(
+            by_distance[:50], abs=1e-2
+        )
+    assert by_distance[0] == pytest.approx(256, abs=1e-3)
+    assert all(near > far for near, far in itertools.pairwise(by_distance[:6]))
+    means = [sum(by_distance[start : start + 40]) / 40 for start in range(0, 200, 40)]
+    assert means == sorted(means, reverse=True)
+
+
+def test_half_layout_is_a_permutation_of_the_interleaved_one() -> None:
+    interleaved, half = (torch.from_numpy(sinusoidal_table(30, 16, half=half)) for half in (False, True))
+    assert torch.equal(half, torch.cat([interleaved[:, 0::2], interleaved[:, 1::2]], dim=1))

@@ -1,11 +1,13 @@
-"""A finished training becomes a model folder that translates, alone or mixed with another model, with a shortlist."""
+"""Packages of trained models, lexicons and back-translation."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
+from itertools import islice
 from pathlib import Path
 
+import numpy as np
 import pytest
 import sentencepiece
 import torch
@@ -17,9 +19,24 @@ from model.model_folder import Generation, read_folder
 from model.search.driver import translate
 from model.search.options import DecodingOptions
 from model.shortlist import read_shortlist
+from model.symbols import BACK_TRANSLATED, SYMBOLS
 from tests.support.models.folders import new_folder
-from tests.support.models.tiny_training import ENGLISH, GERMAN, run_folder, tiny_recipe
+from tests.support.models.tiny_training import (
+    ENGLISH,
+    GERMAN,
+    made_recipe,
+    random_shard,
+    run_folder,
+    small_vocabulary,
+    tiny_recipe,
+)
 from training import commands, shortlist
+from training.back_translation import main
+from training.data.augment import Augmenter
+from training.data.batches import Batches
+from training.data.sampling import sampling_rates
+from training.data.vocabulary import SpecialIds
+from training.lexicon import Ids, Lexicon, learn_lexicon
 from training.loop.build import build_trainer, model_config
 from training.package import average, mix, package, rounded
 from training.recipe import RecipeError
@@ -134,3 +151,86 @@ def test_average_is_the_mean(tmp_path: Path) -> None:
     for i in range(3):
         save_file({"w": torch.full((2,), float(i))}, tmp_path / f"step-{i}.safetensors")
     assert torch.equal(average(sorted(tmp_path.iterdir()))["w"], torch.full((2,), 1.0))
+
+
+VOCABULARY = 20
+TAG = 0
+
+
+def pairs(*both: tuple[list[int], list[int]]) -> list[tuple[Ids, Ids]]:
+    return [(np.array(source), np.array(target)) for source, target in both]
+
+
+def probability(lexicon: Lexicon, source: int, target: int) -> float:
+    sources, targets, probabilities = lexicon
+    return float(probabilities[(sources == source) & (targets == target)].sum())
+
+
+def test_tokens_become_those_that_explain_all_pairs() -> None:
+    lexicon = learn_lexicon(
+        pairs(([1, 2], [11, 12]), ([1, 3], [11, 13]), ([2, 3], [13, 12])), VOCABULARY, iterations=20
+    )
+    for source in (1, 2, 3):
+        assert probability(lexicon, source, source + 10) > 0.9
+
+
+def test_the_tag_takes_targets_without_an_origin() -> None:
+    some = [([TAG, 1], [11, 19]), ([TAG, 2], [12, 19]), ([TAG, 3], [13, 19])]
+    lexicon = learn_lexicon(pairs(*some), VOCABULARY, iterations=20)
+    assert probability(lexicon, TAG, 19) > 0.9
+    assert probability(lexicon, 1, 11) > 0.9
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_probabilities_of_a_source_add_up(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    some = [tuple(draw.integers(0, VOCABULARY, draw.integers(1, 9)).tolist() for _ in range(2)) for _ in range(30)]
+    sources, targets, probabilities = learn_lexicon(pairs(*some), VOCABULARY)  # type: ignore[arg-type]
+    totals = np.bincount(sources, probabilities, VOCABULARY)
+    np.testing.assert_allclose(totals[totals > 0], 1.0)
+    together = {(source, target) for one, other in some for source in one for target in other}
+    assert set(zip(sources.tolist(), targets.tolist(), strict=True)) == together
+
+
+def test_unlikely_entries_are_left_out() -> None:
+    some = pairs(([1, 2], [11, 12]), ([1, 3], [11, 13]))
+    everything, likely = learn_lexicon(some, VOCABULARY), learn_lexicon(some, VOCABULARY, 0.5)
+    assert 0 < len(likely[0]) < len(everything[0]) and likely[2].min() >= 0.5
+
+
+def test_written_text_is_only_a_source_and_begins_with_the_symbol(tmp_path: Path) -> None:
+    processor = small_vocabulary(tmp_path / "t.model", ["a b c d e f"] * 9, 320, user_defined_symbols=list(SYMBOLS))
+    recipe = made_recipe(back_translated={"bt-news": "en-de"})
+    shard = random_shard({"talk:de": 40, "bt-news:de": 40})
+    assert sampling_rates(shard, recipe).tolist() == [[1.0, 1.0], [1.0, 0.0]]
+    mark = processor.piece_to_id(BACK_TRANSLATED)
+    written = {tuple(shard.pair(i)[0].tolist()) for i in range(40, 80)}
+    marked = 0
+    ids = SpecialIds(2, 3, {"en": 4, "de": 5, "fr": 6})
+    batches = Batches(shard, recipe, ids, Augmenter(processor, {}), 840)
+    for _, _, batch in islice(batches.stream(), 2):
+        for row in batch.source.tolist():
+            source = tuple(row[1 : row.index(ids.end)])
+            assert (source[0] == mark) == (source[1:] in written)
+            marked += source[0] == mark
+    assert marked > 0
+    with pytest.raises(ValueError, match="unknown kinds: back_translated"):
+        Augmenter(processor, {"back_translated": 0.5})
+
+
+@pytest.mark.slow
+def test_the_command_writes_pairs_and_resumes(tmp_path: Path) -> None:
+    model = next(path.parent for path in sorted(Path("weights").glob("*/config.json")))
+    text, output = tmp_path / "text.txt", tmp_path / "bt-made.en-de.tsv"
+    text.write_text("Guten Morgen.\n\nIch habe\teinen Hund.\nDas Wetter ist heute schön.\n", encoding="utf-8")
+    assert main([str(model), str(text), str(output), "--keep", "1.0", "--limit", "2"]) == 0
+    assert main([str(model), str(text), str(output), "--keep", "1.0", "--skip", "2"]) == 0
+    lines = [line.split("\t") for line in output.read_text(encoding="utf-8").splitlines()]
+    assert {line[0] for line in lines} == {"bt-made"}
+    assert {line[2] for line in lines} <= {"Guten Morgen.", "Ich habe einen Hund.", "Das Wetter ist heute schön."}
+    assert len(lines) >= 2
+
+
+def test_an_output_without_a_language_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(tmp_path), str(tmp_path / "text.txt"), str(tmp_path / "pairs.tsv")]) == 2
+    assert "en-XX" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Training lowers the loss and resumes exactly after an interruption, in one process and in two."""
+"""The training loop, its cool-down and its ranks."""
 
 from __future__ import annotations
 
@@ -7,17 +7,25 @@ import json
 import subprocess
 import sys
 import warnings
+from datetime import timedelta
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 import torch
+from torch import distributed, nn
 from tqdm import TqdmWarning
 
-from tests.support.models.tiny_training import run_folder, tiny_recipe
+from tests.support.models.tiny_training import made_recipe, run_folder, tiny_recipe
 from training import commands
+from training.cooldown import cooling
+from training.loop import checkpoint, trainer
 from training.loop.build import build_trainer
 from training.loop.checkpoint import checkpoints
+from training.loop.hardware import autocast, gradient_scaler
+from training.loop.optimizers import set_rates
 from training.package import average
+from training.recipe import RecipeError, TrainRecipe
 
 
 @pytest.mark.slow
@@ -114,3 +122,77 @@ def test_two_processes_under_torchrun(prepared: Path, tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     assert [path.name for path in checkpoints(tmp_path / "run")] == ["step-0000003.safetensors"]
+
+
+_RECIPE = dataclasses.replace(
+    made_recipe(), train=TrainRecipe(schedule="wsd", rate=0.001, warmup=10, decay=0.0, checkpoint_minutes=10)
+)
+
+
+def _folder(folder: Path, seconds: float) -> Path:
+    folder.mkdir(exist_ok=True)
+    model = nn.Linear(2, 2)
+    progress = checkpoint.Progress(step=500, tokens=7, seconds=seconds)
+    checkpoint.save(folder, model, [torch.optim.Adam(model.parameters())], progress, 3)
+    return folder
+
+
+def test_the_rate_falls_to_zero_and_only_the_schedule_differs(tmp_path: Path) -> None:
+    recipe = cooling(_RECIPE, _folder(tmp_path / "cooled", 3600.0), 20)
+    assert dataclasses.replace(recipe, train=_RECIPE.train) == _RECIPE
+    assert (recipe.train.minutes, recipe.train.checkpoint_minutes) == pytest.approx((80, 2))
+    optimizers = [torch.optim.Adam([nn.Parameter(torch.zeros(1))])]
+    rates = [
+        set_rates(optimizers, recipe.train, 512, 501, minutes / recipe.train.minutes)
+        for minutes in (30, 60, 65, 70, 79, 80)
+    ]
+    assert rates[:2] == pytest.approx([0.001, 0.001])
+    assert rates[1:] == sorted(rates[1:], reverse=True)
+    assert len(set(rates)) == len(rates) - 1
+    assert rates[-1] == pytest.approx(0.0, abs=1e-9)
+
+
+def test_a_stopped_cool_down_resumes_with_its_first_recipe(tmp_path: Path) -> None:
+    first = cooling(_RECIPE, _folder(tmp_path / "cooled", 3600.0), 20)
+    assert cooling(_RECIPE, _folder(tmp_path / "cooled", 3900.0), 20) == first
+
+
+def test_the_error_names_a_folder_without_a_checkpoint(tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match="nothing"):
+        cooling(_RECIPE, tmp_path / "nothing", 20)
+
+
+def test_a_rank_chooses_its_gpu_before_nccl_starts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    events = Mock()
+    monkeypatch.setattr(commands, "rank_and_world_size", lambda: (1, 2))
+    monkeypatch.setattr(commands, "training_device", lambda: events.device() and torch.device("cuda", 1))
+    monkeypatch.setattr(commands, "build_trainer", Mock())
+    for name in ("init_process_group", "barrier", "destroy_process_group"):
+        monkeypatch.setattr(distributed, name, getattr(events, name))
+    commands.train(Mock(), tmp_path)
+    first, second, *_ = events.mock_calls
+    assert first[0] == "device" and second[0] == "init_process_group"
+    assert second.kwargs["device_id"] == torch.device("cuda", 1) and second.kwargs["timeout"] >= timedelta(hours=6)
+
+
+def test_ranks_exchange_their_clocks_only_with_the_log(
+    prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trainer, "rank_and_world_size", lambda: (0, 2))
+    monkeypatch.setattr(trainer, "average_gradients", lambda parameters, ranks: None)
+    shared = Mock()
+    monkeypatch.setattr(distributed, "broadcast", shared)
+    build_trainer(tiny_recipe(prepared, steps=41), run_folder(prepared, tmp_path / "run")).run()
+    assert shared.call_count == 2
+
+
+@pytest.mark.parametrize(("capability", "dtype"), [((8, 0), torch.bfloat16), ((7, 5), torch.float16)])
+def test_training_uses_the_half_precision_of_the_gpu(
+    capability: tuple[int, int], dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    made = Mock()
+    monkeypatch.setattr(torch, "autocast", made)
+    autocast(torch.device("cuda"))
+    assert made.call_args.args == ("cuda", dtype)
+    assert gradient_scaler(torch.device("cpu")).is_enabled() is False

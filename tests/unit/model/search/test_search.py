@@ -1,18 +1,27 @@
-"""Greedy and beam search find what their definitions say. Search on a table promises equal results."""
+"""Searches: tokens, scores, limits, refused options, and scores that are NaN."""
 
 from __future__ import annotations
 
 import itertools
+import math
 import random
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
+from model.backends.cuda.graphs import GraphedBackend
+from model.backends.torch.backend import TorchBackend
 from model.model_folder import Generation
-from model.search.driver import SearchDriver, search_kind
-from model.search.options import RERANK_THRESHOLD, DecodingOptions, Hypothesis
-from model.search.search import normalize
+from model.search.backend_interface import Backend
+from model.search.driver import SearchDriver, search_kind, translate
+from model.search.options import LENGTH_PENALTY, RERANK_THRESHOLD, DecodingOptions, Hypothesis
+from model.search.search import NotFiniteError, normalize
+from model.transformer import Transformer
+from tests.support.models.cpu_models import LIBRARY, cpu_backend, tiny
+from tests.support.models.random_models import VARIANTS, best, decode, random_ids, random_model
 from tests.support.models.table_search import END, START, Table, complete, search
 
 pytestmark = pytest.mark.numeric
@@ -195,3 +204,223 @@ def test_known_tokens_read_together_give_the_same_search(
             ]
 
     assert search(Forcing(seed=seed), max_length=59, **options) == search(Table(seed=seed), max_length=59, **options)
+
+
+@pytest.mark.parametrize("beam", [1, 2, 4, 7])
+@pytest.mark.parametrize("normalization", ["gnmt", "average"])
+def test_scores_are_normalized_sums_of_token_scores(beam: int, normalization: Any) -> None:
+    for seed in range(10):
+        table = Table(size=6, seed=seed)
+        found = search(table, beam_size=beam, hypotheses=beam, normalization=normalization, max_length=9)
+        assert len(found) == beam
+        assert len({hypothesis.tokens for hypothesis in found}) == beam
+        assert [hypothesis.score for hypothesis in found] == sorted((h.score for h in found), reverse=True)
+        for hypothesis in found:
+            target = complete(hypothesis)
+            assert hypothesis.token_scores == pytest.approx(table.total((2, 3), target), abs=1e-5)
+            length = len(target)
+            penalty = ((5 + length) / 6) ** 0.6 if normalization == "gnmt" else length**0.6
+            assert hypothesis.score == pytest.approx(sum(hypothesis.token_scores) / penalty, abs=1e-5)
+            assert (hypothesis.finish_reason == "stop") == (len(hypothesis.tokens) < len(hypothesis.token_scores))
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_forced_scores_equal_the_teacher_forced_pass(variant: str) -> None:
+    transformer = random_model(variant)
+    config = transformer.config
+    [source] = random_ids(config, 1)
+    target = (5, 9, 14, 5)
+    [[scored]] = decode(transformer, [source], target=target)
+    with torch.inference_mode():
+        read = torch.tensor([[config.decoder_start_id, *target]])
+        logits = transformer(torch.tensor([source]), torch.ones(1, len(source), dtype=torch.bool), read)[0]
+    expected = torch.log_softmax(logits, -1)[range(5), [*target, config.eos_id]]
+    assert scored.token_scores == pytest.approx(expected.tolist(), abs=1e-4)
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_a_trace_contains_every_step_of_the_search(beam: int) -> None:
+    transformer = random_model()
+    config = transformer.config
+    [source] = random_ids(config, 1)
+    options = DecodingOptions(beam_size=beam, trace=True, max_length=12)
+    searching = search_kind(options)(
+        options,
+        start=config.decoder_start_id,
+        end=config.eos_id,
+        source=source,
+        max_length=config.max_length,
+        slots=range(beam),
+    )
+    driver = SearchDriver(TorchBackend(transformer, beam), end=config.eos_id, max_length=config.max_length)
+    driver.start([searching])
+    while not searching.done:
+        driver.step([searching])
+    rows: list[tuple[int, ...]] = [()]
+    finished = []
+    for step in searching.trace:
+        assert len(step.beams) == len(rows)
+        for parent, token, total in (*step.chosen, *step.finished):
+            assert token in [candidate for candidate, _ in step.beams[parent]]
+            assert total <= 0
+        finished += [rows[parent] for parent, _, _ in step.finished]
+        rows = [(*rows[parent], token) for parent, token, _ in step.chosen]
+    assert {found.tokens for found in searching.hypotheses()} <= {*finished, *rows}
+
+
+def test_early_stopping_takes_fewer_steps() -> None:
+    early = [Table(size=6, seed=seed) for seed in range(20)]
+    full = [Table(size=6, seed=seed) for seed in range(20)]
+    for table in early:
+        search(table, beam_size=3, max_length=30, early_stopping=True, length_penalty=1.0, normalization="average")
+    for table in full:
+        search(table, beam_size=3, max_length=30, length_penalty=1.0, normalization="average")
+    assert all(a.steps <= b.steps for a, b in zip(early, full, strict=True))
+    assert sum(table.steps for table in early) < sum(table.steps for table in full)
+
+
+def test_the_default_maximum_length_is_source_plus_50() -> None:
+    transformer = random_model(max_length=200)
+    with torch.no_grad():
+        transformer.embedding.weight[transformer.config.eos_id] = 0
+        transformer.decoder[-1].feed_forward_residual.norm.bias.normal_(std=2.0)
+        transformer.embedding.weight[7] += transformer.decoder[-1].feed_forward_residual.norm.bias
+    source = [5, 6, transformer.config.eos_id]
+    assert len(best(decode(transformer, [source]))[0]) == 53
+    assert len(best(decode(transformer, [source], max_length=9))[0]) == 9
+    assert len(best(decode(transformer, [source], max_length=10_000))[0]) == 200
+    assert decode(transformer, [source], beam_size=3, max_length=5)[0][0].finish_reason == "length"
+
+
+def test_too_few_slots_for_a_beam_are_refused() -> None:
+    with pytest.raises(ValueError, match="beam of 4 needs"):
+        search(Table(slots=3), beam_size=4)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"prefix": (2,) * 60}, "prefix has 60 tokens"), ({"target": (2,) * 60}, "target has 60 tokens")],
+)
+def test_targets_over_the_maximum_length_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        search(Table(), **options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"beam_size": -1},
+        {"beam_size": 33},
+        {"hypotheses": 2},
+        {"max_length": 0},
+        {"no_repeat_ngram_size": -1},
+        {"length_penalty": -0.1},
+        {"length_penalty": math.nan},
+    ],
+)
+def test_invalid_options_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"must be"):
+        DecodingOptions(**options)
+
+
+def test_the_model_states_the_beam_of_requests_that_set_none() -> None:
+    assert DecodingOptions(beam_size=0).with_defaults(6) == DecodingOptions(beam_size=6)
+    assert DecodingOptions(beam_size=0, hypotheses=3).with_defaults(1) == DecodingOptions(beam_size=3, hypotheses=3)
+    assert DecodingOptions(beam_size=2).with_defaults(6).beam_size == 2
+
+
+def test_the_model_states_what_requests_leave_open() -> None:
+    stated = Generation(length_penalty=1.4)
+    assert DecodingOptions(beam_size=4).with_defaults(1, stated) == DecodingOptions(beam_size=4, length_penalty=1.4)
+    assert DecodingOptions(length_penalty=0.0).with_defaults(1, stated).length_penalty == 0.0
+    others: dict[str, Any] = {"normalization": "average", "early_stopping": True, "no_repeat_ngram_size": 3}
+    stated = Generation(length_penalty=1.4, **others)
+    assert DecodingOptions().with_defaults(1, stated) == DecodingOptions(length_penalty=1.4, **others)
+    own = DecodingOptions(length_penalty=0.5, no_repeat_ngram_size=2)
+    assert own.with_defaults(1, stated) == replace(own, early_stopping=True)
+    assert normalize(-3.0, 7, DecodingOptions()) == normalize(-3.0, 7, DecodingOptions(length_penalty=LENGTH_PENALTY))
+
+
+BAD = 7
+"""Sources with this token overflow, and so do steps that read it."""
+KINDS: dict[str, dict[str, Any]] = {
+    "greedy": {}, "beam": {"beam_size": 3, "hypotheses": 2}, "scored": {"target": (9, 10, 11)},
+    "n-grams": {"no_repeat_ngram_size": 2}, "guarded": {"loop_guard": True}, "traced": {"trace": True},
+    "prefix": {"prefix": (9, 8)}, "shrinking": {"beam_size": 4, "shrinking_beam": True},
+}  # fmt: skip
+BACKENDS = ["torch", "graphs", *(["float32"] if LIBRARY else [])]
+
+
+def model() -> Transformer:
+    transformer = tiny(tied_embeddings=False, source_vocab_size=200)
+    with torch.no_grad():
+        for embedding in (transformer.source_embedding, transformer.embedding):
+            embedding.weight[BAD] = 3e38
+    return transformer
+
+
+def backend(name: str) -> Backend:
+    if name == "torch":
+        return TorchBackend(model(), 8)
+    if name == "graphs":
+        return GraphedBackend(model(), 8, capture=False)
+    return cpu_backend(model(), "float32", slots=8)
+
+
+def run(backend: Backend, sources: list[list[int]], options: DecodingOptions) -> list[tuple[Hypothesis, ...] | None]:
+    """Decodes the sources as one batch: the hypotheses of each, None where its numbers are not finite."""
+    driver = SearchDriver(backend, end=3, max_length=64)
+    width = search_kind(options)(options, start=2, end=3, source=sources[0], max_length=64).width
+    items = [
+        search_kind(options)(
+            options, start=2, end=3, source=source, max_length=64, slots=range(width * i, width * i + width)
+        )
+        for i, source in enumerate(sources)
+    ]
+    driver.start(items)
+    for _ in range(2 * 64 + 8):
+        if live := [item for item in items if not item.done]:
+            driver.step(live)
+    assert all(item.done for item in items)
+    for item in items:
+        driver.stop(item)
+    return [item.hypotheses() if item.finite else None for item in items]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", BACKENDS)
+def test_a_text_that_overflows_ends_alone(name: str, kind: str) -> None:
+    options = DecodingOptions(**{"max_length": 20, **KINDS[kind]})
+    good, bad = [20, 30, 40, 3], [20, BAD, *range(20, 40), 3]
+    one = backend(name)
+    expected = run(one, [good], options)
+    found = run(one, [bad, good], options)
+    assert found[0] is None and expected[0] is not None and found[1] is not None
+    assert [each.tokens for each in found[1]] == [each.tokens for each in expected[0]]
+    with pytest.raises(NotFiniteError):
+        translate(one, [bad], options, start=2, end=3, max_length=64)
+    assert run(one, [good], options) == expected  # nothing stays behind in its slots
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+def test_a_target_that_overflows_after_some_tokens(name: str) -> None:
+    one = backend(name)
+    for options in ({"target": (9, 10, BAD, 11, 12)}, {"prefix": (9, BAD, 11), "beam_size": 2}):
+        plain = DecodingOptions(beam_size=2, max_length=20)
+        expected = run(one, [[20, 30, 3]], plain)
+        assert run(one, [[20, 30, 40, 3]], DecodingOptions(**options, max_length=20)) == [None]
+        assert run(one, [[20, 30, 3]], plain) == expected != [None]
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+def test_ids_of_rows_that_are_not_finite_are_in_the_vocabulary(name: str) -> None:
+    one = backend(name)
+    one.prefill([[20, BAD, 3]], [0])
+    for candidates in (1, 4):
+        assert (
+            0 <= one.step([0], [2], candidates, [-1]).ids.min() <= one.step([0], [2], candidates, [-1]).ids.max() < 200
+        )
+    forbidden = (0, 1, 5)
+    if hasattr(one, "multi_step"):
+        for output in one.multi_step([0], [2], 4, forbidden):
+            assert 0 <= output.ids.min() <= output.ids.max() < 200

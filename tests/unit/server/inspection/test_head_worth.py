@@ -14,7 +14,9 @@ from model.head_roles import measure, open_exact
 from model.model_folder import read_folder
 from server.inspection import head_worth
 from server.inspection.head_worth import HeadWorth
+from server.inspection.types import tokens
 from server.models.discovery import fingerprint, read_model
+from server.text.offsets import edited
 from tests.support.servers.live import tiny_model
 
 
@@ -55,3 +57,33 @@ async def test_what_cannot_be_measured_is_tried_once(error: Exception, tmp_path:
     assert heads.with_losses(large, roles) == roles and heads.with_losses(served, None) is None
     await heads.close()
     assert len(tries) == 1
+
+
+@pytest.mark.parametrize(
+    "source", ["since [2009] it", "[2009] is", "in [2009]", "[A], [BC] ran to [2009]", "GO [x]!", "plain", "a [  ] b"]
+)
+def test_words_are_those_of_the_text(source):
+    plain, edits = "", []
+    for number, part in enumerate(source.replace("]", "[").split("[")):
+        if number % 2 and part.strip():
+            edits.append((len(plain), len(plain) + len(part), f"<ph{number}>"))
+        plain += part
+    read, _ = edited(plain, edits)
+    originals = {word: plain[start:end] for start, end, word in edits}
+    offsets = ((0, 0), *((i, j) for i, j in cut(read)), (len(read), len(read)))
+    found = tokens(read, tuple(map(str, range(len(offsets)))), offsets, originals)
+    assert found.text == plain
+    assert [plain[start:end] for start, end in found.offsets] == [
+        "", *(originals.get(read[i:j], read[i:j]) for i, j in cut(read)), ""
+    ]  # fmt: skip
+    assert all(word.text == plain[word.start : word.end] for word in found.words if not word.special)
+
+
+def cut(text: str) -> list[tuple[int, int]]:
+    """Returns the pieces of a text: symbols, and single characters."""
+    places, at = [], 0
+    while at < len(text):
+        end = text.index(">", at) + 1 if text[at] == "<" else at + 1
+        places.append((at, end))
+        at = end
+    return places

@@ -1,9 +1,22 @@
-"""Every step of a worker is counted once. Requests and sentences: tests/unit/server/api/routes/test_endpoints.py."""
+"""Metrics and log lines."""
 
 from __future__ import annotations
 
+import io
+import json
+import logging
+
+import pytest
+
 from server.engine.client.status import DeviceStatus, WorkerStatus
 from server.engine.ipc.messages import StepStats
+from server.observability.logging import (
+    JsonFormatter,
+    TextFormatter,
+    configure_logging,
+    request_id,
+    trace_id,
+)
 from server.observability.metrics import Metrics, StateCollector
 
 
@@ -47,3 +60,80 @@ def test_each_worker_has_its_own_series_of_how_it_computes():
         ("1", "cpu", "native", "int8", "", "", 1),
         ("2", "cpu", "", "", "", "", 0),
     ]
+
+
+def record(message: str, **extra) -> logging.LogRecord:
+    made = logging.LogRecord("server.test", logging.INFO, __file__, 1, message, (), None)
+    vars(made).update(extra)
+    return made
+
+
+def failed(message: str) -> logging.LogRecord:
+    try:
+        raise ValueError("user text")
+    except ValueError as error:
+        return logging.LogRecord(
+            "server.test", logging.ERROR, __file__, 1, message, (), (type(error), error, error.__traceback__)
+        )
+
+
+def test_a_line_is_json_with_the_extra_fields():
+    token, trace_token = request_id.set("abc"), trace_id.set("4bf9")
+    line = json.loads(JsonFormatter().format(record("hello\nworld", status=200)))
+    request_id.reset(token)
+    trace_id.reset(trace_token)
+    assert line["message"] == "hello\nworld" and line["status"] == 200
+    assert (line["request_id"], line["trace_id"]) == ("abc", "4bf9")
+    assert {"time", "level", "logger"} <= set(line)
+    assert "request_id" not in json.loads(JsonFormatter().format(record("x")))
+
+
+def test_a_line_may_hold_what_is_not_in_unicode():
+    assert json.loads(JsonFormatter().format(record("\ud800", number=2**70)))["message"] == "\ud800"
+
+
+@pytest.mark.parametrize("formatter", [JsonFormatter(), TextFormatter()])
+def test_an_exception_is_logged_with_its_frames_and_without_its_message(formatter):
+    text = formatter.format(failed("broken"))
+    assert "ValueError" in text and "test_logging.py" in text and "failed" in text
+    assert "user text" not in text
+
+
+def test_the_text_format_ends_with_the_extra_fields_and_the_trace():
+    assert TextFormatter().format(record("hello", status=200)).endswith("info    hello status=200")
+    token = trace_id.set("4bf9")
+    assert TextFormatter().format(record("hello", status=200)).endswith("hello status=200 trace_id=4bf9")
+    trace_id.reset(token)
+
+
+@pytest.mark.parametrize(
+    ("format", "terminal", "formatter"),
+    [
+        ("auto", True, TextFormatter),
+        ("auto", False, JsonFormatter),
+        ("json", True, JsonFormatter),
+        ("text", False, TextFormatter),
+    ],
+)
+def test_the_log_is_text_on_a_terminal(format, terminal, formatter, monkeypatch):
+    handlers: list[logging.Handler] = []
+    monkeypatch.setattr("sys.stderr", io.StringIO())
+    monkeypatch.setattr("sys.stderr.isatty", lambda: terminal)
+    monkeypatch.setattr(logging, "basicConfig", lambda **options: handlers.extend(options["handlers"]))
+    monkeypatch.setattr(logging, "captureWarnings", lambda capture: None)
+    configure_logging("info", format)
+    assert type(handlers[0].formatter) is formatter
+
+
+def test_configuring_replaces_the_previous_handlers(capsys):
+    before = logging.getLogger().handlers[:]
+    level = logging.getLogger().level
+    try:
+        configure_logging("warning", "json")
+        logging.getLogger("server.test").info("quiet")
+        logging.getLogger("server.test").warning("loud")
+        [line] = capsys.readouterr().err.strip().splitlines()
+        assert json.loads(line)["message"] == "loud"
+    finally:
+        logging.basicConfig(handlers=before, level=level, force=True)
+        logging.captureWarnings(False)

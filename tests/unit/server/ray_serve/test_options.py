@@ -1,17 +1,21 @@
-"""Options of the Ray Serve application: read from a file or flags, complete, and refused where they make no sense."""
+"""Options and autoscaling of the Ray Serve application, and `attentive ray`."""
 
 from __future__ import annotations
 
 import dataclasses
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
 
+from server.__main__ import main, make_parser
+from server.cli.ray import option_values, targets
 from server.config import Settings
 from server.errors import SettingsError
-from server.ray_serve.options import NOT_FOR_REPLICAS, Options
+from server.ray_serve.options import NOT_FOR_REPLICAS, WAITING_TOKENS, Options, WaitingTokens
 
 SERVE_FILE = Path(__file__).parents[4] / "deploy" / "ray" / "serve.yaml"
 
@@ -103,3 +107,69 @@ def test_the_version_of_ray_is_the_pinned_one() -> None:
     service = yaml.safe_load(SERVE_FILE.read_text(encoding="utf-8"))["spec"]
     pins = (SERVE_FILE.parents[2] / "constraints.txt").read_text(encoding="utf-8").splitlines()
     assert f"ray=={service['rayClusterConfig']['rayVersion']}" in pins
+
+
+def context(*tokens: float, running: int, target: int = 1) -> SimpleNamespace:
+    reports = {WAITING_TOKENS: {f"replica-{i}": value for i, value in enumerate(tokens)}} if tokens else {}
+    return SimpleNamespace(aggregated_metrics=reports, current_num_replicas=running, target_num_replicas=target)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "running", "replicas"),
+    [((0, 0), 2, 0), ((1000, 3000), 2, 1), ((4000,), 1, 1), ((8000, 8000), 2, 4), ((6000, 2000), 4, 4)],
+)
+def test_replicas_follow_the_waiting_tokens(tokens: tuple[float, ...], running: int, replicas: float) -> None:
+    assert WaitingTokens(4000)(context(*tokens, running=running)) == (replicas, {})
+    assert WaitingTokens(4000)(context(running=3, target=3)) == (3, {})  # without a report the number stays
+
+
+REPLICA = SimpleNamespace(ip="10.0.0.7", port=30001, instance_id="i", name="SERVE_REPLICA::attentive#Server#abc")
+PROXY = SimpleNamespace(ip="10.0.0.7", port=8000, instance_id="i", name="SERVE_PROXY_ACTOR-def")
+GROUPS = [
+    SimpleNamespace(protocol=protocol, app_name=name, route_prefix="/", targets=[target])
+    for protocol, name, target in (
+        ("HTTP", "attentive", REPLICA),
+        ("HTTP", "another", REPLICA),
+        ("gRPC", "attentive", REPLICA),
+        ("HTTP", "", PROXY),
+    )
+]
+
+
+def test_flags_become_options_and_settings() -> None:
+    words = ["ray", "deploy", "--max-replicas", "4", "--queue-tokens", "900", "--weights", "/srv"]
+    options = Options.read(option_values(make_parser("ray").parse_args(words)))
+    assert options == Options(max_replicas=4, settings={"queue_tokens": "900", "weights": "/srv"})
+
+
+def test_a_deployment_listens_on_this_machine_only_unless_told_otherwise() -> None:
+    parser = make_parser("ray")
+    assert parser.parse_args(["ray", "deploy"]).http_host == "127.0.0.1"
+    given = parser.parse_args(["ray", "deploy", "--http-host", "0.0.0.0", "--http-port", "9000"])
+    assert (given.http_host, given.http_port) == ("0.0.0.0", 9000)
+    assert option_values(given) == {"settings": {}}
+
+
+def test_targets_are_the_replicas_of_the_application() -> None:
+    assert targets(GROUPS, "attentive") == [{"targets": ["10.0.0.7:30001"], "labels": {"replica": REPLICA.name}}]
+
+
+@pytest.mark.parametrize("groups", [[], GROUPS[3:]])
+def test_proxies_are_no_targets(groups: list[SimpleNamespace]) -> None:
+    with pytest.raises(SettingsError, match=r"'attentive' has no replicas .* RAY_SERVE_ENABLE_HA_PROXY=1"):
+        targets(groups, "attentive")
+
+
+@pytest.mark.parametrize("action", ["deploy", "targets"])
+def test_without_the_extra_the_error_names_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], action: str
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    monkeypatch.delitem(sys.modules, "server.ray_serve.application", raising=False)
+    assert main(["ray", action]) == 2
+    assert "attentive-server[ray]" in capsys.readouterr().err
+
+
+def test_wrong_options_are_refused_before_a_cluster_is_searched(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ray", "deploy", "--min-replicas", "3"]) == 2
+    assert "max_replicas" in capsys.readouterr().err

@@ -1,21 +1,36 @@
-"""The store: what SQLite and Redis do alike."""
+"""The stores: SQLite and Redis, the setting that chooses, data of version 0.1, and two servers with one store."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import random
 import shutil
 import sqlite3
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from starlette.testclient import TestClient
 
+from server.config import Settings
 from server.errors import SettingsError, StateUnreachable
+from server.glossaries.glossaries import EVERYONE, Glossaries
+from server.glossaries.types import Dictionary
 from server.store import sqlite
+from server.store.history import new_id
 from server.store.interface import Bounds, Store
+from server.store.keys import Keys
+from server.store.open_store import open_shared
+from server.store.redis import FAILURES, RedisStore
 from server.store.sqlite import FILE_NAME, SQLiteStore
+from server.store.usage import Usage
+from tests.support.servers.in_process import wait_for
+from tests.support.servers.live import ROOT
+from tests.support.servers.ports import free_port
+from tests.unit.server.conftest import running_redis
 
 MANY = 1_000_000
 
@@ -197,3 +212,138 @@ def test_data_of_another_user_names_owner_mode_and_remedy():
     owner = f"{folder} belongs to user {user} and group {os.getegid()} with mode 555"
     assert f"{owner}, and the server runs as user {other}" in str(caught.value)
     assert str(caught.value).endswith(f"or chown -R {other} {folder}.")
+
+
+def test_values():
+    assert open_shared(Settings()) is None
+    assert open_shared(Settings(state="rediss://u:p@host:1/2?ssl_ca_certs=/ca.pem")) is not None
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["sqlite", "memory", "nonsense://:hunter2@x", "redis://:hunter2@x:port", "redis://:hunter2@x/?db=x", "hunter2"],
+)
+def test_other_values_are_refused(value):
+    with pytest.raises(SettingsError, match=r"^--state \(ATTENTIVE_STATE\)") as error:
+        open_shared(Settings(state=value))
+    assert "hunter2" not in str(error.value)
+
+
+def test_the_file_is_readable_by_its_owner_only(tmp_path):
+    SQLiteStore(tmp_path)
+    assert (tmp_path / "attentive.sqlite3").stat().st_mode & 0o777 == 0o600
+
+
+OLD = ROOT / "tests" / "fixtures" / "data_folder_0_1"
+SECRET, REVOKED = "atk_86nFvxWZxGTKXiNGEmh_48ExrVAQJJsZwioQ6zcoscM", "atk_dRBHXLZVRJJ6QkmRcpKPJ5thg-DEGgGG4y9_VJMTEHs"
+KEY, PRODUCTS, SHARED = "731f9244", "5aab847341e6a37dd750d1a987c1fd68", "4595faf7fc5902bbf2ee3d658a4cf03d"
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    """A folder that version 0.1 wrote. The databases are kept as SQL."""
+    shutil.copy(OLD / "keys.json", tmp_path)
+    for dump in OLD.glob("*.sql"):
+        with sqlite3.connect(tmp_path / f"{dump.stem}.sqlite3") as database:
+            database.executescript(dump.read_text(encoding="utf-8"))
+        database.close()
+    return tmp_path
+
+
+async def test_an_old_folder_is_read(folder):
+    for _ in range(2):  # at the first start and at later ones
+        store = SQLiteStore(folder)
+        keys = Keys(store)
+        key = await keys.find(SECRET)
+        assert key and (key.id, key.name, key.requests_per_minute, key.weight) == (KEY, "team", 60, 2.0)
+        assert await keys.find(REVOKED) is None
+        assert [each.remembered for each in await keys.all()] == [True, False]
+        usage = Usage(store)
+        assert (await usage.read(KEY), await usage.read("")) == (1234, 56)
+        glossaries = Glossaries(store)
+        assert [each.id for each in await glossaries.all(KEY)] == [PRODUCTS, SHARED]
+        expected = Dictionary("en", "de", {"cat": "Mieze", "a, b": 'Ä "x"'})
+        assert await glossaries.dictionary(KEY, PRODUCTS, "en", "de") == expected
+        assert not (await glossaries.dictionary(KEY, PRODUCTS, "de", "en")).exact
+        assert [entry.target for entry in (await glossaries.terms("", [SHARED], "en", "fr")).entries] == ["toutou"]
+        await store.stop()
+    assert {"keys.json", "usage.sqlite3"} < {file.name for file in folder.iterdir()}
+
+
+async def test_changes_are_kept_beside_the_old_files(folder):
+    for _ in range(2):
+        store = SQLiteStore(folder)
+        keys, glossaries = Keys(store), Glossaries(store)
+        if await keys.find(SECRET):
+            await keys.change(KEY, revoked=1.0)
+            await glossaries.delete(EVERYONE, SHARED)
+        assert await Keys(store).find(SECRET) is None
+        assert [each.id for each in await glossaries.of()] == [PRODUCTS]
+        await store.stop()
+
+
+@pytest.mark.parametrize("name", ["keys.json", "glossaries.sqlite3", "usage.sqlite3"])
+def test_damaged_keys_glossaries_and_usage_stop_the_start_and_nothing_is_lost(folder, name):
+    (folder / name).write_text("{")
+    with pytest.raises(SettingsError, match=name):
+        SQLiteStore(folder)
+    if name == "keys.json":
+        (folder / name).write_text(json.dumps({"keys": []}))
+        asyncio.run(SQLiteStore(folder).stop())
+
+
+HELLO = {"q": "Hello", "source": "en", "target": "de"}
+GLOSSARY = {"name": "x", "source_lang": "EN", "target_lang": "DE", "entries": "Hello\tServus", "entries_format": "tsv"}
+
+
+def state_of(client: TestClient) -> RedisStore:
+    return client.app.state.services.state
+
+
+def translate(client: TestClient, **options: object) -> int:
+    return client.post("/translate", json=HELLO | options).status_code
+
+
+def metric(client: TestClient, name: str) -> float:
+    lines = client.get("/metrics").text.splitlines()
+    return next(float(line.split()[1]) for line in lines if line.startswith(name + " "))
+
+
+@pytest.mark.slow
+def test_an_outage_leaves_translations_and_ends_by_itself(serve, tmp_path):
+    port = free_port()
+    servers = [serve(state=f"redis://127.0.0.1:{port}") for _ in range(2)]
+
+    def answers(client: TestClient) -> list[int]:
+        return [
+            client.get("/attention", params={"id": new_id(1_000_000)}).status_code,
+            client.get("/v2/usage").status_code,
+            client.get("/v2/glossaries").status_code,
+            client.post("/v2/glossaries", json=GLOSSARY).status_code,
+            translate(client, glossary="x"),
+            translate(client, api_key="unknown"),
+        ]
+
+    def check_outage(client: TestClient) -> None:
+        wait_for(lambda: not state_of(client).up)
+        assert answers(client) == [503] * 6
+        assert client.get("/v2/usage").headers["Retry-After"] == "1"
+        wait_for(lambda: translate(client) == client.get("/ready").status_code == 200)
+        assert metric(client, "attentive_state_up") == 0
+        assert metric(client, "attentive_state_errors_total") >= FAILURES
+
+    def works(client: TestClient) -> Callable[[], bool]:
+        return lambda: answers(client) == [410, 200, 200, 201, 404, 200] and metric(client, "attentive_state_up") == 1
+
+    for client in servers:
+        check_outage(client)
+    for _ in range(2):
+        with running_redis(tmp_path, port) as redis:
+            for client in servers:
+                wait_for(works(client))
+            redis.kill()
+        for client in servers:
+            wait_for(lambda client=client: not state_of(client).up)
+            assert translate(client) == client.get("/ready").status_code == 200
+            assert answers(client)[:5] == [503] * 5
+            assert answers(client)[5] == 200  # it was known that there are no keys

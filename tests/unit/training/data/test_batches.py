@@ -1,4 +1,4 @@
-"""Batches have the pairs of the shard at the rates of the recipe, complete and within their widths, and resume anywhere."""
+"""Training data: batches, sampling rates, prepared files and shards."""
 
 from __future__ import annotations
 
@@ -6,17 +6,20 @@ from collections import Counter
 from contextlib import closing
 from itertools import islice, takewhile
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
-from tests.support.models.tiny_training import made_recipe, random_shard, small_vocabulary
+from tests.support.models.tiny_training import made_recipe, random_shard, run_folder, small_vocabulary, tiny_recipe
+from training import commands
+from training.data import shards
 from training.data.augment import Augmenter
 from training.data.batches import PADDING, Batch, Batches
 from training.data.processes import BatchProcesses
 from training.data.sampling import sampling_rates, target_tokens
-from training.data.shards import Shard
+from training.data.shards import Shard, shard_file, tokenise
 from training.data.vocabulary import SpecialIds
 from training.recipe import RecipeError
 
@@ -153,3 +156,69 @@ def test_processes_make_the_same_batches_in_the_same_order(shard: Shard) -> None
         for (*place, batch), (*same_place, same) in zip(expected, made, strict=False):
             assert place == same_place and batch.tokens == same.tokens
             assert torch.equal(batch.source, same.source) and torch.equal(batch.target, same.target)
+
+
+def test_temperature_increases_the_share_of_small_directions(shard: Shard) -> None:
+    shares = []
+    for temperature in (1.0, 2.0, 1e9):
+        tokens = sampling_rates(shard, made_recipe(temperature=temperature)) * target_tokens(shard)
+        shares.append(float(tokens[0].sum() / tokens.sum()))
+    assert shares[0] < shares[1] < shares[2]
+    assert shares[2] == pytest.approx(0.5, abs=0.01)
+    assert sampling_rates(shard, made_recipe(temperature=5.0)).min() == 1.0  # the largest direction is not changed
+
+
+def test_sources_may_be_used_in_one_direction_only(shard: Shard) -> None:
+    assert sampling_rates(shard, made_recipe(one_way={"talk": "de-en"})).tolist() == [[0.0, 1.0], [1.0, 1.0]]
+
+
+@pytest.mark.parametrize("table", ["one_way", "back_translated"])
+def test_a_source_without_pairs_has_no_direction(shard: Shard, table: str) -> None:
+    with pytest.raises(RecipeError, match=rf"\[data.{table}\] names tlak, and no pair"):
+        sampling_rates(shard, made_recipe(**{table: {"talk": "de-en", "tlak": "de-en"}}))
+
+
+def test_prepare_writes_a_missing_shard_and_keeps_the_vocabulary(prepared: Path, tmp_path: Path) -> None:
+    folder = run_folder(prepared, tmp_path / "run")
+    vocabulary, expected = (folder / "tokenizer.model").read_bytes(), Shard.load(folder, "pairs")
+    (folder / "pairs.npz").unlink()
+    (folder / "pairs.json").write_text("{}", encoding="utf-8")  # manifest of earlier versions
+    commands.prepare(tiny_recipe(prepared), folder)
+    assert (folder / "tokenizer.model").read_bytes() == vocabulary
+    assert np.array_equal(Shard.load(folder, "pairs").english, expected.english)
+
+
+def test_zero_weight_sources_are_left_out(prepared: Path) -> None:
+    shard = Shard.load(prepared / "run", "pairs")
+    assert shard.groups == ("made:de",)
+
+
+def test_a_loaded_shard_equals_the_saved_one(tmp_path: Path) -> None:
+    saved = random_shard({"talk:de": 20, "news:fr": 30})
+    saved.save(tmp_path, "pairs")
+    assert [path.name for path in tmp_path.iterdir()] == ["pairs.npz"]
+    loaded = Shard.load(tmp_path, "pairs")
+    for name in ("english", "other", "english_offsets", "other_offsets", "group"):
+        assert np.array_equal(getattr(loaded, name), getattr(saved, name)), name
+        assert getattr(loaded, name).dtype == getattr(saved, name).dtype, name
+    assert loaded.groups == saved.groups
+
+
+def test_a_vocabulary_with_ids_of_more_than_16_bits_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    processor = SimpleNamespace(get_piece_size=lambda: 70_000)
+    monkeypatch.setattr(shards.sentencepiece, "SentencePieceProcessor", lambda model_file: processor)
+    with pytest.raises(RecipeError, match="70000 pieces"):
+        tokenise(tiny_recipe(tmp_path), tmp_path / "tokenizer.model")
+
+
+def test_missing_and_damaged_files_raise_errors_with_their_names(tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match=r"no pairs\.npz"):
+        Shard.load(tmp_path, "pairs")
+    random_shard({"talk:de": 20, "news:fr": 30}).save(tmp_path, "pairs")
+    path = shard_file(tmp_path, "pairs")
+    data = path.read_bytes()
+    middle = len(data) // 4
+    for damaged in (data[:-9], b"", data[:middle] + bytes([data[middle] ^ 255]) + data[middle + 1 :]):
+        path.write_bytes(damaged)
+        with pytest.raises(RecipeError, match=r"pairs\.npz is damaged"):
+            Shard.load(tmp_path, "pairs")

@@ -6,13 +6,15 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import nn
 
 from model.checkpoint import save_model
 from model.config import PRESETS
 from model.model_folder import ModelFolder
 from model.transformer import Transformer
 from tests.support.models.folders import new_folder
-from training.loop.checkpoint import start_from
+from training.loop import checkpoint
+from training.loop.checkpoint import Progress, start_from
 from training.recipe import RecipeError
 
 _SHAPE = {"d_model": 16, "heads": 2, "d_ff": 32, "encoder_layers": 1, "decoder_layers": 1}
@@ -54,3 +56,19 @@ def test_another_shape_or_vocabulary_is_refused(
 def test_the_error_names_start_for_a_missing_folder(tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match="start"):
         start_from(tmp_path / "nowhere", _model(), tmp_path / "tokenizer.model")
+
+
+def test_only_the_last_checkpoints_are_kept_and_the_newest_is_loaded(tmp_path: Path) -> None:
+    model = nn.Linear(2, 2)
+    optimizers = [torch.optim.Adam(model.parameters())]
+    assert checkpoint.load(tmp_path, model, optimizers, torch.device("cpu")) is None
+    for step in range(1, 5):
+        with torch.no_grad():
+            model.weight.fill_(step)
+        checkpoint.save(tmp_path, model, optimizers, Progress(step, 1, 7, 45 * step, 2.5), keep=3)
+    names = [path.name for path in checkpoint.checkpoints(tmp_path)]
+    assert names == [f"step-000000{step}.safetensors" for step in (2, 3, 4)]
+    other = nn.Linear(2, 2)
+    others = [torch.optim.Adam(other.parameters())]
+    assert checkpoint.load(tmp_path, other, others, torch.device("cpu")) == Progress(4, 1, 7, 180, 2.5)
+    assert torch.equal(other.weight, model.weight)
