@@ -58,18 +58,24 @@ def speaking_model(
     save_model(folder, transformer)
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """Closed after each module, because the event loop of Playwright runs in this thread while it is open."""
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """The program of Chromium."""
     program = next(filter(None, map(shutil.which, NAMES)), None)
     if program is None:
         pytest.skip(f"no Chromium on this machine (looked for {', '.join(NAMES)})")
+    return program
+
+
+@pytest.fixture(scope="module")
+def browser(chromium: str) -> Iterator[Any]:
+    """Closed after each module, because the event loop of Playwright runs in this thread while it is open."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     playwright.expect.set_options(timeout=TIMEOUT)
     with playwright.sync_playwright() as driver:
-        chromium = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
+        opened = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield opened
+        opened.close()
 
 
 class FramePage(BaseHTTPRequestHandler):
@@ -87,7 +93,7 @@ class FramePage(BaseHTTPRequestHandler):
         """Writes nothing."""
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def course() -> Iterator[str]:
     """The origin of another server, whose pages may have a view of the live server in a frame."""
     with ThreadingHTTPServer(("127.0.0.1", 0), FramePage) as server:
@@ -96,10 +102,10 @@ def course() -> Iterator[str]:
         server.shutdown()
 
 
-@pytest.fixture(scope="module")
-def live(browser: Any, course: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
+@pytest.fixture(scope="session")
+def live(chromium: str, course: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
     """A server with two models of random weights that produce words. They translate English to German and French, and
-    German to English."""
+    German to English. All modules share it: a test removes what it stores there."""
     folder = tmp_path_factory.mktemp("models")
     speaking_model(folder / "tiny")
     speaking_model(folder / "back", pairs=(("de", "en"),))

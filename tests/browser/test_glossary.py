@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import urllib.request
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -50,10 +52,19 @@ def test_own_terms_are_used_and_kept_for_each_pair_of_languages(page: Any) -> No
     wait_without_term(page, "Schnurrer")
 
 
-def test_a_glossary_of_the_server_is_chosen(page: Any, live: LiveServer) -> None:
+@pytest.fixture
+def glossaries(live: LiveServer) -> Iterator[None]:
+    """Glossaries of two pairs of languages on the server."""
+    made = []
     for name, target in (("Cats", "de"), ("Chats", "fr")):
         body = {"name": name, "source_lang": "en", "target_lang": target, "entries": "cat\tSchnurrer"}
-        assert live.post("/v2/glossaries", body).status == 201
+        made.append(live.post("/v2/glossaries", body).json()["glossary_id"])
+    yield
+    for id in made:
+        live.ask(urllib.request.Request(f"{live.url}/v2/glossaries/{id}", method="DELETE"))
+
+
+def test_a_glossary_of_the_server_is_chosen(page: Any, glossaries: None) -> None:
     page.reload()
     page.wait_for_selector("#to option", state="attached")
     page.click("#glossary summary")

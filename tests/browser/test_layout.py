@@ -3,14 +3,12 @@ translator offers other words."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.browser.conftest import OpenPage
-from tests.support.servers.live import ROOT, LiveServer, live_server
+from tests.support.servers.live import LiveServer
 
 SIZES = [(1280, 800), (1920, 1080), (768, 1024), (390, 844)]
 MAP = "#inside:not(.busy) #panel-attention canvas"
@@ -21,12 +19,10 @@ MOST_SHIFT, MOST_BYTES = 0.05, 150_000
 WRITTEN = "nodes => nodes.filter((node) => node.style.opacity === '1').length"
 
 
-@pytest.fixture(scope="module")
-def live(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
+@pytest.fixture
+def live(shipped: LiveServer) -> LiveServer:
     """A server with the model that comes with it: what is transferred and how long texts are depends on the model."""
-    log: Path = tmp_path_factory.mktemp("server") / "server.log"
-    with live_server(ROOT / "weights", log) as server:
-        yield server
+    return shipped
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)

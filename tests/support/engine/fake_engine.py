@@ -241,6 +241,21 @@ class FakeEngine:
         return JobResult(0, looked=looked, links=linked(words, looked))
 
 
+def attention_result(cross: np.ndarray, words: PairWords | None) -> JobResult:
+    """The result of an attention job whose one head of cross-attention has these weights (1, 1, T, S)."""
+    empty = np.zeros((1, 1, 1, 1), dtype=np.float32)
+    maps = AttentionMaps(
+        cross=cross,
+        encoder=empty,
+        decoder=empty,
+        token_scores=np.zeros(1, dtype=np.float32),
+        candidate_ids=np.zeros((1, 1), dtype=np.int64),
+        candidate_scores=np.zeros((1, 1), dtype=np.float32),
+        value_products=np.ones((1, cross.shape[-1], 1, 1), dtype=np.float32),
+    )
+    return JobResult(0, looked=maps, links=linked(words, maps))
+
+
 def linked(words: PairWords | None, maps: AttentionMaps) -> tuple[tuple[int, int, float], ...]:
     """The links of the mirrored words, by attention where they are not compared."""
     if words is None:

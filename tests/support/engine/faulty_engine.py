@@ -5,17 +5,15 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Sequence
-from itertools import count
 
 import numpy as np
 
-from model.analysis.types import AttentionMaps
 from model.search.options import Hypothesis
 from model.symbols import PLACEHOLDERS
 from model.tokenizer import Decoding, Encoding
 from server.engine.ipc.messages import JobResult, Timings
 from server.text.reading import NAMES, NUMBERS
-from tests.support.engine.fake_engine import EOS, FakeEngine, FakeTokenizer, linked
+from tests.support.engine.fake_engine import EOS, FakeEngine, FakeTokenizer, attention_result
 
 _PIECE = re.compile(rf"{'|'.join(PLACEHOLDERS)}|\w+|[^\w\s]")
 FAULTS = ("none", "none", "drop", "double", "double at the end", "change")
@@ -153,14 +151,4 @@ class FaultyEngine(FakeEngine):
             done = next((place for place in places if place > done), places[0] if places else done)
             cross[0, 0, row, max(0, done)] = 1.0
         cross[0, 0, -1, -1] = 1.0
-        empty = np.zeros((1, 1, 1, 1), dtype=np.float32)
-        maps = AttentionMaps(
-            cross=cross,
-            encoder=empty,
-            decoder=empty,
-            token_scores=np.zeros(1, dtype=np.float32),
-            candidate_ids=np.zeros((1, 1), dtype=np.int64),
-            candidate_scores=np.zeros((1, 1), dtype=np.float32),
-            value_products=np.ones((1, len(source), 1, 1), dtype=np.float32),
-        )
-        return JobResult(next(count()), looked=maps, links=linked(words, maps))
+        return attention_result(cross, words)

@@ -6,17 +6,15 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable, Iterable, Sequence
-from itertools import count
 
 import numpy as np
 
-from model.analysis.types import AttentionMaps
 from model.search.options import Hypothesis
 from model.symbols import SYMBOLS as SYMBOLS_OF_MODELS
 from model.tokenizer import Decoding, Encoding
 from server.engine.ipc.messages import JobResult, Timings
 from server.text.reading import NAMES
-from tests.support.engine.fake_engine import FakeEngine, FakeTokenizer, linked
+from tests.support.engine.fake_engine import FakeEngine, FakeTokenizer, attention_result
 from tests.support.texts.tagged_texts import WORDS
 
 SPACE = "\u2581"
@@ -191,14 +189,4 @@ class HostileEngine(FakeEngine):
         cross = np.zeros((1, 1, len(target) + 1, len(source)), dtype=np.float32)
         for row in range(len(target) + 1):
             cross[0, 0, row, chance.randrange(len(source))] = 1.0
-        empty = np.zeros((1, 1, 1, 1), dtype=np.float32)
-        maps = AttentionMaps(
-            cross=cross,
-            encoder=empty,
-            decoder=empty,
-            token_scores=np.zeros(1, dtype=np.float32),
-            candidate_ids=np.zeros((1, 1), dtype=np.int64),
-            candidate_scores=np.zeros((1, 1), dtype=np.float32),
-            value_products=np.ones((1, len(source), 1, 1), dtype=np.float32),
-        )
-        return JobResult(next(count()), looked=maps, links=linked(words, maps))
+        return attention_result(cross, words)
