@@ -10,9 +10,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import FiniteFloat, TypeAdapter
 
 from model.weight_files import hash_of_files, weight_files
@@ -108,3 +110,117 @@ def length_ratio(target_tokens: int, source_tokens: int) -> float:
 def weights_hash(folder: Path) -> str:
     """Returns a hash of the names, sizes and ends of the weight files of a folder."""
     return hash_of_files(weight_files(folder), _SAMPLE_BYTES)[:16]
+
+
+Float64 = NDArray[np.float64]
+
+LEAST_SENTENCES = 100
+_STEPS, _RIDGE = 30, 1e-3
+_BINS = 10
+_FOLDS = 5
+_SHORT_SHARE = 0.01
+"""Share of the translations that are short."""
+_GAP_SHARE = 0.005
+"""Largest share of the good translations whose gap is an omission."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredTranslation:
+    """One sentence as input of the fit. `characters` is the length of the translation. `gap` is
+    `model.analysis.attention_alignment.largest_gap`, or None if it is unknown."""
+
+    token_scores: tuple[float, ...]
+    source_tokens: int
+    characters: int
+    chrf: float
+    flagged: bool = False
+    gap: float | None = None
+
+
+def fit_direction(translations: Sequence[ScoredTranslation]) -> DirectionLimits:
+    """Returns the numbers of one direction, and their quality by cross-validation: each fifth of the translations is rated
+    with the numbers that are fitted on the others.
+
+    Raises ValueError for fewer than LEAST_SENTENCES translations, or if all of them are good or none is.
+    """
+    if len(translations) < LEAST_SENTENCES:
+        raise ValueError(f"{len(translations)} sentences are too few to fit a confidence; it needs {LEAST_SENTENCES}.")
+    if len({item.chrf >= GOOD_CHRF for item in translations}) == 1:
+        raise ValueError("A confidence cannot be fitted: the sentences are all good or all bad.")
+    sure = np.empty(len(translations))
+    for fold in range(_FOLDS):
+        limits = _fitted([item for number, item in enumerate(translations) if number % _FOLDS != fold])
+        sure[fold::_FOLDS] = [_confidence(limits, item) for item in translations[fold::_FOLDS]]
+    return replace(_fitted(translations), quality=quality(sure, np.array([item.chrf for item in translations])))
+
+
+def _fitted(translations: Sequence[ScoredTranslation]) -> DirectionLimits:
+    """Returns the numbers that fit all translations, without their quality."""
+    labels = np.array([item.chrf >= GOOD_CHRF for item in translations], dtype=np.float64)
+    inputs = np.array([features(item.token_scores, item.characters) for item in translations])
+    base, mean, length, count = _logistic(inputs, labels).round(4).tolist()
+    flagged = [item.chrf >= GOOD_CHRF for item in translations if item.flagged]
+    ratios = [length_ratio(len(item.token_scores), item.source_tokens) for item in translations]
+    gaps = [item.gap for item in translations if item.gap is not None and item.chrf >= GOOD_CHRF]
+    return DirectionLimits(
+        coefficients=(base, mean, length, count),
+        flagged=round((sum(flagged) + 1) / (len(flagged) + 10), 3),
+        short=round(float(np.quantile(ratios, _SHORT_SHARE)), 3),
+        gap=round(max([LEAST_GAP, *([float(np.quantile(gaps, 1 - _GAP_SHARE))] if gaps else [])]), 3),
+        quality=Quality(0, 0.0, 0.0, 0.0, 0.0),
+    )
+
+
+def _confidence(limits: DirectionLimits, item: ScoredTranslation) -> float:
+    return limits.confidence(item.token_scores, item.characters, item.flagged)
+
+
+def quality(sure: Float64, chrf: Float64) -> Quality:
+    """Returns how well confidences fit the chrF of their translations."""
+    good = (chrf >= GOOD_CHRF).astype(np.float64)
+    bins = np.array_split(np.argsort(sure, kind="stable"), _BINS)
+    error = sum(abs(sure[rows].mean() - good[rows].mean()) * len(rows) for rows in bins if len(rows)) / len(sure)
+    return Quality(
+        sentences=len(sure),
+        pearson=round(_correlation(sure, chrf), 3),
+        spearman=round(_correlation(_ranks(sure), _ranks(chrf)), 3),
+        calibration_error=round(float(error), 3),
+        wrong=round(_area(-sure, chrf < GOOD_CHRF), 3),
+    )
+
+
+def _area(values: Float64, found: NDArray[np.bool_]) -> float:
+    """Returns the area under the ROC curve: the probability that a value of a found item is larger than that of another
+    one."""
+    count = int(found.sum())
+    if count in (0, len(found)):
+        return 0.5
+    return float((_ranks(values)[found].mean() - (count - 1) / 2) / (len(found) - count))
+
+
+def _logistic(inputs: Float64, labels: Float64) -> Float64:
+    """Returns intercept and coefficients of a logistic regression (Newton's method) of the inputs (N, F). Coefficients
+    of the first input are not negative: a higher probability never lowers the confidence."""
+    columns = np.column_stack([np.ones(len(inputs)), inputs])  # (N, 1 + F)
+    weights = np.zeros(columns.shape[1])
+    for _ in range(_STEPS):
+        probabilities = 1.0 / (1.0 + np.exp(-np.clip(columns @ weights, -30, 30)))
+        slopes = probabilities * (1 - probabilities)
+        hessian = (columns * slopes[:, None]).T @ columns + _RIDGE * np.eye(len(weights))
+        weights = weights + np.linalg.solve(hessian, columns.T @ (labels - probabilities) - _RIDGE * weights)
+    weights[1] = max(weights[1], 0.0)
+    return weights
+
+
+def _ranks(values: Float64) -> Float64:
+    """Returns the ranks of values; equal values share their mean rank."""
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ends = np.cumsum(counts)
+    means: Float64 = (ends - (counts - 1) / 2.0)[inverse]
+    return means
+
+
+def _correlation(first: Float64, second: Float64) -> float:
+    if first.std() == 0 or second.std() == 0:
+        return 0.0
+    return float(np.corrcoef(first, second)[0, 1])

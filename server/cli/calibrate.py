@@ -11,8 +11,15 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from model.analysis.confidence import FILE, GOOD_CHRF, Confidence, DirectionLimits, weights_hash
-from model.analysis.confidence_fit import ScoredTranslation, fit_direction
+from model.analysis.confidence import (
+    FILE,
+    GOOD_CHRF,
+    Confidence,
+    DirectionLimits,
+    ScoredTranslation,
+    fit_direction,
+    weights_hash,
+)
 from model.atomic_write import atomic_write
 from model.search.options import DecodingOptions
 from server.cli.local_services import FLAGS, local_services, local_settings, running

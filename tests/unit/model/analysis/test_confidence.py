@@ -9,8 +9,17 @@ import random
 import numpy as np
 import pytest
 
-from model.analysis.confidence import FILE, Confidence, DirectionLimits, Quality, length_ratio, weights_hash
-from model.analysis.confidence_fit import LEAST_SENTENCES, ScoredTranslation, fit_direction
+from model.analysis.confidence import (
+    FILE,
+    LEAST_SENTENCES,
+    Confidence,
+    DirectionLimits,
+    Quality,
+    ScoredTranslation,
+    fit_direction,
+    length_ratio,
+    weights_hash,
+)
 from model.analysis.position_schemes import alibi, restricted, rotary, schemes, softmax
 from model.config import ModelConfig
 
