@@ -61,8 +61,8 @@ class DirectionLimits:
         if not token_scores:
             return 0.0
         base, mean, length, count = self.coefficients
-        found = features(token_scores, characters)
-        score = base + mean * found[0] + length * found[1] + count * found[2]
+        values = features(token_scores, characters)
+        score = base + mean * values[0] + length * values[1] + count * values[2]
         probability = 1.0 / (1.0 + math.exp(-max(-30.0, min(30.0, score))))
         return min(probability, self.flagged) if flagged else probability
 

@@ -259,11 +259,11 @@ class Source:
 
     def files(self, present: Collection[str]) -> tuple[list[str], list[str]]:
         """Returns the names to read of the `present` files, those of the last of `needs` (weights) last, and what is missing."""
-        found = [next(filter(None, (fnmatch.filter(present, name) for name in names)), []) for names in self.needs]
+        needed = [next(filter(None, (fnmatch.filter(present, name) for name in names)), []) for names in self.needs]
         missing = [
             " or ".join(name for name in names if "-*" not in name)
-            for names, files in zip(self.needs, found, strict=True)
+            for names, files in zip(self.needs, needed, strict=True)
             if not files
         ]
         more = [name for pattern in self.others for name in fnmatch.filter(present, pattern)]
-        return list(dict.fromkeys(name for names in (more, *found) for name in names)), missing
+        return list(dict.fromkeys(name for names in (more, *needed) for name in names)), missing

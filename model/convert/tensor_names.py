@@ -47,24 +47,24 @@ def shapes(config: ModelConfig) -> dict[str, tuple[int, ...]]:
     """Returns the shapes of all parameters of our Transformer by name."""
     width, rows = config.d_model, config.vocab_size
     feed_forward = {"inner": (config.d_ff, width), "outer": (width, config.d_ff)}
-    found: dict[str, tuple[int, ...]] = {"embedding.weight": (rows, width)}
+    sizes: dict[str, tuple[int, ...]] = {"embedding.weight": (rows, width)}
     if not config.tied_embeddings:
-        found |= {
+        sizes |= {
             "source_embedding.weight": (config.source_vocab_size or rows, width),
             "projection.weight": (rows, width),
         }
     if config.output_bias:
-        found["output_bias"] = (rows,)
+        sizes["output_bias"] = (rows,)
     if config.positions.startswith("learned"):
-        found["positions.weight"] = (config.max_length, width)
+        sizes["positions.weight"] = (config.max_length, width)
     if config.positions == "learned_per_side":
-        found["decoder_positions.weight"] = (config.max_length, width)
+        sizes["decoder_positions.weight"] = (config.max_length, width)
     for part in parts(config):
         shape = feed_forward.get(part.ours.rpartition(".")[2], (width, width)) if part.linear else (width,)
-        found[f"{part.ours}.weight"] = shape
+        sizes[f"{part.ours}.weight"] = shape
         if part.marian_bias is not None:
-            found[f"{part.ours}.bias"] = shape[:1]
-    return found
+            sizes[f"{part.ours}.bias"] = shape[:1]
+    return sizes
 
 
 def _layer(config: ModelConfig, ours: str, theirs: str, marian: str) -> Iterator[Part]:

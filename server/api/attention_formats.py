@@ -72,10 +72,10 @@ def needs_evidence(parameters: AttentionParameters) -> bool:
 def _check_effect(parameters: AttentionParameters, format: Format) -> None:
     """Raises InvalidRequest for options that the one map of effects, which has a sign, does not have."""
     options = ("layer", "head", "rollout", "normalize")
-    given = next((name for name in options if name in parameters.model_fields_set), None)
-    if given is not None or parameters.kind != "cross" or parameters.level != "word":
+    option = next((name for name in options if name in parameters.model_fields_set), None)
+    if option is not None or parameters.kind != "cross" or parameters.level != "word":
         raise InvalidRequest(
-            f"Effects are one map of words: give kind=cross and level=word, and no {given or 'layer'}."
+            f"Effects are one map of words: give kind=cross and level=word, and no {option or 'layer'}."
         )
     if format in PICTURES or parameters.numbers == "uint16":
         raise InvalidRequest("Effects have a sign: give format=json with numbers=lists or float32, or format=npz.")
@@ -84,10 +84,10 @@ def _check_effect(parameters: AttentionParameters, format: Format) -> None:
 def _check_picture_fields(parameters: AttentionParameters, format: Format) -> None:
     """Raises InvalidRequest for a parameter that this format does not have."""
     fields = PICTURE_FIELDS if format not in PICTURES else () if format == "png" else ("dpi",)
-    given = next((name for name in fields if name in parameters.model_fields_set), None)
-    if given is not None:
-        formats = "png" if given == "dpi" else "svg, png or pdf"
-        raise InvalidRequest(f"{given} is for pictures; give format={formats} with it.")
+    field = next((name for name in fields if name in parameters.model_fields_set), None)
+    if field is not None:
+        formats = "png" if field == "dpi" else "svg, png or pdf"
+        raise InvalidRequest(f"{field} is for pictures; give format={formats} with it.")
 
 
 def negotiated_format(accept: str) -> Format:

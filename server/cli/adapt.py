@@ -148,8 +148,10 @@ def read(arguments: argparse.Namespace) -> tuple[list[Pair], list[Sentence]]:
     training, kept = split(pairs)
     general = general_sentences(arguments.source, arguments.target)
     for file in arguments.general:
-        given, _ = read_memory([file], arguments.source, arguments.target)
-        general += [Sentence(pair.source, pair.target, True) for pair in given[:: 1 + len(given) // MOST_GENERAL]]
+        sentences, _ = read_memory([file], arguments.source, arguments.target)
+        general += [
+            Sentence(pair.source, pair.target, True) for pair in sentences[:: 1 + len(sentences) // MOST_GENERAL]
+        ]
     known = {pair.source for pair in pairs}
     general = [sentence for sentence in general if sentence.source not in known]
     missing = "" if general else " There are none for these languages; --general FILE gives some."

@@ -79,13 +79,13 @@ def run(arguments: argparse.Namespace) -> int:
 
         async def links(number: int, texts: Texts) -> str:
             try:
-                found = await aligner.align(*texts, f"pair {number}")
+                alignment = await aligner.align(*texts, f"pair {number}")
             except TextTooLong as error:
                 bar.write(f"attentive: {error.message}", sys.stderr)
                 return "\n"
             if arguments.probabilities:
-                return " ".join(f"{i}-{j}:{probability:.2f}" for i, j, probability in found.links) + "\n"
-            return found.pharaoh + "\n"
+                return " ".join(f"{i}-{j}:{probability:.2f}" for i, j, probability in alignment.links) + "\n"
+            return alignment.pharaoh + "\n"
 
         async def write_all() -> None:
             pairs = islice(enumerate(read(files, (leg.source, leg.target), dropped), start=1), done, None)

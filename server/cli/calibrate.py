@@ -145,8 +145,8 @@ async def scored_translations(services: Services, leg: Leg, rows: Sequence[tuple
                 score = chrf.sentence_score(translation.text, [reference]).score
                 measure = score >= GOOD_CHRF and measured < MEASURED_GAPS
                 measured += measure
-                given = DecodingOptions(target=best.tokens, first_token=leg.first_token)
-                attend = partial(services.engine.answer, leg.model, sentence.ids, given)
+                forced = DecodingOptions(target=best.tokens, first_token=leg.first_token)
+                attend = partial(services.engine.answer, leg.model, sentence.ids, forced)
                 gap = await attention_gap(leg, sentence.read, sentence.ids, best.tokens, attend) if measure else None
                 flagged = bool(sentence.flags & FAULTS)
                 length = len(sentence.targets[0])

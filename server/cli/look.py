@@ -95,9 +95,9 @@ def run(arguments: argparse.Namespace) -> int:
 def requests_of(arguments: argparse.Namespace) -> list[dict[str, Any]]:
     """Returns the parameters of GET /attention for what the terminal shows, and for the picture if there is one. Raises
     InvalidRequest."""
-    given = {name: value for name, value in vars(arguments).items() if value is not None}
-    sentence = {name: given[name] for name in SENTENCE_FIELDS if name in given}
-    picture = {name: given[name] for name in PICTURE_FIELDS if name in given}
+    stated = {name: value for name, value in vars(arguments).items() if value is not None}
+    sentence = {name: stated[name] for name in SENTENCE_FIELDS if name in stated}
+    picture = {name: stated[name] for name in PICTURE_FIELDS if name in stated}
     method = {} if arguments.masked_heads else {"alignment": "combined"}
     report = sentence | method | {"format": "json", "level": "word", "figures": "true"}
     if arguments.output is None:
@@ -118,7 +118,7 @@ async def local(services: Services, requests: list[dict[str, Any]]) -> list[byte
         parameters = [AttentionParameters.model_validate(fields) for fields in requests]
     except ValidationError as error:
         raise InvalidRequest(validation_message(error.errors())) from None
-    queries = [attention_query(each, "") for each in parameters]
+    queries = [attention_query(query_parameters, "") for query_parameters in parameters]
     answers = []
     async with running(services):
         for query in queries:

@@ -40,8 +40,8 @@ def run(arguments: argparse.Namespace) -> int:
     settings = Settings.read(arguments)
     if arguments.available is not None:
         return print_available(arguments, settings)
-    found, errors = find_served(settings)
-    catalog = ModelCatalog(found, comma_separated(settings.prefer))
+    served, errors = find_served(settings)
+    catalog = ModelCatalog(served, comma_separated(settings.prefer))
     models = catalog.models
     if arguments.json:
         print_json({"models": [described(model, catalog) for model in models], "errors": errors})

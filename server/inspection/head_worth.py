@@ -72,11 +72,11 @@ def measured(folder: str, seconds: float) -> dict[str, Any]:
     from model.head_roles import losses  # only this process computes
 
     try:
-        found = losses(read_folder(Path(folder)), seconds)
+        worth = losses(read_folder(Path(folder)), seconds)
     except FolderError as error:
         sys.stderr.write(f"{error}\n")
-        found = None
-    return {"losses": None if found is None else dataclasses.asdict(found)}
+        worth = None
+    return {"losses": None if worth is None else dataclasses.asdict(worth)}
 
 
 if __name__ == "__main__":

@@ -150,8 +150,8 @@ class TextAligner:
         encodings = leg.encode(source), leg.model.tokenizer.encode_target_pieces(target)
         ids = encodings[0].ids, encodings[1].ids
         self.inspector.check_length(leg, *ids, name)
-        found = zip((source, target), encodings, spans, strict=True)
-        sides = [words(text, each.pieces, each.offsets, cut) for text, each, cut in found]
+        parts = zip((source, target), encodings, spans, strict=True)
+        sides = [words(text, encoding.pieces, encoding.offsets, cut) for text, encoding, cut in parts]
         pair = pair_words(leg, ids, (sides[0], sides[1]), combined=self.method == "combined")
         return spans, (ids, (sides[0], sides[1]), Look(leg.model.alignment.chosen(ALIGNMENT), words=pair, maps=False))
 

@@ -33,10 +33,10 @@ def tokens(text: str, pieces: tuple[str, ...], offsets: tuple[Span, ...], origin
     Each of these is one word."""
     spans: list[Span] | None = None
     if originals:
-        found = list(re.finditer("|".join(map(re.escape, originals)), text))
-        shown, runs = edited(text, [(*match.span(), originals[match[0]]) for match in found])
+        matches = list(re.finditer("|".join(map(re.escape, originals)), text))
+        shown, runs = edited(text, [(*match.span(), originals[match[0]]) for match in matches])
         places = OffsetMap([(0, 0, 0), *runs, (len(text), len(shown), 0)])
-        codes = [places.span(match.span()) for match in found]
+        codes = [places.span(match.span()) for match in matches]
         text, offsets = shown, tuple(map(places.span, offsets))
         others = [
             span for span in word_spans(text) if not any(span[0] < end and start < span[1] for start, end in codes)

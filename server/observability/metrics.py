@@ -69,11 +69,11 @@ def read_gpus() -> list[GpuUse]:
     nvml = _library()
     if nvml is None:
         return []
-    found: list[GpuUse] = []
+    gpus: list[GpuUse] = []
     try:
         count = nvml.nvmlDeviceGetCount()
     except nvml.NVMLError:  # the driver is gone
-        return found
+        return gpus
     for number in range(count):
         try:
             handle = nvml.nvmlDeviceGetHandleByIndex(number)
@@ -81,8 +81,8 @@ def read_gpus() -> list[GpuUse]:
             busy = nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100
         except nvml.NVMLError:  # lost, or a part of a GPU, which has no utilization
             continue
-        found.append(GpuUse(str(number), memory.used, memory.total, busy))
-    return found
+        gpus.append(GpuUse(str(number), memory.used, memory.total, busy))
+    return gpus
 
 
 @cache
@@ -340,10 +340,10 @@ class StateCollector(Collector):
         used = GaugeMetricFamily("attentive_gpu_memory_used_bytes", "Memory of a GPU in use.", labels=("gpu",))
         total = GaugeMetricFamily("attentive_gpu_memory_bytes", "Memory of a GPU.", labels=("gpu",))
         busy = GaugeMetricFamily("attentive_gpu_utilization_ratio", "Part of the time a GPU computes.", labels=("gpu",))
-        for each in self._gpus():
-            used.add_metric((each.gpu,), each.memory_used)
-            total.add_metric((each.gpu,), each.memory_total)
-            busy.add_metric((each.gpu,), each.utilization)
+        for gpu in self._gpus():
+            used.add_metric((gpu.gpu,), gpu.memory_used)
+            total.add_metric((gpu.gpu,), gpu.memory_total)
+            busy.add_metric((gpu.gpu,), gpu.utilization)
         return used, total, busy
 
     def collect(self) -> Iterable[Metric]:

@@ -60,8 +60,8 @@ class Options:
         settings = values.get("settings") or {}
         if not isinstance(settings, Mapping):
             raise SettingsError("settings must be a mapping of names to values.")
-        given = {name: parse(name, text_of(values[name]), kinds[name]) for name in flags() if name in values}
-        return cls(**given, settings={name: text_of(value) for name, value in settings.items()})
+        options = {name: parse(name, text_of(values[name]), kinds[name]) for name in flags() if name in values}
+        return cls(**options, settings={name: text_of(value) for name, value in settings.items()})
 
     def replica_settings(self) -> dict[str, str]:
         """Returns the settings of a replica. Raises SettingsError for one that does not exist, is invalid, is Ray's or

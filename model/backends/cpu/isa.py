@@ -67,14 +67,16 @@ def of_machine(isa: Isa = "auto", machine: str = "") -> list[InstructionSet]:
     has them, or only `isa`. Raises CpuBackendUnavailable if `isa` is for other machines."""
     check_platform()
     machine = machine or platform.machine()
-    found = [each for each in INSTRUCTION_SETS if each.machine == machine and isa in ("auto", each.name)]
-    if not found:
-        other = next(_MACHINES[each.machine] for each in INSTRUCTION_SETS if each.name == isa)
+    sets = [
+        candidate for candidate in INSTRUCTION_SETS if candidate.machine == machine and isa in ("auto", candidate.name)
+    ]
+    if not sets:
+        other = next(_MACHINES[candidate.machine] for candidate in INSTRUCTION_SETS if candidate.name == isa)
         raise CpuBackendUnavailable(
             f"The instruction set {isa} needs a processor with {other} and this one has {_MACHINES[machine]}; here "
             "PyTorch decodes."
         )
-    return found
+    return sets
 
 
 def available(isa: Isa = "auto") -> list[InstructionSet]:
@@ -82,16 +84,16 @@ def available(isa: Isa = "auto") -> list[InstructionSet]:
     none. Asks the kernel for permission to use AMX if the processor has it."""
     wanted = of_machine(isa)
     flags = _hardware_flags() if platform.machine() == "aarch64" else _cpu_info_flags()
-    possible = [each for each in wanted if flags.issuperset(each.cpu_flags)]
-    found = [each for each in possible if not each.tiles or _tiles_permitted()]
-    if possible and not found:
+    possible = [candidate for candidate in wanted if flags.issuperset(candidate.cpu_flags)]
+    permitted = [candidate for candidate in possible if not candidate.tiles or _tiles_permitted()]
+    if possible and not permitted:
         raise CpuBackendUnavailable("The kernel does not permit AMX in this process; here PyTorch decodes.")
-    if not found:
+    if not permitted:
         missing = [flag for flag in wanted[-1].cpu_flags if flag not in flags]
         raise CpuBackendUnavailable(
             f"The CPU backend needs a processor with {', '.join(missing)}; here PyTorch decodes."
         )
-    return found
+    return permitted
 
 
 def _cpu_info_flags() -> set[str]:
@@ -126,9 +128,10 @@ def fastest_first(candidates: Sequence[InstructionSet], program: Programs) -> li
     the candidates that need none: those without tiles, in their order."""
     if len(candidates) == 1:
         return list(candidates)
-    times = {each.name: time for each in candidates if (time := _try(each, program)) is not None}
-    tried = sorted((each for each in candidates if each.name in times), key=lambda each: times[each.name])
-    return tried or [each for each in candidates if not each.tiles]
+    times = {candidate.name: time for candidate in candidates if (time := _try(candidate, program)) is not None}
+    tried = [candidate for candidate in candidates if candidate.name in times]
+    tried.sort(key=lambda candidate: times[candidate.name])
+    return tried or [candidate for candidate in candidates if not candidate.tiles]
 
 
 def _try(instructions: InstructionSet, program: Programs) -> float | None:

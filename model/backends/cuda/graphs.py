@@ -171,9 +171,9 @@ class GraphedBackend(TorchBackend):
         def read() -> list[StepOutput]:
             if copied is not None:
                 copied.synchronize()
-            found = results.numpy()[:, rows]
-            chosen, wanted, likeliest = found[:, :, :2], found[:, :, 2].astype(np.float32), found[:, :, 3:]
-            pairs = likeliest.reshape(*found.shape[:2], 2, -1)[..., :most] if most > 1 else chosen[..., None]
+            copy = results.numpy()[:, rows]
+            chosen, wanted, likeliest = copy[:, :, :2], copy[:, :, 2].astype(np.float32), copy[:, :, 3:]
+            pairs = likeliest.reshape(*copy.shape[:2], 2, -1)[..., :most] if most > 1 else chosen[..., None]
             alone = np.equal(candidates, 1)
             pairs[:, alone, :, :1] = chosen[:, alone, :, None]
             ids, scores = pairs[:, :, 0].astype(np.int64), pairs[:, :, 1].astype(np.float32)

@@ -39,16 +39,18 @@ def disagreement(backend: GraphedBackend) -> str | None:
     if next(transformer.parameters()).dtype != torch.float32:
         compared.append(_Float32Backend(transformer, len(slots)))
     sources = [[token % config.vocab_size for token in range(1, 6 + 3 * slot)] for slot in slots]
-    for each in compared:
-        each.prefill(sources, slots)
+    for compared_backend in compared:
+        compared_backend.prefill(sources, slots)
     errors = np.zeros(2)  # of the backend and of plain steps
     for candidates in _CANDIDATES:
         for step in range(CAPTURE_AFTER + 1):
             tokens = [(7 * step + slot) % config.vocab_size for slot in slots]
-            scores = [each.step(slots, tokens, candidates, tokens).scores[:, 0] for each in compared]
+            scores = [
+                compared_backend.step(slots, tokens, candidates, tokens).scores[:, 0] for compared_backend in compared
+            ]
             errors = np.maximum(errors, [np.abs(found - scores[-1]).max() for found in scores[:2]])
-        for each in compared:
-            each.reorder(slots[1:], slots[:-1])
+        for compared_backend in compared:
+            compared_backend.reorder(slots[1:], slots[:-1])
     backend.free(slots)
     if not backend.captured:
         return "No step was captured."

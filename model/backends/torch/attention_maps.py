@@ -125,21 +125,21 @@ def _tensors(
         last = transformer.encoder_norm if encodes else transformer.decoder_norm
         norms.append(sublayers[index + 1][0].residual.norm if index + 1 < len(layers) else last)
     stream = passed[layers[index]][0]
-    found = {"stream": stream, "input": passed[norms.pop(0)][1] if config.norm == "pre" else stream}
+    passing = {"stream": stream, "input": passed[norms.pop(0)][1] if config.norm == "pre" else stream}
     for (name, inner, output, _), norm in zip(sublayers[index], norms, strict=True):
         if inner is not None:
-            found[name + (".inner" if name == "feed_forward" else ".context")] = inner(passed)
-        found |= {f"{name}.output": passed[output][1], f"{name}.norm": passed[norm][1]}
+            passing[name + (".inner" if name == "feed_forward" else ".context")] = inner(passed)
+        passing |= {f"{name}.output": passed[output][1], f"{name}.norm": passed[norm][1]}
     if index == 0:
-        found["embedding"] = _embedding(transformer, read[0 if encodes else 1], encodes)
+        passing["embedding"] = _embedding(transformer, read[0 if encodes else 1], encodes)
     position = followed.position
-    one = slice(None) if position is None else slice(position, position + 1)
+    shown = slice(None) if position is None else slice(position, position + 1)
 
     def parameter(name: str) -> NDArray[np.float32]:
         last = name.startswith(("encoder_norm", "decoder_norm"))
         return to_array(transformer.get_parameter(name if last else name.replace("_norm", "_residual.norm")))
 
-    tensors = {name: to_array(found[name][0, one]) for name in captured(config, followed)}
+    tensors = {name: to_array(passing[name][0, shown]) for name in captured(config, followed)}
     return tensors | norm_parameters(config, followed, parameter)
 
 

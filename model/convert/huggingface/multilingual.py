@@ -53,14 +53,14 @@ def read_vocabulary(path: Path, config: ModelConfig) -> dict[str, Any]:
     codes = language_codes(list(tokens))
     if not codes:
         raise ImportRefused(path, ["none of its files lists the language tokens, such as __en__ or eng_Latn"])
-    found = matched(added, tokens)
-    ids |= {token: added[token]["id"] for token in found if token not in ids}
+    in_texts = matched(added, tokens)
+    ids |= {token: added[token]["id"] for token in in_texts if token not in ids}
     return {
         "source_pieces": pieces,
         "target_pieces": pieces,
         "vocabulary": check_vocabulary(path, {**ids, **tokens}, config.vocab_size),
         "language_pieces": codes,
-        "added": found,
+        "added": in_texts,
         "trailing_space": saved,
     }
 

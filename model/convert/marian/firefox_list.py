@@ -53,11 +53,11 @@ def find(pair: str, address: str) -> FirefoxModel:
 def find_all(address: str) -> list[FirefoxModel]:
     """Returns the model of each pair that `find` would find. Raises FolderError."""
     base, models = _read_list(address)
-    found = []
+    best = []
     for pair in sorted(models):
         with suppress(*_INCOMPLETE):
-            found.append(_best(base, models[pair]))
-    return [model for model in found if model is not None]
+            best.append(_best(base, models[pair]))
+    return [model for model in best if model is not None]
 
 
 def _read_list(address: str) -> tuple[str, dict[str, Any]]:

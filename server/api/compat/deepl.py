@@ -99,8 +99,8 @@ def formality_used(parameters: DeeplParameters, result: str, catalog: ModelCatal
     target = catalog.target(parameters.target_lang)
     if not catalog.knows_formality(target):
         return "default"
-    found = form_of_address(result, target)
-    return None if found in (None, requested) else "more" if found == FORMAL else "less"
+    address = form_of_address(result, target)
+    return None if address in (None, requested) else "more" if address == FORMAL else "less"
 
 
 @router.get(

@@ -286,8 +286,8 @@ def with_prefix(scope: Scope, prefix: str) -> str:
 
 def request_identity(headers: Mapping[bytes, bytes]) -> str:
     """Returns the id of the request: the caller's, or a random one."""
-    given = headers.get(b"x-request-id", b"").decode("latin-1")
-    return given if ID.fullmatch(given) else os.urandom(16).hex()
+    identity = headers.get(b"x-request-id", b"").decode("latin-1")
+    return identity if ID.fullmatch(identity) else os.urandom(16).hex()
 
 
 HEADER = b"x-request-id"
@@ -301,11 +301,11 @@ class OneRequestId:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        given = [value for name, value in scope.get("headers", ()) if name == HEADER]
+        own = [value for name, value in scope.get("headers", ()) if name == HEADER]
 
         async def send_without(message: Message) -> None:
             if message["type"] == "http.response.start":
-                headers = [(name, value) for name, value in message["headers"] if name != HEADER or value not in given]
+                headers = [(name, value) for name, value in message["headers"] if name != HEADER or value not in own]
                 message = {**message, "headers": headers}
             await send(message)
 

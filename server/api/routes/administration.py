@@ -136,8 +136,8 @@ def check_operator(request: Request) -> None:
     if site not in ("none", "same-origin") or headers.get("origin", f"//{host}").partition("//")[2] not in own:
         raise Forbidden(FOREIGN)
     if expected := services.settings.admin_key:
-        scheme, _, given = headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode(), expected.encode()):
+        scheme, _, key = headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not hmac.compare_digest(key.strip().encode(), expected.encode()):
             raise Forbidden(WRONG_ADMIN_KEY)
         return
     here = (

@@ -75,5 +75,5 @@ async def align(request: Request, parameters: AlignParameters) -> Response:
         longest = sorted([sum(map(token_estimate, pair)) for pair in pairs])[-PAIRS_AT_ONCE:]
         with inspector.admit(caller, limit, sum(longest)):
             work = [aligner.align(*pair, f"pair {number}") for number, pair in enumerate(pairs)]
-            found = await gather_or_cancel(work)
-    return json_response({"model": leg.model.name, "method": aligner.method, "pairs": found})
+            aligned = await gather_or_cancel(work)
+    return json_response({"model": leg.model.name, "method": aligner.method, "pairs": aligned})

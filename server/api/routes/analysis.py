@@ -48,15 +48,15 @@ router = APIRouter(tags=["attention"], route_class=ParameterRoute, responses=err
 @router.post("/score", summary="Log-probability of given translations", response_model=ScoreAnswer)
 async def score(request: Request, parameters: ScoreParameters) -> Response:
     services = services_of(request)
-    given = [parameters.translation] if isinstance(parameters.translation, str) else parameters.translation
-    if len(given) > SCORED_LIMIT:
+    translations = [parameters.translation] if isinstance(parameters.translation, str) else parameters.translation
+    if len(translations) > SCORED_LIMIT:
         raise TextTooLong(f"At most {SCORED_LIMIT} translations are scored at once.")
     check_texts((parameters.q,), services.settings)
-    check_texts(tuple(given), services.settings, name="translation")
+    check_texts(tuple(translations), services.settings, name="translation")
     caller = await enter(request, len(parameters.q), parameters.api_key)
     limit = deadline(request, services.settings.timeout_seconds)
     inspector = services.inspector
-    pairs = [inspector.given(parameters.q, text, parameters.source, parameters.target) for text in given]
+    pairs = [inspector.given(parameters.q, text, parameters.source, parameters.target) for text in translations]
     heads = parameters.masked_heads or ()
     results = [
         await inspector.attend(pair, limit, caller=caller, masked_heads=heads, choice=SCORES, alignment=False)

@@ -103,12 +103,12 @@ def response(parameters: TranslateParameters, translations: list[Translation], s
 def doubts(translations: list[Translation]) -> dict[str, str]:
     """Returns the header X-Warning with the flags of all sentences, for clients that do not ask for details; nothing without
     any."""
-    sentences = [sentence for each in translations for leg in each.legs for sentence in leg.sentences]
+    sentences = [sentence for translation in translations for leg in translation.legs for sentence in leg.sentences]
     flagged = [sentence.flags for sentence in sentences if sentence.flags]
     if not flagged:
         return {}
-    found = frozenset[Flag]().union(*flagged)
-    names = ", ".join([flag for flag in WARNINGS if flag in found])
+    flags = frozenset[Flag]().union(*flagged)
+    names = ", ".join([flag for flag in WARNINGS if flag in flags])
     return {"X-Warning": f"{len(flagged)} of {len(sentences)} sentences may be wrong: {names}"}
 
 
