@@ -34,7 +34,7 @@ ROLES: dict[Kind, tuple[CorpusRole, ...]] = {
 """Roles of each kind. The positions in the decoder are relative to the token that a row produces."""
 LEAST_SHARE = 0.5
 """A head whose largest share is smaller is "mixed"."""
-_DIAGONAL = 0.1
+_NEAR = 0.1
 """Largest distance of relative positions, from 0 to 1, that counts as diagonal."""
 _ENDS_BYTES = 1 << 20
 _MAX_BYTES = 10_000_000
@@ -153,7 +153,7 @@ def _places(kind: Kind, queries: int, keys: Tokens) -> NDArray[np.bool_]:
         "before_previous": k == q + before - 1,
         "next": k == q + 1,
         "same": k == q,
-        "diagonal": distance <= _DIAGONAL,
+        "diagonal": distance <= _NEAR,
         "start": everywhere & (k == 0),
         "delimiter": everywhere & keys.delimiters()[None],
         "rare": everywhere & (k == keys.rarest()),
