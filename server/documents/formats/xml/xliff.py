@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 from lxml import etree
 
@@ -23,6 +24,15 @@ UNTRANSLATED = frozenset(("new", "needs-translation", "initial"))
 """States of a target that is to be replaced. One without a state is also, where it is the source."""
 
 
+class Unit(NamedTuple):
+    """A source, its segmented form, its target, and the segments of the target that have been translated, by their names."""
+
+    source: Element
+    segmented: Element | None
+    target: Element | None
+    done: dict[str, Element]
+
+
 def read(data: bytes, target: str) -> Document:
     """Reads an XLIFF file and sets its target language."""
     root = parse_xml(data, doctype=True)
@@ -31,25 +41,24 @@ def read(data: bytes, target: str) -> Document:
         raise InvalidRequest("The file is not XLIFF 1.x or 2.x.")
     namespace, second = named[1], (named[2] or root.get("version", "1")[:1]) == "2"
     [inline] = vocabularies((namespace,), XLIFF).values()
-    units: list[tuple[Element, Element, Paragraph, Callable[[str], str]]] = []
+    places: list[tuple[Unit, Element, Paragraph, Callable[[str], str]]] = []
     texts: list[str] = []
-    for source in sources(root):
-        segments = marks_of(source.getparent().find("{*}seg-source"))
-        done = translated_segments(source)
-        for place in [segment for segment in segments if segment.get("mid") not in done] if segments else [source]:
+    for unit in open_units(root):
+        segments = marks_of(unit.segmented)
+        for place in [each for each in segments if each.get("mid") not in unit.done] if segments else [unit.source]:
             paragraph = Paragraph(copy.deepcopy(place), inline)
             tagged = paragraph.tagged
             text, written = (coded(tagged), str) if tagged.codes else label(tagged.text)
             if has_words(tagged.text):
-                units.append((source, place, paragraph, written))
+                places.append((unit, place, paragraph, written))
                 texts.append(text)
 
     def write(translations: Sequence[str]) -> bytes:
-        places: dict[Element, Element] = {}
-        for (source, place, paragraph, written), made in zip(units, translations, strict=True):
-            if place not in places:
-                places |= new_target(source, second)
-            paragraph.element = places[place]
+        targets: dict[Element, Element] = {}
+        for (unit, place, paragraph, written), made in zip(places, translations, strict=True):
+            if place not in targets:
+                targets |= new_target(unit, second)
+            paragraph.element = targets[place]
             paragraph.fill(written(made))
         if second:
             root.set("trgLang", target)
@@ -76,44 +85,42 @@ def marks_of(parent: Element | None) -> list[Element]:
     return [mark for mark in marks if mark not in around]
 
 
-def translated_segments(source: Element) -> dict[str, Element]:
-    """Returns the segments of the target that have been translated, by their names."""
-    target = source.getparent().find("{*}target")
-    if target is None or target.get("state") in UNTRANSLATED or is_copy(source, target):
-        return {}
-    return {mark.get("mid"): mark for mark in marks_of(target) if "".join(mark.itertext()).strip()}
-
-
-def is_copy(source: Element, target: Element) -> bool:
-    """Returns whether a tool has filled a target with its source, and nobody has approved it."""
-    unit = source.getparent()
-    stated = target.get("state") or unit.get("state") or unit.get("approved") == "yes"
-    return not stated and "".join(target.itertext()).split() == "".join(source.itertext()).split()
-
-
-def sources(root: Element) -> Iterator[Element]:
-    """Yields the source elements that are to be translated."""
+def open_units(root: Element) -> Iterator[Unit]:
+    """Yields the units that are to be translated."""
     for source in root.iter("{*}source"):
-        parent = source.getparent()
-        name = etree.QName(parent).localname if parent is not None else ""
+        unit = source.getparent()
+        name = etree.QName(unit).localname if unit is not None else ""
         if name not in ("trans-unit", "segment") or any(
-            element.get("translate") == "no" for element in source.iterancestors()
+            each.get("translate") == "no" for each in source.iterancestors()
         ):
             continue
-        target = parent.find("{*}target")
-        is_filled = target is not None and "".join(target.itertext()).strip() and not is_copy(source, target)
-        done = is_filled and (target.get("state") or parent.get("state")) not in UNTRANSLATED
-        if not done or len(translated_segments(source)) < len(marks_of(target)):
-            yield source
+        target, done = unit.find("{*}target"), {}
+        if target is not None and words(target) and not is_open(source, target):
+            marks = marks_of(target)
+            done = {mark.get("mid"): mark for mark in marks if words(mark)}
+            if len(done) == len(marks):
+                continue
+        yield Unit(source, unit.find("{*}seg-source"), target, done)
 
 
-def new_target(source: Element, second: bool) -> dict[Element, Element]:
+def is_open(source: Element, target: Element) -> bool:
+    """Returns whether the state of a target says so, or a tool has filled it with its source and nobody has approved it."""
+    unit = source.getparent()
+    if state := target.get("state") or unit.get("state"):
+        return state in UNTRANSLATED
+    return unit.get("approved") != "yes" and words(target) == words(source)
+
+
+def words(element: Element) -> list[str]:
+    """Returns the words in an element."""
+    return "".join(element.itertext()).split()
+
+
+def new_target(unit: Unit, second: bool) -> dict[Element, Element]:
     """Puts a new target in the place of the old one or after the source, in XLIFF 2 (`second`) or 1. Returns the elements in
     it that take the translation of the source and of its segments."""
+    source, segmented, target, done = unit
     parent = source.getparent()
-    segmented, done = parent.find("{*}seg-source"), translated_segments(source)
-    segments = marks_of(segmented)
-    target = parent.find("{*}target")
     if target is None:
         target = etree.Element(source.tag.removesuffix("source") + "target")
         before = source if segmented is None else segmented
@@ -124,14 +131,15 @@ def new_target(source: Element, second: bool) -> dict[Element, Element]:
         target.set("state", "needs-review-translation")
     if second and parent.get("state") in UNTRANSLATED:
         parent.set("state", "translated")
+    segments = marks_of(segmented)
     if not segments:
         return {source: target}
     fill(target, segmented)
-    places = dict(zip(segments, marks_of(target), strict=True))
-    for place in places.values():
+    targets = dict(zip(segments, marks_of(target), strict=True))
+    for place in targets.values():
         if (old := done.get(place.get("mid"))) is not None:
             fill(place, old)
-    return places
+    return targets
 
 
 def fill(element: Element, other: Element) -> None:
