@@ -19,7 +19,7 @@ display = by_pattern(
     r"\\\(.{1,500}?\\\)|\\\[.{1,500}?\\\]|\\begin\{(\w+\*?)\}.{0,2000}?\\end\{\1\}", "math", flags=re.DOTALL
 )
 tie = by_pattern(r"~(?=\\[a-z])", "tie", "point")
-"""The space of Figure~\\ref{a}. The model reads one."""
+"""A space: Figure~\\ref{a}."""
 begin = by_pattern(
     r"\\(?:emph|text(?!tt)[a-z]{2}|underline|(?:sub)*section\*?|chapter|paragraph|title|caption|footnote)\{"
     r"(?=(?:[^{}\n]|\{[^{}\n]{0,200}\}){0,500}+\})",
