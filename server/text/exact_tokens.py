@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
 from itertools import takewhile
 from unicodedata import normalize
@@ -17,24 +17,22 @@ from server.kept import kept
 from server.text.characters import WORD
 from server.text.numbers import (
     ORDINAL_ENDINGS,
+    OTHERWISE,
     RAISED,
-    Number,
     is_roman,
     measures,
     number_difference,
     numbers,
     roman_value,
     with_colons,
-    without_units,
 )
 from server.text.segmentation import Span, blanked
 from server.text.syntax import lines, plain
 from server.text.syntax.match import Match, Role
 from server.text.vocabulary import core_end
 
-_OF_PROGRAMS = r"\\^`{|}~<>_*"
 _SIGN = (
-    _OF_PROGRAMS + r"=#+\u00a2-\u00a7\u00a9\u00ac\u00ae-\u00b1\u00b6\u00d7\u00f7\u2020\u2021\u2030-\u2034\u203f\u2040"
+    r"\\^`{|}~<>_*=#+\u00a2-\u00a7\u00a9\u00ac\u00ae-\u00b1\u00b6\u00d7\u00f7\u2020\u2021\u2030-\u2034\u203f\u2040"
     r"\u20a0-\u20cf\u2100-\u214f\u2190-\u2211\u2213-\u23ff\u2500-\u2bff\U0001f000-\U0001faff"
 )
 """Neither letters nor punctuation; the dollar is none."""
@@ -93,7 +91,7 @@ _RUN = re.compile("[LNKF](?:S[LNKF])+|P(?:\\(?N)+|N\\(NN+|K(?:K+|C?NN[NK]*)|CD|[
 _MAY_HOLD = re.compile(
     rf"[{_SIGN}\d{RAISED}{_COMBINING}&A-Z.:(\[-](?:(?<=[^A-Z.:(\[-])|(?<=\[)(?=[A-Za-z]\])|(?<=[a-z][A-Z])"
     r"|(?<=[IVXLCDM]{2})|(?<=[A-Z])(?=/[A-Z])|(?<=[.:])(?=[.:\w])|(?<=\()(?=[a-z]{0,4}\))|(?<=-)(?= -)|(?<=[rwx]-)(?=[rwx-]))"
-    r"|\S{40}"
+    r"|\S{40}|\b[ivx]{2,7}\b"
 )
 _OPENED = re.compile(r"(?<!\w)[\"'](?=[\w$€£¥+-])")
 _LOOSE = re.compile(r"(?<=\d)([:-]| - )(?=\d)|(?<=\d)[ -](?=[^\W\d_])| (?=[+(])|(?<![\w.,:/-])0(?=\d:)")
@@ -120,16 +118,14 @@ def exact_tokens(text: str) -> Sequence[Match]:
     """Returns the exact tokens of a text in order, but for numbers and signs: kinds "mark", "measure" and "code"."""
     if not may_hold(text):
         return []
-    found = [Match(*command.span(), "word", "code") for command in _COMMAND.finditer(text)]
-    codes, runs = _codes(text)
     marks = [
-        Match(mark.start(), mark.end(), "point" if text[: mark.start()][-1:].strip() else "number", "mark")
+        Match(*mark.span(), "point" if text[mark.start() - 1 : mark.start()].strip() else "number", "mark")
         for mark in _MARK.finditer(text)
     ]
+    codes, runs = _codes(blanked(text, [(mark.start, mark.end) for mark in marks]))
+    commands = [Match(*command.span(), "word", "code") for command in _COMMAND.finditer(text)]
     units = [Match(each.start, each.until, "number", "measure") for each in measures(text)]
-    if marks:
-        codes, _ = _codes(blanked(text, [(mark.start, mark.end) for mark in marks]))
-    return without_overlaps([*found, *lines.sequences(text), *runs, *marks, *units, *codes])
+    return without_overlaps([*commands, *lines.sequences(text), *runs, *marks, *units, *codes])
 
 
 def all_tokens(text: str) -> list[Match]:
@@ -166,7 +162,7 @@ def _core(text: str, word: str, at: int, primes: str) -> tuple[str, int, bool]:
     """Returns a token without the punctuation around it, its place, and whether it is compared as it is written."""
     start = len(word) - len(word.lstrip(_AROUND))
     end = core_end(word, start, max(start, len(word.rstrip("*-"))))
-    while start < end < len(word) and word[end] in primes and word[end - 1].isdigit():
+    while end < len(word) and word[end] in primes and (word[end - 1].isdigit() or word[end - 1 : end + 1] == "''"):
         end += 1
     if word[:start] in (".", "*.") and end > start + 1 and word[start].islower():  # the point of a name
         start -= 1
@@ -180,7 +176,7 @@ def _core(text: str, word: str, at: int, primes: str) -> tuple[str, int, bool]:
     if _is_code(normalize("NFC", bare), primes):
         return bare, at + start, True
     century = text[max(0, at - 7) : at + start].endswith(("siglo ", "siglos "))
-    return core, at + start, core.isupper() and is_roman(core) and not (century or text.isupper())
+    return core, at + start, is_roman(core) and not (century or text.isupper())
 
 
 def _is_code(core: str, primes: str) -> bool:
@@ -220,17 +216,13 @@ def lost_tokens(text: str, target: str, language: str = "") -> Sequence[Match] |
     tokens = exact_tokens(text)
     target = with_colons(target, text)
     given, written = _folded(text), _folded(target)
-    codes = {(token.kind, given[token.start : token.end]) for token in tokens if token.kind != "measure"}
-    absent = {
-        (kind, part)
-        for kind, part in codes
-        if (
-            written.count(part) - given.count(part)
-            if kind == "mark"
-            else len(places(written, part)) - len(places(given, part))
-        )
-    }
-    lost = [token for token in tokens if (token.kind, given[token.start : token.end]) in absent]
+    lost, differs = list[Match](), dict[tuple[str, str], bool]()
+    for token in tokens:
+        kind, part = key = token.kind, given[token.start : token.end]
+        if key not in differs:
+            counts = [side.count(part) if kind == "mark" else len(places(side, part)) for side in (given, written)]
+            differs[key] = kind != "measure" and counts[0] != counts[1]
+        lost += [token] * differs[key]
     lost += _lost_measures(text, target)
     signs = _signs(text)
     if text.count("$") > target.count("$") and not _DOLLAR.search(target):
@@ -255,17 +247,16 @@ def lost_tokens(text: str, target: str, language: str = "") -> Sequence[Match] |
 def _lost_measures(text: str, target: str) -> list[Match]:
     """Returns the measures whose number has another unit, or none."""
 
-    def after(side: str, number: Number, end: int) -> str:
-        return _folded(side[number.digits + len(number.written) : end]).lstrip(" -")
-
-    said, units = defaultdict[object, Counter[str]](Counter), defaultdict[tuple[object, str], list[Match]](list)
+    said = defaultdict[object, list[str]](list)
     for each in numbers(target):
-        said[each.values][after(target, each, each.end + 20)] += each.begins
-    for each in measures(text):
-        units[each.values, after(text, each, each.until)].append(Match(each.start, each.until, "number", "measure"))
+        said[each.values] += [_folded(target[each.last : each.end + 20]).lstrip(" -")] * each.begins
     lost = []
-    for (values, unit), found in units.items():
-        lost += found if sum([n for given, n in said[values].items() if _says(given, unit)]) < len(found) else []
+    for each in measures(text):
+        unit, given = _folded(text[each.last : each.until]).lstrip(" -"), said[each.values]
+        if (place := next((n for n, words in enumerate(given) if _says(words, unit)), None)) is None:
+            lost.append(Match(each.start, each.until, "number", "measure"))
+        else:
+            given.pop(place)
     return lost
 
 
@@ -288,7 +279,7 @@ def lost_numbers(text: str, target: str, language: str = "") -> bool:
     lost = lost_tokens(text, target, language)
     if lost is None and not number_difference(text, with_colons(target, text), language).lacks:
         return False
-    text, target = without_units(with_colons(text)), without_units(with_colons(target, text))
+    text, target = [OTHERWISE.sub("", each) for each in (with_colons(text), with_colons(target, text))]
     difference = number_difference(text, target, language)
     if difference.lacks or difference.adds:
         return True
@@ -365,8 +356,11 @@ def places(text: str, part: str) -> list[int]:
     found, at = list[int](), text.find(part)
     while at >= 0:
         end = at + len(part)
-        after = text[end + (text[end : end + 1] == "s") :][:1]
-        is_within = (part[0].isalnum() and text[at - 1 : at].isalnum()) or (part[-1].isalnum() and after.isalnum())
+        is_word = part[-1].isalnum()
+        after = text[end + (is_word and text[end : end + 1] == "s") :][:1]
+        is_within = (part[0].isalnum() and text[at - 1 : at].isalnum()) or (
+            (is_word or part[-1] in "'\"") and after.isalnum()
+        )
         found += [] if is_within else [at]
         at = text.find(part, end)
     return found

@@ -25,7 +25,7 @@ _SMALL_WORDS = {
     "de": "zwei|beid|zwo|doppel|paar|halb|sekund drei|dritt vier fünf sech|halb sieb acht"
     " neun zehn elf zwölf|mittag|mitternacht|dutzend",
     "fr": "deux|second|doub|pair|demi trois|tier quat|quar cinq six|demi sept hui neuf|neuv dix|décen onz douz|midi|minuit",
-    "es": "dos|segund|dob|par|medi|amb tre|terc cuatr|cuart cinc|quint seis|sext|medi"
+    "es": "dos|segund|dob|par|medi|amb tres|terc cuatr|cuart cinc|quint seis|sext|medi"
     " siet|sépt och nuev|noven diez|décad once|undéc doce|duodé|mediod|medianoche",
 }
 """How the words begin that say the numbers from 2 to 12; those of German are within words too."""
@@ -49,7 +49,7 @@ _KINDS = {
 }
 """What the word after a number says."""
 _NUMBER = re.compile(
-    rf"(?:(?<![\w.,:/-])(?:(?-i:[A-Z]{{0,3}})[$€£¥]|[+−-]))?(?P<digits>(?<![\d.,])\d{{1,3}}(?:[{SPACES}]\d{{3}})+(?!\d)(?:[.,'’]\d+)*"
+    rf"(?P<begin>(?<![\w.,:/-])(?:(?-i:[A-Z]{{0,3}})[$€£¥]|[+−-])?|(?<=[\d^]-))?(?P<digits>(?<![\d.,])\d{{1,3}}(?:[{SPACES}]\d{{3}})+(?!\d)(?:[.,'’]\d+)*"
     rf"|\d(?:[\d.,:/'’–-]*\d)?)(?=(?:{'|'.join(f'(?P<{name}>{words})' for name, words in _KINDS.items())})?)"
     r"(?P<end>(?:\s?(?:[‰°€]|%(?![<({@$%*#]|[.+\-]?\d)))?(?!\w|[.,:/'’]\w))?",
     re.IGNORECASE,
@@ -57,9 +57,9 @@ _NUMBER = re.compile(
 """Digits and separators, with a sign or currency. Those within words (A4, 21st, COVID-19) have no `end`, or a letter before."""
 _PART = re.compile(rf"\d+(?:[{SPACES}.,'’]\d+)*")
 _ROMAN = re.compile(r"(?<!\w)(?=[IVXLCDM])M{0,3}(?:C[MD]|D?C{0,3})(?:X[CL]|L?X{0,3})(?:I[XV]|V?I{0,3})(?![A-Z\d_])")
-_ROMAN_VALUES = {"I": 1, "V": 5, "X": 10, "L": 50, "C": 100, "D": 500, "M": 1000}
+_ROMAN_VALUES = dict(zip("IVXLCDM", (1, 5, 10, 50, 100, 500, 1000), strict=True))
 _TIME = re.compile(rf"(?<=\d)(?:\.(?=\d\d (?:Uhr|[ap]\.?m\b)|\d\d[ap]m\b)|[{SPACES}]?h[{SPACES}]?(?=\d\d\b))")
-_OTHERWISE = re.compile(r"(?<=\d):00\b|(?<=:\d\d) ?[ap]\.?m\b\.?|(?<=m)[23²³](?!\w)|(?<=°) ?[NSEWO]\b|(?<=\d)s\b")
+OTHERWISE = re.compile(r"(?<=\d):00\b|(?<=:\d\d) ?[ap]\.?m\b\.?|(?<=m)[23²³](?!\w)|(?<=°) ?[NSEWO]\b|(?<=\d)s\b")
 """What translations leave out: full hours, halves of the day, powers of units, points of the compass, plurals."""
 _ONE_SEPARATOR = str.maketrans(",'’", "...")
 _POWERS = {"thousand": 3, "million": 6, "billion": 9}
@@ -70,8 +70,6 @@ _IMPERIAL = re.compile(
     re.IGNORECASE,
 )
 """Measures that people convert."""
-_OFTEN_A_WORD = 12
-"""Numbers up to this one are often written as words."""
 _BEFORE = frozenset(
     "the his her their my our your its early mid late à vers dès at um la las about around after before from until till between"
     " ab bis gegen vor nach avant après".split()
@@ -97,7 +95,12 @@ class Number(NamedTuple):
     @property
     def is_small(self) -> bool:
         """Whether it is often written as a word. The 3 of 978-3-16 is not."""
-        return len(self.values) == 1 and self.values[0].isdigit() and int(self.values[0][:3]) <= _OFTEN_A_WORD
+        return len(self.values) == 1 and self.values[0].isdigit() and int(self.values[0][:3]) <= 12
+
+    @property
+    def last(self) -> int:
+        """The end of its digits."""
+        return self.digits + len(self.written)
 
     @property
     def sizes(self) -> Iterator[float]:
@@ -114,9 +117,7 @@ def numbers(text: str) -> Sequence[Number]:
     found: list[Number] = []
     for match in _NUMBER.finditer(text):
         written, (start, end), at = match["digits"], match.span(), match.start("digits")
-        before = text[max(0, at - 2) : at]
-        begins = start < at or not (before[-1:].isalnum() or before[-1:] in tuple("_.,:/-"))
-        begins = begins or (before[-1:] == "-" and before[:1] in tuple("0123456789^"))  # of a range of two numbers
+        before, begins = text[max(0, at - 2) : at], match["begin"] is not None
         kind = next((name for name in _KINDS if match[name]), "")
         if kind == "unit" and match["unit"].strip() in ("s", "h"):
             word = text[max(0, at - 7) : at - 1].replace("-", " ").rpartition(" ")[2].lower()
@@ -155,8 +156,8 @@ _Part = tuple[str, float, Number]
 
 
 def number_difference(source: str, target: str, language: str = "") -> Difference:
-    """Compares numbers by value. A small one may be a word of the target `language`; if these are not known, unless the target
-    adds a number. A large one that begins a word (18th, 1990s) must be somewhere."""
+    """Compares numbers by value. A small one may be a word of the target `language`; of another one, unless the target adds a
+    number. A large one that begins a word (18th, 1990s) must be somewhere."""
     given, written = numbers(source), numbers(target)
     values, found = [Counter([value for each in side for value in each.values]) for side in (given, written)]
     somewhere = {*found, *map(roman_value, _ROMAN.findall(target))}
@@ -169,14 +170,11 @@ def number_difference(source: str, target: str, language: str = "") -> Differenc
         return Difference()
     lost, other = _paired(lost, added, given)
     romans = Counter(map(roman_value, _ROMAN.findall(source)))
-    adds = [
-        each
-        for value, _, each in added
-        if not _take(romans, value)
-        and (
-            value in values or not each.is_small or not any(_may_be_word(value, source, code) for code in _SMALL_WORDS)
-        )
-    ]
+    adds = []
+    for value, _, each in added:
+        small = each.is_small and any(_may_be_word(value, source, code) for code in _SMALL_WORDS)
+        if not _take(romans, value) and (value in values or not small):
+            adds.append(each)
     lacks = [
         number
         for value, _, number in lost
@@ -190,7 +188,7 @@ def _beyond(side: Sequence[Number], others: Counter[str]) -> list[_Part]:
     """Returns the parts of numbers that are not as often among others, those within words first."""
     left = others.copy()
     ordered = sorted(side, key=lambda each: not each.whole)
-    parts = [(value, size, each) for each in ordered for value, size in zip(each.values, each.sizes, strict=True)]
+    parts = [(*part, each) for each in ordered for part in zip(each.values, each.sizes, strict=True)]
     return [part for part in parts if not _take(left, part[0])]
 
 
@@ -208,44 +206,40 @@ def _paired(lost: Sequence[_Part], added: list[_Part], given: Sequence[Number]) 
         sizes.setdefault(part[1], []).append(part)
     rest, other = list[_Part](), set[str]()
     for part in lost:
-        value, size, number = part
-        ways = (
-            [size] if number.kind in _POWERS or any(each.kind in _POWERS for _, _, each in sizes.get(size, ())) else []
-        )
+        size = part[1]
+        ways = [size] if any(each.kind in _POWERS for _, _, each in (part, *sizes.get(size, ()))) else []
         ways += (size - 12, size + 12) if clock and 0 < size < 24 else ()
         ways += [size % 100] if 1900 <= size < 2100 else [size + 1900, size + 2000] if 10 <= size < 100 else []
-        same = next((way for way in ways if way > 0 and sizes.get(way)), None)
-        if same is None:
-            rest.append(part)
+        if same := next((found for way in ways if way > 0 and (found := sizes.get(way))), None):
+            same.pop()
+            other.add(part[0])
         else:
-            sizes[same].pop()
-            other.add(value)
+            rest.append(part)
     added[:] = [part for parts in sizes.values() for part in parts]
     return rest, other
 
 
 def _may_be_word(value: str, target: str, language: str, otherwise: bool = False) -> bool:
     """Returns whether a translation may have a small number as a word; `otherwise` if the words are not known."""
-    code = primary_subtag(language)
+    code, text = primary_subtag(language), target.lower()
     if code not in _SMALL_WORDS or int(value) < 2:
         return otherwise
     beginnings = tuple(_SMALL_WORDS[code].split()[int(value) - 2].split("|"))
-    text = target.lower()
-    return (
-        any(word.startswith(beginnings) for word in WORD.findall(text))
-        if code != "de"
-        else any(map(text.count, beginnings))
-    )
+    if code == "de":
+        return any(map(text.count, beginnings))
+    return any(word.startswith(beginnings) for word in WORD.findall(text))
 
 
 def roman_value(numeral: str) -> str:
     """Returns the value of a Roman numeral: siglo XIX is the 19th century."""
-    values = [_ROMAN_VALUES[letter] for letter in numeral]
+    values = [_ROMAN_VALUES[letter] for letter in numeral.upper()]
     return str(sum(value if value >= after else -value for value, after in pairwise([*values, 0])))
 
 
 def is_roman(word: str) -> bool:
-    """Returns whether a word is a Roman numeral of two letters or more; of two, only of I, V and X."""
+    """Returns whether a word is a Roman numeral of two letters or more, of two only of I, V and X; also xiv, but not vi."""
+    if word.islower() and word != "vi" and {*word} <= {*"ivx"}:
+        word = word.upper()
     return _ROMAN.fullmatch(word) is not None and len(word) > 1 and (len(word) > 2 or {*word} <= {*"IVX"})
 
 
@@ -266,42 +260,29 @@ def _plain(number: str) -> str:
 
 def with_colons(text: str, source: str = "") -> str:
     """Returns a text in which times have a colon: 14.30 Uhr, 9 h 05, unless its `source` has verses, John 3:16."""
-    said = [
-        each.kind == "clock" or source[: each.start].rstrip(" (").rpartition(" ")[2].lower() in _BEFORE
-        for each in (numbers(source) if ":" in source else ())
-        if ":" in each.written
-    ]
-    return text if said and True not in said else _TIME.sub(":", text)
-
-
-def without_units(text: str) -> str:
-    """Returns a text without what a translation may leave out after a number."""
-    return _OTHERWISE.sub("", text)
+    times = [each for each in (numbers(source) if ":" in source else ()) if ":" in each.written]
+    before = [source[: each.start].rstrip(" (").rpartition(" ")[2].lower() for each in times]
+    is_verse = times and _BEFORE.isdisjoint(before) and "clock" not in [each.kind for each in times]
+    return text if is_verse else _TIME.sub(":", text)
 
 
 def with_formats(source: str, target: str, source_language: str, target_language: str, everything: bool = False) -> str:
-    """Returns a translation of the same length, whose amounts have the format of its language, and others (versions, times,
-    dates) their own separators. 2.5 may be a version in languages with a decimal point: it changes only with `everything`."""
+    """Returns a translation of the same length, whose amounts have the format of its language, and versions and times their own
+    separators. In languages with a decimal point 2.5 may be a version: it changes only with `everything`."""
     given, wanted = [SEPARATORS.get(primary_subtag(language)) for language in (source_language, target_language)]
-    parts = list(_separated(source)) if given and wanted else []
-    whole = [each.written for each in numbers(source) if each.whole and 3 < len(each.written) <= _LONGEST_SIZE]
-    if not (parts or whole) or given is None or wanted is None:
+    if given is None or wanted is None:
         return target
-    groups = SPACES if given[1] in SPACES else given[1]
+    parts, groups = list(_separated(source)), SPACES if given[1] in SPACES else given[1]
+    whole = [each.written for each in numbers(source) if each.whole and 3 < len(each.written) <= _LONGEST_SIZE]
     separators = str.maketrans(given[0] + groups, wanted[0] + wanted[1] * len(groups))
     labels = [each.kind == "clock" or _is_label(part, at, source, target, given) for part, at, each in parts]
     forms: dict[str, str] = {}
     for (written, _, number), is_label in zip(parts, labels, strict=True):
-        certain = (
-            given[0] != "." or given[1] in written or number.kind in _AMOUNTS or source[number.digits - 1] in "$€£¥"
-        )
-        if not is_label and (everything or certain):
-            form = written.translate(separators)
-        elif any(labels):
-            form = written  # also beside a version, as in 8.1, 8.2 and 8.3
-        else:
-            continue
-        forms[_key(written)] = forms[_key(written).replace(" ", ".")] = form
+        certain = everything or given[0] != "." or given[1] in written or number.kind in _AMOUNTS
+        certain = (certain or source[number.digits - 1] in "$€£¥") and not is_label
+        if certain or any(labels):  # also beside a version, as in 8.1, 8.2 and 8.3
+            form = written.translate(separators) if certain else written
+            forms[_key(written)] = forms[_key(written).replace(" ", ".")] = form
     for grouped in [f"{int(digits):,}" for digits in whole if digits.isdigit()]:
         forms.setdefault(grouped.replace(",", "."), grouped.replace(",", wanted[1]))
     for written, start, _ in reversed(list(_separated(target))):
@@ -314,10 +295,10 @@ def with_formats(source: str, target: str, source_language: str, target_language
 def _separated(text: str) -> Iterator[tuple[str, int, Number]]:
     """Yields the parts of numbers that have a separator, and their places."""
     for number in numbers(text):
-        if number.whole or (number.begins and number.kind in _AMOUNTS):
-            for part in _PART.finditer(text, number.digits, number.digits + len(number.written)):
-                if not part[0].isdigit() and {*":/'’"}.isdisjoint(number.written):
-                    yield part[0], part.start(), number
+        is_whole = number.whole or (number.begins and number.kind in _AMOUNTS)
+        for part in _PART.finditer(text, number.digits, number.last) if is_whole else ():
+            if not part[0].isdigit() and {*":/'’"}.isdisjoint(number.written):
+                yield part[0], part.start(), number
 
 
 def _key(written: str) -> str:
@@ -330,9 +311,8 @@ def _is_label(written: str, start: int, source: str, target: str, given: tuple[s
     whole, sign, decimals = written.partition(given[0])
     first, *groups = (given[1].join(whole.split()) if given[1] in SPACES else whole).split(given[1])
     is_grouped = not groups or (len(first) < 4 and {len(group) for group in groups} == {3})
-    if not "".join((first, *groups, decimals if sign else "")).isdigit() or not is_grouped:
-        return True
-    if len(parts) == 4 and all(part.isdigit() and int(part) < 256 for part in parts):  # an address
+    is_address = len(parts) == 4 and all(part.isdigit() and int(part) < 256 for part in parts)
+    if is_address or not is_grouped or not "".join((first, *groups, decimals if sign else "")).isdigit():
         return True
     if len(parts) != 2 or not "".join(parts).isdigit():
         return False

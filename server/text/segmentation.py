@@ -49,6 +49,11 @@ LABEL = re.compile(
     re.IGNORECASE,
 )
 _CUT_NAME = re.compile(r"(?<![\w.])[a-z_]\w+(?:\.[^\W\d]\w+)+\.$|(?<!\S)\.$")
+_GERMAN_ORDINAL = re.compile(
+    r"(?:\b(?:i[mn]s?|am|vom|zu[mr]|d(?:as|ie|e[mnrs])|(?:[kdms]?ein|ihr|jed|dies)(?:e[mnrs]?)?)\s"
+    r"|\d\.?\s?(?:und|bis|[/–-])\s?)\d{1,3}\.\s$",
+    re.IGNORECASE,
+)
 _UNSPACED = 40
 _WINDOW, _UNSPACED_WINDOW = 4_000, 1_000
 """Characters of a line whose sentences are found at once; the second for scripts without spaces."""
@@ -132,7 +137,7 @@ def _sentences_of_line(text: str, start: int, end: int, language: str) -> list[S
     if len(parts) < 2:
         return [(start, end)]
     spans: list[Span] = []
-    for part in _without_cut_names(parts):
+    for part in _without_cut_names(parts, language == "de"):
         spans += _trimmed(text, start, start + len(part))
         start += len(part)
     return spans
@@ -161,10 +166,12 @@ def _parts_of_line(line: str, language: str) -> list[str]:
         continues = whole
 
 
-def _without_cut_names(parts: Sequence[str]) -> Iterator[str]:
+def _without_cut_names(parts: Sequence[str], german: bool) -> Iterator[str]:
     whole: list[str] = []
     for part in parts:
-        if whole and part[0] not in ",:;" and not (whole[-1].endswith(".") and _CUT_NAME.search(whole[-1])):
+        last = whole[-1] if whole else ""
+        is_cut = last.endswith(".") and _CUT_NAME.search(last)
+        if last and part[0] not in ",:;ºª" and not (is_cut or (german and _GERMAN_ORDINAL.search(last))):
             yield "".join(whole)
             whole = []
         whole.append(part)

@@ -353,3 +353,45 @@ def test_an_amount_keeps_its_currency() -> None:
         assert lost_tokens(f"It costs {amount} today.", f"Es kostet heute {digits}.", "de")
         for said in (f"{digits} $", f"{digits} Dollar", amount):
             assert lost_tokens(f"It costs {amount} today.", f"Es kostet heute {said}.", "de") is None
+
+
+def test_an_ordinal_in_digits_ends_no_sentence(tokenizer: Tokenizer) -> None:
+    chance = random.Random(SEED)
+    for _ in range(200):
+        number = chance.randint(1, 130)
+        before = chance.choice(("Das", "Er wohnt im", "Es war ihr", "Sie kam auf den", "Nach dem", "Es ist sein", "Am"))
+        noun = chance.choice(("Kapitel war gut", "Stock", "Jahrhundert", "Geburtstag", "Platz", "Weltkrieg war lang"))
+        between = chance.choice(("", f"{max(1, number - 1)}. und ", f"{max(1, number - 1)}. bis "))
+        text = f"{before} {between}{number}. {noun}."
+        assert [text[a:b] for a, b in split_sentences(text, "de")] == [text]
+        for language, end in (("de", "Sie wurde {}. Dann ging sie."), ("en", "I am {}. Then I left.")):
+            text = end.format(number)
+            assert [text[a:b] for a, b in split_sentences(text, language)] == [
+                f"{text.split('. ')[0]}.",
+                text.split(". ")[1],
+            ], text
+        for sign in ".º .ª º ª".split():
+            text = f"Vive en la {number}{sign} planta."
+            assert [text[a:b] for a, b in split_sentences(text, "es")] == [text]
+
+
+def test_a_measure_keeps_all_its_primes() -> None:
+    chance = random.Random(SEED)
+    for _ in range(200):
+        number, sign = chance.choice(("55", "6.7", "1/2", "12", "5'10")), chance.choice(("''", '"', "″", "'"))
+        sign = '"' if number == "5'10" else sign
+        text = f"It is {number}{sign} wide."
+        assert lost_tokens(text, f"Es ist {number}{sign} breit.", "de") is None
+        for wrong in (number, f"{number}{sign}s", *[f"{number}'"] * (sign == "''")):
+            lost = lost_tokens(text, f"Es ist {wrong} breit.", "de") or ()
+            assert [text[each.start : each.end] for each in lost] == [f"{number}{sign}"], (text, wrong)
+
+
+def test_a_small_roman_numeral_is_the_label_of_a_page() -> None:
+    for numeral in "ii iii iv vii viii ix xi xii xiii xiv xviii xix xxiii xxxix".split():
+        text = f"See page {numeral} of it."
+        assert lost_tokens(text, f"Siehe Seite {numeral} davon.", "de") is None
+        for wrong in (f"Seite{numeral}", "Seite", f"Seite {numeral}i", f"Seite {numeral[:-1]}"):
+            lost = lost_tokens(text, f"Siehe {wrong} davon.", "de") or ()
+            assert [text[each.start : each.end] for each in lost] == [numeral], wrong
+    assert not exact_tokens("Ayer vi a mi madre, y dix mil de ellos")
