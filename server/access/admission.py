@@ -2,14 +2,15 @@
 rejected request may return. It decides from the lease of the pool.
 
 Without invitations a client that waits its Retry-After is admitted at the first try in half the cases at twice the load, and in
-a quarter at four times; with them, and the hash of the request as their key, in 90 to 100% at both (simulated).
+a quarter at four times; with them, and the hash of the request as their key, in 88 to 100% at both (simulated;
+benchmarks/README.md has figures of servers).
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from server.access.invitations import Invitations
@@ -203,12 +204,10 @@ class Admission:
         now, queue = self.renew(), self.queues[kind]
         if deadline is not None and now > deadline:
             raise TimeoutError
-        invitations = queue.invitations
-        excess, reason = self._excess(kind, cost, caller, weight, key, now)
-        if excess > 0:
-            raise self._overloaded(kind, excess, reason, cost, caller, key, now)
-        if invitations:
-            invitations.take_up(key, now)
+        if (error := self._rejection((kind,), cost, caller, weight, key, now)) is not None:
+            raise error
+        if queue.invitations:
+            queue.invitations.take_up(key, now)
         wait, deep = queue.wait(caller, self.lease.speeds[kind]), DEEP * self.lease.least
         # With less work the speed is not measured, so one that is too low, as after a freeze, would stay.
         if deadline is not None and queue.units >= deep and now + wait > deadline:
@@ -222,16 +221,18 @@ class Admission:
         """Returns the error of a request of about `cost` units that `admit` would reject as any of these kinds, before more is
         known of it; else None."""
         now = self.renew()
-        for kind in kinds:
-            excess, reason = self._excess(kind, cost, caller, 1.0, key, now)
-            if excess <= 0 or self.queues[kind].invitations.is_due(key, now):
-                return None
-        return self._overloaded(kind, excess, reason, cost, caller, key, now)
+        if any(self.queues[kind].invitations.is_due(key, now) for kind in kinds):
+            return None
+        return self._rejection(kinds, cost, caller, 1.0, key, now)
 
-    def _overloaded(
-        self, kind: WorkKind, excess: float, reason: str, cost: float, caller: str | None, key: int | None, now: float
-    ) -> Overloaded:
-        """Returns the error of a request that does not fit, and remembers by its key when it may return."""
+    def _rejection(
+        self, kinds: Sequence[WorkKind], cost: float, caller: str | None, weight: float, key: int | None, now: float
+    ) -> Overloaded | None:
+        """Returns the error of a request that fits as none of these kinds, and remembers by its key when it may return."""
+        for kind in kinds:
+            excess, reason = self._excess(kind, cost, caller, weight, key, now)
+            if excess <= 0:
+                return None
         invitations = self.queues[kind].invitations
         moment = invitations.moment(key)
         if moment is not None and moment > now:  # it came too early

@@ -19,9 +19,9 @@ Result = TypeVar("Result")
 MOST = 512
 """Jobs of a batch that are in progress at the same time: enough for every slot of a GPU."""
 BURST = 32
-"""Jobs that are sent at once; after them the event loop serves other requests."""
+"""Results that are reported, or tasks that begin, at once; after them the event loop serves other requests."""
 SLICE_SECONDS = 0.001
-"""After so much work on answers the event loop serves other requests."""
+"""After so much work on jobs and answers the event loop serves other requests."""
 
 
 class Batch(Generic[Result]):
@@ -45,7 +45,7 @@ class Batch(Generic[Result]):
         self._tasks: dict[int, asyncio.Task[Result]] = {}
         self._errors: dict[int, AttentiveError] = {}
         self._arrived: list[tuple[int, asyncio.Future[Any]]] = []
-        self._waiter: asyncio.Future[None] | None = None
+        self._news = asyncio.Event()
 
     async def run(self, turns: AbstractAsyncContextManager[object]) -> list[Result]:
         """Returns all results. Answers are worked on within `turns`. Raises the errors of `EngineClient.answer`; with a report
@@ -74,6 +74,7 @@ class Batch(Generic[Result]):
                 await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
     async def _fill(self) -> None:
+        until = time.perf_counter() + SLICE_SECONDS
         while self._begun < len(self._results) and len(self._sent) + len(self._tasks) < MOST:
             number = self._begun
             self._begun += 1
@@ -82,8 +83,9 @@ class Batch(Generic[Result]):
             else:
                 self._sent[number] = item
                 item.future.add_done_callback(partial(self._arrive, number))
-            if self._begun % BURST == 0:
+            if time.perf_counter() >= until:
                 await asyncio.sleep(0)
+                until = time.perf_counter() + SLICE_SECONDS
 
     async def _tell(self) -> None:
         """Reports the results that are there and whose predecessors are."""
@@ -98,13 +100,11 @@ class Batch(Generic[Result]):
 
     def _arrive(self, number: int, done: asyncio.Future[Any]) -> None:
         self._arrived.append((number, done))
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        self._news.set()
 
     async def _arrivals(self) -> list[tuple[int, asyncio.Future[Any]]]:
-        if not self._arrived:
-            self._waiter = asyncio.get_running_loop().create_future()
-            await self._waiter
+        await self._news.wait()
+        self._news.clear()
         arrived, self._arrived = self._arrived, []
         return arrived
 

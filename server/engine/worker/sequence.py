@@ -24,7 +24,7 @@ class Kind:
 SHORT = Kind(document=False, look=False, weight=3.0, longest=0.05)
 LOOK = Kind(document=False, look=True, weight=1.0, longest=0.01)
 DOCUMENT = Kind(document=True, look=False, weight=3.0, longest=0.003)
-DOCUMENT_LOOK = Kind(document=True, look=True, weight=1.0, longest=0.01)
+DOCUMENT_LOOK = Kind(document=True, look=True, weight=1.0, longest=0.003)
 KINDS = (SHORT, LOOK, DOCUMENT, DOCUMENT_LOOK)
 Flow = tuple[Kind, str]
 """The jobs of one kind of one client are a flow."""
