@@ -7,9 +7,10 @@ importer of opentelemetry (extra `otel`).
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from opentelemetry.context import Context
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -20,7 +21,7 @@ from opentelemetry.trace import SpanKind, StatusCode, set_span_in_context
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from server.engine.client.engine_client import AlignmentClock, alignment_clock
+from server.engine.client.engine_client import alignment_times
 from server.observability.logging import trace_id
 
 QUIET = frozenset({"/health", "/ready", "/metrics"})
@@ -58,14 +59,14 @@ class Tracing:
         context = TraceContextTextMapPropagator().extract(caller)
         span = self._tracer.start_span(scope["method"], context, SpanKind.SERVER)
         token = trace_id.set(f"{span.get_span_context().trace_id:032x}")
-        clock = AlignmentClock()
-        clock_token = alignment_clock.set(clock)
+        alignments: list[tuple[float, float]] = []
+        alignments_token = alignment_times.set(alignments)
 
         async def send_recorded(message: Message) -> None:
             if message["type"] == "http.response.start":
                 parts = timings(message)
-                if clock.seconds:
-                    parts.append(("align", 1000 * clock.seconds))
+                if alignments:
+                    parts.append(("align", 1000 * covered(alignments)))
                 span.set_attributes(response_attributes(message, parts))
                 self._add_parts(parts, set_span_in_context(span))
                 if message["status"] >= 500:
@@ -76,7 +77,7 @@ class Tracing:
             await self.app(scope, receive, send_recorded)
         finally:
             trace_id.reset(token)
-            alignment_clock.reset(clock_token)
+            alignment_times.reset(alignments_token)
             route = getattr(scope.get("route"), "path", "unmatched")
             span.update_name(f"{scope['method']} {route}")
             span.set_attributes({"http.request.method": scope["method"], "http.route": route})
@@ -91,6 +92,15 @@ class Tracing:
             span = self._tracer.start_span(name, parent, start_time=moment)
             moment += nanoseconds
             span.end(moment)
+
+
+def covered(intervals: Iterable[tuple[float, float]]) -> float:
+    """Returns the seconds that are in at least one of the intervals."""
+    seconds, until = 0.0, -math.inf
+    for begin, end in sorted(intervals):
+        seconds += max(0.0, end - max(begin, until))
+        until = max(until, end)
+    return seconds
 
 
 def response_attributes(start: Message, parts: Sequence[tuple[str, float]]) -> dict[str, str | int | float]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Hashable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Hashable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
@@ -39,31 +38,8 @@ class InFlight:
     waiting: int = 0
 
 
-@dataclass(slots=True)
-class AlignmentClock:
-    """Adds up the seconds in which at least one alignment is waited for: those of sentences that are aligned together
-    count once."""
-
-    seconds: float = 0.0
-    _running: int = 0
-    _began: float = 0.0
-
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        """Counts the time of the block."""
-        if not self._running:
-            self._began = time.perf_counter()
-        self._running += 1
-        try:
-            yield
-        finally:
-            self._running -= 1
-            if not self._running:
-                self.seconds += time.perf_counter() - self._began
-
-
-alignment_clock: ContextVar[AlignmentClock | None] = ContextVar("alignment_clock", default=None)
-"""The clock of the present request, if somebody reads it."""
+alignment_times: ContextVar[list[tuple[float, float]] | None] = ContextVar("alignment_times", default=None)
+"""Begin and end of each alignment of the present request, on time.perf_counter(), if somebody reads them."""
 
 
 class EngineClient(ModelPool):
@@ -106,13 +82,15 @@ class EngineClient(ModelPool):
             item = self.send(
                 model, loaded, source, options, look, charged=charged, counted=counted, on_progress=on_progress
             )
-            clock = alignment_clock.get() if look is not None and look.words is not None else None
+            times = alignment_times.get() if look is not None and look.words is not None else None
+            began = time.perf_counter()
             try:
-                with clock.running() if clock is not None else nullcontext():
-                    answer = await asyncio.shield(item.future)
+                answer = await asyncio.shield(item.future)
             except WorkerFailure as failure:
                 raise server_error(failure) from failure
             finally:
+                if times is not None:
+                    times.append((began, time.perf_counter()))
                 self.leave(item)
         if charged.priority:
             async with self.turns:

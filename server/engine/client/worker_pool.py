@@ -265,7 +265,7 @@ class WorkerPool:
     def computation(self) -> tuple[str, ...]:
         """Device, number format and decode path of the workers, on which translations may depend. Empty while no worker
         is up, or while they differ."""
-        computations = {worker.computation for worker in self._workers if worker.ready is not None}
+        computations = {worker.ready.computation for worker in self._workers if worker.ready is not None}
         return computations.pop() if len(computations) == 1 else ()
 
     @property

@@ -71,7 +71,6 @@ class WorkerSupervisor:
     ) -> None:
         self.index = index
         self.ready: WorkerReady | None = None
-        self.computation: tuple[str, ...] = ()
         self.loaded: set[str] = set()
         """The models that this process serves."""
         self.loading: LoadModel | None = None
@@ -98,7 +97,6 @@ class WorkerSupervisor:
         self._waited = self._silent = self._still = 0.0
         self._use: CpuUse | None = None
         self._up_since = 0.0
-        self._was_ready = False
         self._aborted = self._stopped = False
         self._restart: asyncio.TimerHandle | None = None
         self._starting: asyncio.Task[None] | None = None
@@ -251,8 +249,7 @@ class WorkerSupervisor:
             _log.log(level, "worker %d decodes with the %s engine%s", self.index, message.engine, suffix)
         if self.ready is None:
             self._up_since = time.monotonic()
-            self._was_ready = True
-        self.ready, self.computation = message, message.computation
+        self.ready = message
         self.name = message.device
 
     def _on_exit(self, code: int) -> None:
@@ -261,7 +258,7 @@ class WorkerSupervisor:
         ended = WorkerExit(running, tuple(self.pending.values()), self.loading)
         self._process, self.ready, self.loading, self.stats = None, None, None, None
         self.pending, self._running, self.loaded, self.refused = {}, set(), set(), set()
-        self.no_device = code == NO_DEVICE_STATUS and not self._was_ready and self.gpu is None
+        self.no_device = code == NO_DEVICE_STATUS and not self._up_since and self.gpu is None
         if not (self._stopped or self.no_device):
             self._restart_later(code, healthy)
         self._on_event(self, ended)

@@ -19,9 +19,8 @@ from starlette.types import Receive, Scope, Send
 
 from server.api.app import create_app
 from server.api.middleware.entrance import AccessLog, Exchange, OneRequestId
+from server.api.middleware.tracing import covered
 from server.config import Settings
-from server.engine.client import engine_client
-from server.engine.client.engine_client import AlignmentClock
 from server.errors import SettingsError
 from server.observability.metrics import Metrics
 from server.services import Services
@@ -216,19 +215,13 @@ def test_the_alignment_of_tags_is_a_part_after_the_decode(collector: Collector) 
     )
 
 
-def test_time_in_which_several_alignments_run_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [10.0]
-    monkeypatch.setattr(engine_client.time, "perf_counter", lambda: now[0])
-    clock = AlignmentClock()
-    first, second = clock.running(), clock.running()
-    for step in (first.__enter__, second.__enter__, lambda: first.__exit__(None, None, None)):
-        step()
-        now[0] += 1
-    second.__exit__(None, None, None)
-    now[0] += 100
-    with clock.running():
-        now[0] += 2
-    assert clock.seconds == 5
+def test_time_in_which_several_alignments_run_counts_once() -> None:
+    rng = random.Random(1)
+    for _ in range(200):
+        begins = [rng.randrange(50) for _ in range(rng.randrange(9))]
+        intervals = [(float(begin), float(begin + rng.randrange(9))) for begin in begins]
+        inside = {second for begin, end in intervals for second in range(int(begin), int(end))}
+        assert covered(intervals) == len(inside)
 
 
 def test_an_unknown_path_is_not_a_span_name(collector: Collector) -> None:
