@@ -59,8 +59,17 @@ void Engine::run_step(int count, int candidates, const int32_t* forced, int32_t*
     }
     group_rows(count);
     const bool scored = !capture || capture->scored;
+    const int threads = pool_.size();
+    const bool alone = kThreadRows && count >= threads * kThreadRows && !config_.recurrent &&
+                       !capture && step_rows_.size() < first_rows_.size();  // one row a slot
     pool_.run([&](PoolThread& thread) {
-        decode(thread, count, capture);
+        if (alone) {
+            thread.parallel_alone(threads, [&](int part) {
+                decode(thread, {count * part / threads, count * (part + 1) / threads}, nullptr);
+            });
+        } else {
+            decode(thread, {0, count}, capture);
+        }
         if (scored) select_candidates(thread, count, ids, scores, forced_scores);
     });
 }
@@ -241,54 +250,58 @@ void Engine::mask_heads(const uint8_t* masked, float* context) const {
 void Engine::write_self(int row, int layer) {
     const StepRow& current = step_rows_[row];
     const int d = config_.d_model;
-    const float* key = wide_.as<float>() + row * padded_width(3 * d) + d;
+    const float* key = wide_.as<float>() + row * wide_stride_ + d;
     char* page = const_cast<char*>(step_pages_[current.self_pages + current.position / kPage]);
     write_position(shape_, layout_, page + layer * layout_.layer_bytes, current.position % kPage,
                    key, key + d);
 }
 
-void Engine::attend_self(int row, int layer, int thread) {
+// Self-attention of one row, or its cross-attention.
+void Engine::attend(int row, int layer, int thread, bool cross) {
     const StepRow& current = step_rows_[row];
     const AttentionCapture* capture = current.capture;
-    const int d = config_.d_model, dim = shape_.dim;
-    const float* query = wide_.as<float>() + row * padded_width(3 * d);
+    const int d = config_.d_model, dim = shape_.dim, heads = config_.heads;
+    const float* query = wide_.as<float>() + row * wide_stride_;
     float* context = context_.as<float>() + row * padded_width(d);
-    attend_pages(shape_, layout_, &step_pages_[current.self_pages], layer * layout_.layer_bytes,
-                 current.position + 1, query, scratch_[thread].as<float>(), context,
-                 capture ? capture->decoder_row(layer, config_.heads, current.position) : nullptr,
-                 capture ? capture->decoder_map() : 0);
-    if (current.masked) mask_heads(current.masked + layer * config_.heads, context);
-    if (capture && capture->captures(AttentionCapture::Decoder, layer))
+    float* maps = !capture ? nullptr
+                  : cross  ? capture->cross_row(layer, heads, current.position)
+                           : capture->decoder_row(layer, heads, current.position);
+    const size_t map = !capture ? 0 : cross ? capture->cross_map() : capture->decoder_map();
+    attend_pages(shape_, layout_, &step_pages_[cross ? current.cross_pages : current.self_pages],
+                 layer * layout_.layer_bytes, cross ? current.source_length : current.position + 1,
+                 query, scratch_[thread].as<float>(), context, maps, map);
+    if (current.masked)
+        mask_heads(current.masked + (cross * config_.decoder_layers + layer) * heads, context);
+    if (capture &&
+        capture->captures(cross ? AttentionCapture::Cross : AttentionCapture::Decoder, layer))
         std::copy_n(query + capture->head * dim, dim, capture->query + current.position * dim);
     quantize_input(row, context, d);
 }
 
-void Engine::self_attention(PoolThread& thread, int count, const Norm& norm, const Place& at) {
+void Engine::self_attention(PoolThread& thread, RowRange range, const Norm& norm, const Place& at) {
     const DecoderLayer& layer = decoder_[at.layer];
-    apply(thread, *layer.self_qkv, sublayer_input(), count, wide_.as<float>());
-    const bool several =
-        count >= static_cast<int>(first_rows_.size());  // rows of one slot read each other's keys
-    if (several) thread.parallel_for(count, [&](int row) { write_self(row, at.layer); });
-    thread.parallel_for(count, [&](int row) {
+    apply(thread, *layer.self_qkv, sublayer_input(), range, wide_.as<float>());
+    const bool several = step_rows_.size() >= first_rows_.size();  // rows of one slot share keys
+    if (several) thread.parallel_for(range, [&](int row) { write_self(row, at.layer); });
+    thread.parallel_for(range, [&](int row) {
         if (!several) write_self(row, at.layer);
-        attend_self(row, at.layer, thread.index);
+        attend(row, at.layer, thread.index, false);
         keep_input(row, at);
         at.keep(row, AttentionCapture::SelfContext,
                 context_.as<float>() + row * padded_width(config_.d_model), config_.d_model);
     });
-    apply(thread, *layer.self_output, rows(context_.as<float>(), config_.d_model), count,
-          out_.as<float>());
-    thread.parallel_for(count,
+    apply(thread, *layer.self_output, rows(context_.as<float>()), range, out_.as<float>());
+    thread.parallel_for(range,
                         [&](int row) { add_norm(row, norm, at, AttentionCapture::SelfOutput); });
 }
 
 // The rows of one slot are in order: each continues from the state of the row before.
-void Engine::recurrence(PoolThread& thread, int count, const Norm& norm, const Place& at) {
+void Engine::recurrence(PoolThread& thread, RowRange range, const Norm& norm, const Place& at) {
     const int d = config_.d_model, index = at.layer;
-    apply(thread, *decoder_[index].recurrence, sublayer_input(), count, wide_.as<float>());
+    apply(thread, *decoder_[index].recurrence, sublayer_input(), range, wide_.as<float>());
     thread.parallel_for(static_cast<int>(first_rows_.size()) - 1, [&](int slot) {
         for (int row = first_rows_[slot]; row < first_rows_[slot + 1]; ++row) {
-            const float* input = wide_.as<float>() + row * padded_width(2 * d);
+            const float* input = wide_.as<float>() + row * wide_stride_;
             advance_state(input, input + d, d,
                           step_rows_[row].state + static_cast<size_t>(index) * d,
                           out_.as<float>() + row * padded_width(d));
@@ -301,26 +314,9 @@ void Engine::recurrence(PoolThread& thread, int count, const Norm& norm, const P
     });
 }
 
-void Engine::attend_cross(int row, int layer, int thread) {
-    const StepRow& current = step_rows_[row];
-    const AttentionCapture* capture = current.capture;
-    const int d = config_.d_model, dim = shape_.dim;
-    const float* query = wide_.as<float>() + row * padded_width(d);
-    float* context = context_.as<float>() + row * padded_width(d);
-    attend_pages(shape_, layout_, &step_pages_[current.cross_pages], layer * layout_.layer_bytes,
-                 current.source_length, query, scratch_[thread].as<float>(), context,
-                 capture ? capture->cross_row(layer, config_.heads, current.position) : nullptr,
-                 capture ? capture->cross_map() : 0);
-    if (current.masked)
-        mask_heads(current.masked + (config_.decoder_layers + layer) * config_.heads, context);
-    if (capture && capture->captures(AttentionCapture::Cross, layer))
-        std::copy_n(query + capture->head * dim, dim, capture->query + current.position * dim);
-    quantize_input(row, context, d);
-}
-
-void Engine::decode(PoolThread& thread, int count, const AttentionCapture* capture) {
+void Engine::decode(PoolThread& thread, RowRange range, const AttentionCapture* capture) {
     const int d = config_.d_model;
-    thread.parallel_for(count, [&](int row) {
+    thread.parallel_for(range, [&](int row) {
         const StepRow& current = step_rows_[row];
         embed(row, *embedding_, decoder_positions_, current.token, current.position, decoder_norms_,
               {capture, AttentionCapture::Decoder, 0});
@@ -331,21 +327,21 @@ void Engine::decode(PoolThread& thread, int count, const AttentionCapture* captu
         const Norm* norms = &decoder_norms_[3 * index + config_.pre_norm];
         const Place at{capture, AttentionCapture::Decoder, index};
         if (config_.recurrent) {
-            recurrence(thread, count, norms[0], at);
+            recurrence(thread, range, norms[0], at);
         } else {
-            self_attention(thread, count, norms[0], at);
+            self_attention(thread, range, norms[0], at);
         }
-        apply(thread, *layer.cross_query, sublayer_input(), count, wide_.as<float>());
-        thread.parallel_for(count, [&](int row) {
-            attend_cross(row, index, thread.index);
+        apply(thread, *layer.cross_query, sublayer_input(), range, wide_.as<float>());
+        thread.parallel_for(range, [&](int row) {
+            attend(row, index, thread.index, true);
             at.keep(row, AttentionCapture::CrossContext,
                     context_.as<float>() + row * padded_width(d), d);
         });
         if (index + 1 == depth && capture && !capture->scored) return;
-        apply(thread, *layer.cross_output, rows(context_.as<float>(), d), count, out_.as<float>());
+        apply(thread, *layer.cross_output, rows(context_.as<float>()), range, out_.as<float>());
         thread.parallel_for(
-            count, [&](int row) { add_norm(row, norms[1], at, AttentionCapture::CrossOutput); });
-        feed_forward(thread, layer.feed_forward, count, norms[2], at);
+            range, [&](int row) { add_norm(row, norms[1], at, AttentionCapture::CrossOutput); });
+        feed_forward(thread, layer.feed_forward, range, norms[2], at);
     }
 }
 

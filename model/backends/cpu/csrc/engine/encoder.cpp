@@ -8,8 +8,8 @@
 namespace attentive {
 
 namespace {
-constexpr int kChunk =
-    512;  // source tokens encoded together: bounds memory and keeps a layer's rows in the cache
+// Source tokens encoded together: bounds memory and keeps a layer's rows in the cache.
+constexpr int kChunk = 512;
 constexpr size_t kEncoded = 4096;  // tokens of the latest sentences whose encoder output is kept
 }  // namespace
 
@@ -112,7 +112,6 @@ void Engine::load_encoded(const Encoded& encoded, int first) {
 void Engine::encode(PoolThread& thread, const std::vector<Span>& spans, int total,
                     const AttentionCapture* capture, int first_layer, int last_layer) {
     const int d = config_.d_model, sentences = static_cast<int>(spans.size());
-    const size_t stride = padded_width(3 * d);
     thread.parallel_for(first_layer ? 0 : sentences, [&](int i) {
         for (int s = 0; s < spans[i].length; ++s)
             embed(spans[i].first + s, *source_embedding_, positions_, spans[i].tokens[s], s,
@@ -121,13 +120,13 @@ void Engine::encode(PoolThread& thread, const std::vector<Span>& spans, int tota
     for (int layer = first_layer; layer < last_layer; ++layer) {
         const Norm* norms = &encoder_norms_[2 * layer + config_.pre_norm];
         const Place at{capture, AttentionCapture::Encoder, layer};
-        apply(thread, *encoder_[layer].qkv, sublayer_input(), total, wide_.as<float>());
+        apply(thread, *encoder_[layer].qkv, sublayer_input(), {0, total}, wide_.as<float>());
         thread.parallel_for(sentences * config_.heads, [&](int task) {
             const Span& span = spans[task / config_.heads];
             const int head = task % config_.heads, column = head * shape_.dim;
-            const float* query = wide_.as<float>() + span.first * stride + column;
+            const float* query = wide_.as<float>() + span.first * wide_stride_ + column;
             float* context = context_.as<float>() + span.first * padded_width(d) + column;
-            attend_sentence(shape_.dim, span.length, query, query + d, query + 2 * d, stride,
+            attend_sentence(shape_.dim, span.length, query, query + d, query + 2 * d, wide_stride_,
                             context, padded_width(d), scratch_[thread.index].as<float>(),
                             capture ? capture->encoder_map(layer, config_.heads, head) : nullptr);
             if (span.masked && span.masked[layer * config_.heads + head]) {
@@ -143,24 +142,24 @@ void Engine::encode(PoolThread& thread, const std::vector<Span>& spans, int tota
             keep_input(row, at);
             at.keep(row, AttentionCapture::SelfContext, context, d);
         });
-        apply(thread, *encoder_[layer].output, rows(context_.as<float>(), d), total,
+        apply(thread, *encoder_[layer].output, rows(context_.as<float>()), {0, total},
               out_.as<float>());
         thread.parallel_for(
             total, [&](int row) { add_norm(row, norms[0], at, AttentionCapture::SelfOutput); });
-        feed_forward(thread, encoder_[layer].feed_forward, total, norms[1], at);
+        feed_forward(thread, encoder_[layer].feed_forward, {0, total}, norms[1], at);
     }
 }
 
 void Engine::write_cross(PoolThread& thread, const std::vector<Span>& spans, int total) {
     const int d = config_.d_model;
-    const size_t stride = padded_width(2 * d);
     for (int layer = 0; layer < config_.decoder_layers; ++layer) {
-        apply(thread, *decoder_[layer].cross_key_value, sublayer_input(), total, wide_.as<float>());
+        apply(thread, *decoder_[layer].cross_key_value, sublayer_input(), {0, total},
+              wide_.as<float>());
         thread.parallel_for(static_cast<int>(spans.size()), [&](int i) {
             for (int s = 0; s < spans[i].length; ++s) {
                 char* page = pages_.at(sources_[spans[i].source].pages[s / kPage]) +
                              layer * layout_.layer_bytes;
-                const float* key = wide_.as<float>() + (spans[i].first + s) * stride;
+                const float* key = wide_.as<float>() + (spans[i].first + s) * wide_stride_;
                 write_position(shape_, layout_, page, s % kPage, key, key + d);
             }
         });

@@ -19,7 +19,7 @@ Engine::Engine(const Config& config)
       shape_{config.precision, config.heads, config.d_model / config.heads},
       layout_(config.precision, config.decoder_layers, config.heads, config.d_model / config.heads),
       pool_(config.threads),
-      zeros_(padded_width(config.d_model), 0.0f),
+      wide_stride_(std::max(padded_width(3 * config.d_model), padded_width(config.d_ff)) + kPanel),
       pages_(layout_.bytes),
       slots_(config.slots + kCaptures),
       scratch_(config.threads) {}
@@ -103,27 +103,25 @@ void Engine::resolve() {
 }
 
 void Engine::reserve(int rows) {
-    const size_t d = padded_width(config_.d_model),
-                 wide = std::max(padded_width(3 * config_.d_model), padded_width(config_.d_ff)),
-                 count = rows;
+    const size_t d = padded_width(config_.d_model), count = rows;
     for (Buffer* buffer : {&x_, &normed_, &out_, &context_})
         buffer->reserve(count * d * sizeof(float));
-    wide_.reserve(count * wide * sizeof(float));
-    quantized_.reserve(count * wide * sizeof(Quantized) + kDepthStep);
+    wide_.reserve(count * wide_stride_ * sizeof(float));
+    quantized_.reserve(count * wide_stride_ * sizeof(Quantized) + kDepthStep);
     scales_.reserve(count * sizeof(float));
 }
 
-Rows Engine::rows(const float* values, int features) const {
+Rows Engine::rows(const float* values) const {
     const bool int8 = config_.precision == Precision::Int8;
     return {values, quantized_.as<Quantized>(), scales_.as<float>(),
-            int8 ? static_cast<size_t>(features) : padded_width(features)};
+            int8 ? wide_stride_ : stride(values)};
 }
 
 // Quantises a float32 row as input of the next product. In float32 the product reads the row
 // itself.
 void Engine::quantize_input(int row, const float* values, int features) {
     if (config_.precision == Precision::Float32) return;
-    quantize_row(values, features, quantized_.as<Quantized>() + static_cast<size_t>(row) * features,
+    quantize_row(values, features, quantized_.as<Quantized>() + row * wide_stride_,
                  scales_.as<float>() + row);
 }
 
@@ -150,22 +148,21 @@ void Engine::embed(int row, const Linear& table, const float* positions, int tok
     }
 }
 
-void Engine::apply(PoolThread& thread, const Linear& linear, const Rows& input, int rows,
+void Engine::apply(PoolThread& thread, const Linear& linear, const Rows& input, RowRange range,
                    float* out) {
-    constexpr int kRows = 128,
-                  kAtLeast =
-                      std::max(12, 2 * kMatrixRows);  // rows per task: enough to reuse the panel,
-                                                      // few enough to balance the threads
-    const int wanted = 4 * pool_.size(), panels = linear.panels();
+    // Rows per task: enough to reuse the panel, few enough to balance the threads.
+    constexpr int kRows = 128, kAtLeast = std::max(12, 2 * kMatrixRows);
+    const int wanted = 4 * pool_.size(), panels = linear.panels(), rows = range.last - range.first;
     const int split =
         std::max((rows + kRows - 1) / kRows,
                  std::min((wanted + panels - 1) / panels, (rows + kAtLeast - 1) / kAtLeast));
     const int height = (rows + split - 1) / split, chunks = (rows + height - 1) / height;
-    const size_t stride = padded_width(linear.out());
+    const size_t width = stride(out);
     thread.parallel_for(panels * chunks, [&](int task) {
-        const int panel = task / chunks, first = task % chunks * height;
-        linear.panel(input, panel, panel + pool_.size(), first, std::min(rows, first + height),
-                     out + first * stride + panel * kPanel, stride);
+        const int panel = task / chunks, first = range.first + task % chunks * height;
+        linear.panel(input, panel, panel + pool_.size(), first,
+                     std::min(range.last, first + height), out + first * width + panel * kPanel,
+                     width);
     });
 }
 
@@ -189,32 +186,28 @@ void Engine::keep_input(int row, const Place& at) const {
     at.keep(row, AttentionCapture::Input, sublayer_input().values + row * padded_width(d), d);
 }
 
-void Engine::feed_forward(PoolThread& thread, const FeedForward& layer, int count, const Norm& norm,
-                          const Place& at) {
+void Engine::feed_forward(PoolThread& thread, const FeedForward& layer, RowRange range,
+                          const Norm& norm, const Place& at) {
     const int inner = config_.d_ff;
     const bool fused =
         config_.precision == Precision::Int8 && config_.activation == Activation::Relu;
-    apply(thread, *layer.inner, sublayer_input(), count, wide_.as<float>());
-    thread.parallel_for(count, [&](int row) {
-        float* values = wide_.as<float>() + row * padded_width(inner);
+    apply(thread, *layer.inner, sublayer_input(), range, wide_.as<float>());
+    thread.parallel_for(range, [&](int row) {
+        float* values = wide_.as<float>() + row * wide_stride_;
         at.keep(row, AttentionCapture::Inner, values, inner);
         if (fused) {
-            relu_quantize_row(values, inner,
-                              quantized_.as<Quantized>() + static_cast<size_t>(row) * inner,
+            relu_quantize_row(values, inner, quantized_.as<Quantized>() + row * wide_stride_,
                               scales_.as<float>() + row);
         } else {
             activate(config_.activation, values, inner);
             quantize_input(row, values, inner);
         }
     });
-    Rows input = rows(wide_.as<float>(), inner);
+    Rows input = rows(wide_.as<float>());
     input.nonnegative = fused;
-    apply(thread, *layer.outer, input, count, out_.as<float>());
-    thread.parallel_for(count, [&](int row) { add_norm(row, norm, at, AttentionCapture::Outer); });
+    apply(thread, *layer.outer, input, range, out_.as<float>());
+    thread.parallel_for(range, [&](int row) { add_norm(row, norm, at, AttentionCapture::Outer); });
 }
-
-// -- slots
-// ------------------------------------------------------------------------------------------------------------
 
 Engine::Slot& Engine::slot(int index) {
     if (index < 0 || index >= config_.slots)

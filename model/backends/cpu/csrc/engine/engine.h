@@ -186,23 +186,21 @@ class Engine {
         int length = 0, source = -1;
         std::vector<int> pages;
         std::vector<float> state;  // (decoder layers, d_model) of a recurrence; without one, empty
-        std::vector<uint8_t> masked;  // one byte for each head of self-, then of cross-attention, 1
-                                      // if masked; empty if none is
+        std::vector<uint8_t>
+            masked;  // a byte for each head of self-, then cross-attention, or none
     };
     struct StepRow {  // a row of the running step
         int token, position, source_length;
-        size_t self_pages, cross_pages;  // index of its first page in step_pages_
-        float* state;                    // as in Slot
-        const uint8_t* masked;           // as in Slot; null if no head is masked
-        std::array<const Restriction*, 2>
-            restrictions{};                         // common and own tokens; both null: all tokens
-        const AttentionCapture* capture = nullptr;  // receives the attention of the row
+        size_t self_pages, cross_pages;                    // index of its first page in step_pages_
+        float* state;                                      // as in Slot
+        const uint8_t* masked;                             // as in Slot; null if no head is masked
+        std::array<const Restriction*, 2> restrictions{};  // common, own; both null: all tokens
+        const AttentionCapture* capture = nullptr;         // receives the attention of the row
     };
     struct WordRow {  // a row of read_words
         int sentence, word;
     };
-    struct RowGroup {  // rows with the same projection; its panels are tasks, and panels from
-                       // `first_panel` on of the rows
+    struct RowGroup {  // rows with one projection; its panels are those from `first_panel` on
         int first_row, last_row, first_task, first_panel;
         const Linear* projection;
     };
@@ -225,18 +223,23 @@ class Engine {
     const float* vector(const std::string& name, size_t count) const;
 
     void reserve(int rows);
-    Rows rows(const float* values, int features) const;
+    Rows rows(const float* values) const;
+    // That of the rows of a buffer, whatever their width: threads may be at different products.
+    size_t stride(const float* buffer) const {
+        return buffer == wide_.as<float>() ? wide_stride_ : padded_width(config_.d_model);
+    }
     void quantize_input(int row, const float* values, int features);
     void embed(int row, const Linear& table, const float* positions, int token, int position,
                const std::vector<Norm>& norms, const Place& at);
-    void apply(PoolThread& thread, const Linear& linear, const Rows& input, int rows, float* out);
+    void apply(PoolThread& thread, const Linear& linear, const Rows& input, RowRange range,
+               float* out);
     void add_norm(int row, const Norm& norm, const Place& at, AttentionCapture::Tensor output);
-    void feed_forward(PoolThread& thread, const FeedForward& layer, int rows, const Norm& norm,
-                      const Place& at);
+    void feed_forward(PoolThread& thread, const FeedForward& layer, RowRange range,
+                      const Norm& norm, const Place& at);
     // Keeps the residual stream and the input of a layer's first sublayer.
     void keep_input(int row, const Place& at) const;
     Rows sublayer_input() const {
-        return rows(config_.pre_norm ? normed_.as<float>() : x_.as<float>(), config_.d_model);
+        return rows(config_.pre_norm ? normed_.as<float>() : x_.as<float>());
     }
 
     void check_source(int length, const int32_t* tokens) const;
@@ -262,13 +265,12 @@ class Engine {
     void restrict(Source& source, int common, const int32_t* own, int count);
     Restriction restriction(const int32_t* tokens, int count, Arena* arena = nullptr);
     void group_rows(int rows);
-    void decode(PoolThread& thread, int rows, const AttentionCapture* capture);
+    void decode(PoolThread& thread, RowRange range, const AttentionCapture* capture);
     void mask_heads(const uint8_t* masked, float* context) const;
     void write_self(int row, int layer);
-    void self_attention(PoolThread& thread, int rows, const Norm& norm, const Place& at);
-    void recurrence(PoolThread& thread, int rows, const Norm& norm, const Place& at);
-    void attend_self(int row, int layer, int thread);
-    void attend_cross(int row, int layer, int thread);
+    void self_attention(PoolThread& thread, RowRange range, const Norm& norm, const Place& at);
+    void recurrence(PoolThread& thread, RowRange range, const Norm& norm, const Place& at);
+    void attend(int row, int layer, int thread, bool cross);
     void select_candidates(PoolThread& thread, int rows, int32_t* ids, float* scores,
                            float* forced_scores);
 
@@ -299,14 +301,14 @@ class Engine {
     std::unordered_map<std::string, std::vector<float>> vectors_;
     std::vector<EncoderLayer> encoder_;
     std::vector<DecoderLayer> decoder_;
-    std::vector<Norm> encoder_norms_,
-        decoder_norms_;  // one per sublayer, then the final one of a pre-norm model, then that of
-                         // embeddings if there is one
+    // One per sublayer, then the final one of a pre-norm model, then that of embeddings if any.
+    std::vector<Norm> encoder_norms_, decoder_norms_;
     Linear* embedding_ = nullptr;
     const Linear* source_embedding_ = nullptr;
     Linear* projection_ = nullptr;
     const float *positions_ = nullptr, *decoder_positions_ = nullptr;
-    std::vector<float> zeros_;
+    // Of wide_ and quantized_: the widest row, and more, as powers of two share cache sets.
+    const size_t wide_stride_;
 
     PagePool pages_;
     std::vector<Slot> slots_;  // config_.slots, and kCaptures more for capture
@@ -316,12 +318,10 @@ class Engine {
     std::vector<Source> sources_;
     std::vector<int> free_sources_;
 
-    Buffer x_, normed_, out_, context_, wide_, quantized_,
-        scales_;                   // one row each per row of the batch
-    std::vector<Buffer> scratch_;  // one per thread
+    Buffer x_, normed_, out_, context_, wide_, quantized_, scales_;  // rows of the batch
+    std::vector<Buffer> scratch_;                                    // one per thread
     std::vector<StepRow> step_rows_;
-    std::vector<int> first_rows_;  // of each slot of the step; its other rows follow; at the end,
-                                   // the number of rows
+    std::vector<int> first_rows_;  // of each slot of the step, then the number of rows
     std::vector<const char*> step_pages_;
     std::vector<RowGroup> row_groups_;
     int group_tasks_ = 0;

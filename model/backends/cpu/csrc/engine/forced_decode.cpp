@@ -118,7 +118,7 @@ void Engine::capture(const std::vector<const AttentionCapture*>& captures, const
     reserve(rows);
     for (Buffer& scratch : scratch_)
         scratch.reserve(static_cast<size_t>(config_.max_length + kPage) * sizeof(float));
-    pool_.run([&](PoolThread& thread) { decode(thread, rows, captures[0]); });
+    pool_.run([&](PoolThread& thread) { decode(thread, {0, rows}, captures[0]); });
     for (int i = 0; i < count; ++i) copy_cross_values(slots_[reserved + i], *captures[i]);
 }
 
@@ -164,9 +164,8 @@ void Engine::copy_keys(const Slot& slot, const AttentionCapture& capture) const 
 // Copies one head's queries, keys and values of a sentence from the encoder's fused projection.
 void Engine::copy_encoder_vectors(const Span& span, const AttentionCapture& capture) const {
     const int d = config_.d_model, dim = shape_.dim;
-    const size_t stride = padded_width(3 * d);
     for (int s = 0; s < span.length; ++s) {
-        const float* row = wide_.as<float>() + (span.first + s) * stride + capture.head * dim;
+        const float* row = wide_.as<float>() + (span.first + s) * wide_stride_ + capture.head * dim;
         std::memcpy(capture.query + static_cast<size_t>(s) * dim, row, dim * sizeof(float));
         std::memcpy(capture.key + static_cast<size_t>(s) * dim, row + d, dim * sizeof(float));
         std::memcpy(capture.value + static_cast<size_t>(s) * dim, row + 2 * d, dim * sizeof(float));

@@ -82,7 +82,7 @@ void Engine::read_words(const std::vector<WordSentence>& sentences, int32_t star
     const std::vector<int32_t> none(words, -1);
     top_k_.begin(words, config_.vocabulary, 1, none.data(), pool_.size());
     pool_.run([&](PoolThread& thread) {
-        decode(thread, words, nullptr);
+        decode(thread, {0, words}, nullptr);
         score_tokens(thread, sentences, rows, places);
     });
 }

@@ -15,24 +15,25 @@
 
 namespace attentive {
 
-// The storage of quantised activations, and the numbers of rows and columns of a tile.
+// The storage of quantised activations, the numbers of rows and columns of a tile, and from how
+// many rows for each thread on a thread takes rows of its own through a step (0: never).
 #if defined(__AVX512F__) || defined(ATTENTIVE_TILES)
 using Quantized = uint8_t;  // int8 + 128: the instructions multiply unsigned by signed bytes
-constexpr int kOffset = 128, kTileColumns = 64, kTileRows = 6, kFloatTileRows = 6;
+constexpr int kOffset = 128, kTileColumns = 64, kTileRows = 6, kFloatTileRows = 6, kThreadRows = 0;
 #elif defined(__AVXVNNI__)
 using Quantized = uint8_t;
 constexpr const char* kIsa = "avxvnni";
-constexpr int kOffset = 128, kTileColumns = 16, kTileRows = 6, kFloatTileRows = 6;
+constexpr int kOffset = 128, kTileColumns = 16, kTileRows = 6, kFloatTileRows = 6, kThreadRows = 0;
 #elif defined(__aarch64__)
 using Quantized = int8_t;  // the instructions multiply signed by signed bytes
-constexpr int kOffset = 0, kTileColumns = 16, kTileRows = 4, kFloatTileRows = 6;
+constexpr int kOffset = 0, kTileColumns = 16, kTileRows = 4, kFloatTileRows = 6, kThreadRows = 0;
 #else
 // Two bytes per value: groups of four int8 values, each followed by their four magnitudes. The
 // signs are moved to the weights, so the sum of a pair is at most 2 * 127 * 127 and fits into 16
 // bits. With int8 + 128 it would saturate.
 using Quantized = int16_t;
 constexpr const char* kIsa = "avx2";
-constexpr int kOffset = 0, kTileColumns = 16, kTileRows = 4, kFloatTileRows = 6;
+constexpr int kOffset = 0, kTileColumns = 16, kTileRows = 4, kFloatTileRows = 6, kThreadRows = 16;
 #endif
 
 #if defined(ATTENTIVE_EMULATED_TILES)

@@ -11,8 +11,7 @@ namespace attentive {
 
 namespace {
 
-constexpr int kContextColumns =
-    4 * kRegisters;           // features summed together: as many as fit into registers
+constexpr int kContextColumns = 4 * kRegisters;  // features summed together, in registers
 constexpr int kQueries = 48;  // queries scored together: bounds the scratch memory
 
 int round_up(int value, int step) {

@@ -50,8 +50,7 @@ void tiles(int rows, Body&& body) {
     }
 }
 
-// With one cache line a step the first tile prefetches its own weights, so many bytes ahead.
-constexpr int kAheadBytes = 2048;
+constexpr int kAheadBytes = 2048;  // so far ahead a first tile prefetches its own weights
 
 // The number of tiles that prefetch a block, out of `count`: few lines in each keep the memory busy
 // all the time.

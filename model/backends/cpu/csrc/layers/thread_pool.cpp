@@ -58,8 +58,7 @@ ThreadPool::ThreadPool(int threads) : size_(threads) {
     threads_.reserve(size_);
     try {
         for (int i = 1; i < size_; ++i) threads_.emplace_back([this, i] { run_thread(i); });
-    } catch (const std::system_error&) {  // no more threads can be started: the pool works with
-                                          // those it has
+    } catch (const std::system_error&) {  // the pool works with the threads that it has
     }
 }
 

@@ -17,6 +17,10 @@ constexpr int kMaxThreads = 256;
 
 class ThreadPool;
 
+struct RowRange {
+    int first, last;
+};
+
 // A thread of a running job. All threads go through the same phases in the same order.
 class PoolThread {
   public:
@@ -26,6 +30,20 @@ class PoolThread {
     // Returns when all calls are done.
     template <typename Body>
     void parallel_for(int count, Body&& body);
+    // The same for every row of a range.
+    template <typename Body>
+    void parallel_for(RowRange rows, Body&& body) {
+        parallel_for(rows.last - rows.first, [&](int i) { body(rows.first + i); });
+    }
+    // One phase, in whose calls of body(i) every parallel_for runs on the calling thread alone.
+    template <typename Body>
+    void parallel_alone(int count, Body&& body) {
+        parallel_for(count, [&](int i) {
+            alone_ = true;
+            body(i);
+            alone_ = false;
+        });
+    }
 
     const int index;
 
@@ -34,6 +52,7 @@ class PoolThread {
     ThreadPool& pool_;
     [[no_unique_address]] MatrixUnit unit_;
     int phase_ = 0;
+    bool alone_ = false;
 };
 
 class ThreadPool {
@@ -86,14 +105,14 @@ class ThreadPool {
     std::array<std::atomic<Phase*>, kBlocks> blocks_{};  // between jobs all their counters are 0
     std::atomic<bool> stop_{false};
     alignas(64) Word start_;  // counts jobs
-    alignas(64) Word gate_{
-        kClosed};  // other threads inside the job, plus kClosed while none may enter
+    // Other threads inside the job, plus kClosed while none may enter.
+    alignas(64) Word gate_{kClosed};
     std::vector<std::thread> threads_;
 };
 
 template <typename Body>
 void PoolThread::parallel_for(int count, Body&& body) {
-    if (pool_.size_ == 1) {
+    if (pool_.size_ == 1 || alone_) {
         for (int i = 0; i < count; ++i) body(i);
         return;
     }

@@ -17,8 +17,7 @@ constexpr float kNever = -std::numeric_limits<float>::infinity();
 void TopK::begin(int rows, int vocabulary, int candidates, const int32_t* forced, int threads) {
     rows_ = rows;
     vocabulary_ = vocabulary;
-    const int panels = (vocabulary + kPanel - 1) / kPanel +
-                       1;  // two parts may end in two panels that are not full
+    const int panels = (vocabulary + kPanel - 1) / kPanel + 1;  // two parts may end in two
     padded_ = (panels + 15) / 16 * 16;
     candidates_ = candidates;
     thread_count_ = threads;

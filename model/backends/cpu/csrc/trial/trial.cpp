@@ -45,11 +45,8 @@ Case make_case(bool largest) {
               std::vector<float>(kMost * kIn),
               std::vector<int8_t>(kMost * kIn),
               Buffer(kMost * kIn * sizeof(Quantized) + kDepthStep)};
-    for (int n = 0; n < kOut; ++n) {
-        made.ranges[n] =
-            127.0f *
-            std::ldexp(1.0f,
-                       -n % 5);  // the scale of an output is a power of two, so weights are exact
+    for (int n = 0; n < kOut; ++n) {  // scales of outputs are powers of two: weights are exact
+        made.ranges[n] = 127.0f * std::ldexp(1.0f, -n % 5);
         made.bias[n] = next_value(state) / 64.0f;
         for (int k = 0; k < kIn; ++k) {
             made.weight[n * kIn + k] =

@@ -70,6 +70,25 @@ def test_a_row_does_not_depend_on_other_rows_slots_or_threads(decoder: str, prec
             assert np.array_equal(output.scores[row], expected[number][step].scores[0])
 
 
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_many_rows_do_not_depend_on_threads(precision: Precision) -> None:
+    """With 16 rows a thread and more, a thread may take rows of its own through a whole step."""
+    transformer = tiny(vocab_size=333)
+    random = np.random.default_rng(3)
+    for rows in (31, 32, 47, 48, 65):
+        sources = sentences(transformer.config, random.integers(1, 40, size=rows).tolist())
+        targets = sentences(transformer.config, (4,) * rows)
+        slots = random.permutation(rows).tolist()
+        expected, *others = (
+            decode(cpu_backend(transformer, precision, slots=rows, threads=threads), sources, slots, targets)
+            for threads in (1, 2, 3)
+        )
+        for outputs in others:
+            for output, one in zip(outputs, expected, strict=True):
+                assert np.array_equal(output.ids, one.ids)
+                assert np.array_equal(output.scores, one.scores)
+
+
 @pytest.mark.parametrize("decoder", DECODERS)
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_beams_agree_with_torch(decoder: str, precision: Precision) -> None:
