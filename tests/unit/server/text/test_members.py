@@ -23,6 +23,7 @@ from server.text.vocabulary import with_unwritable
 from server.translation.catalog import readable
 from server.translation.preparation import segment_tagged
 from tests.support.engine.fake_engine import fake_model
+from tests.support.engine.hostile_engine import SYMBOLS
 from tests.unit.server.text.test_every_script import embedded
 
 SEED = 48
@@ -247,6 +248,22 @@ def test_an_alert_is_apart_from_its_title(tokenizer: Tokenizer) -> None:
         for item in ITEMS:
             for gap in (" ", "\n> "):
                 assert texts_of(f"> {name}{gap}{item}", tokenizer)[-1] == item
+
+
+def test_a_tie_is_read_as_a_space_and_an_override_stays_first() -> None:
+    for text, word, written in (
+        ("See Figure~\\ref{a} here", "Figure ", "Figure~\\ref{a}"),
+        ("a house~\\cite{b} and a garden", "house ", "house~\\cite{b}"),
+        ("{\\an8}Come here", "Come", "{\\an8}"),
+    ):
+        tagged = plain.scan(Tagged(text))
+        reading = read(tagged, (), SYMBOLS, "en")
+        assert word in reading.text
+        target = f"¡{reading.text}!"
+        links = [(each.span(), (each.start() + 1, each.end() + 1)) for each in WORD.finditer(reading.text)]
+        finished = finish(tagged, reading, target, links).tagged.write()
+        assert written in finished
+        assert finished.startswith("{\\an8}") or text[0] != "{"
 
 
 def test_a_sign_between_shortened_words_is_alone(tokenizer: Tokenizer) -> None:
