@@ -204,7 +204,9 @@ async def _begins_small(context: SentenceContext, draft: Draft) -> bool:
 
 
 def with_last_marks(text: str, source: str) -> str:
-    """Returns a translation with the last marks of its source: models write "! ! ! !" in French."""
+    """Returns a translation with the last marks of its source: models write "! ! ! !" in French, and two dots for three."""
+    if source.endswith(("...", "…")) and len(text) - len(text.rstrip(".")) == 2:
+        return text + "."
     own, found = _SHOUT.search(source), _SHOUT.search(text)
     if not (own and found) or text[0] in "¡¿":
         return text

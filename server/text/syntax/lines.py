@@ -43,6 +43,7 @@ _TERM = rf"(?:'[^'\n]*+'|[\w*$?%@\"`](?:[\w.*$:?%@\"`]*[\w*?\"`])?|{_GROUPED})"
 _STATEMENT = re.compile(
     rf"(?<!\w)(?:SELECT|INSERT INTO|UPDATE|DELETE|(?:CREATE|ALTER|DROP) TABLE)\b(?:\s+[A-Z]{{2,}}\b)*+\s*{_TERM}"
     rf"(?:(?:\s+[A-Z]{{2,}}\b)++(?:(?<!SC|LL)\s*{_TERM})?+|\s*(?:[<>!]?=|<>|[<>,])\s*{_TERM}|\s*{_GROUPED}|\s+[a-z]\w?(?=\s+[A-Z]{{2}}|,))*+;?"
+    r"(?:[ \t]*--(?=\s))?"
 )
 
 

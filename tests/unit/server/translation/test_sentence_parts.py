@@ -91,6 +91,14 @@ def test_marks_at_the_end_are_as_many_as_in_the_source(marks: str, written: str)
     assert with_last_marks(f"Arrête {written}", "Stop!") == f"Arrête {written}"
 
 
+@pytest.mark.parametrize("source", ["Yes...", "Yes…"])
+def test_two_dots_at_the_end_are_three(source: str) -> None:
+    assert with_last_marks("Ja..", source) == "Ja..."
+    assert with_last_marks("Ja..", "Yes..") == "Ja.."
+    for text in ("Ja.", "Ja...", "Ja", ""):
+        assert with_last_marks(text, source) == text
+
+
 @pytest.mark.parametrize("text", ["!" * 100_000 + "x", "! " * 100_000 + "x", "a!" * 100_000])
 def test_marks_are_found_in_linear_time(text: str) -> None:
     """A search from each mark on would take minutes."""

@@ -102,7 +102,7 @@ def statement(chance: random.Random) -> tuple[str, list[str]]:
     )
     query = query.replace("name", chance.choice(WORDS)).replace("people", chance.choice(WORDS))
     before, after = words(chance), words(chance)
-    return f"{before} {query} {after}", [before, after]
+    return f"{before} {query}{chance.choice(('', ' --'))} {after}", [before, after]  # a comment after it
 
 
 @pytest.mark.parametrize("make", [cue, event, key, definition, record, badges, statement])
