@@ -95,7 +95,7 @@ def test_a_line_may_hold_what_is_not_in_unicode():
 @pytest.mark.parametrize("formatter", [JsonFormatter(), TextFormatter()])
 def test_an_exception_is_logged_with_its_frames_and_without_its_message(formatter):
     text = formatter.format(failed("broken"))
-    assert "ValueError" in text and "test_logging.py" in text and "failed" in text
+    assert "ValueError" in text and "test_metrics.py" in text and "failed" in text
     assert "user text" not in text
 
 
