@@ -104,12 +104,12 @@ _SPELLINGS = str.maketrans("–—−‐‑’‘′”“″,\u00a0\u202f", "--
 
 @kept(1024)
 def may_hold(text: str) -> bool:
-    """Returns False where a text has no exact tokens and no numbers, which is much faster than the search."""
+    """Returns False, fast, where a text has no exact tokens and no numbers."""
     return _MAY_HOLD.search(text) is not None or not _PROGRAMS.isdisjoint(text.split())
 
 
 def is_plain(text: str, target: str) -> bool:
-    """Returns True where neither a text nor its translation can have a token that the other one lacks."""
+    """Returns whether neither a text nor its translation can have a token that the other lacks."""
     return not may_hold(text) and _SIGN_OR_DIGIT.search(text) is None is _SIGN_OR_DIGIT.search(target)
 
 
@@ -245,18 +245,20 @@ def lost_tokens(text: str, target: str, language: str = "") -> Sequence[Match] |
 
 
 def _lost_measures(text: str, target: str) -> list[Match]:
-    """Returns the measures whose number has another unit, or none."""
+    """Returns the measures with another unit, or none."""
 
     said = defaultdict[object, list[str]](list)
     for each in numbers(target):
         said[each.values] += [_folded(target[each.last : each.end + 20]).lstrip(" -")] * each.begins
-    lost = []
+    lost, left = [], dict[object, int]()
     for each in measures(text):
-        unit, given = _folded(text[each.last : each.until]).lstrip(" -"), said[each.values]
-        if (place := next((n for n, words in enumerate(given) if _says(words, unit)), None)) is None:
+        unit = _folded(text[each.last : each.until]).lstrip(" -")
+        key = each.values, unit
+        if key not in left:
+            left[key] = sum([_says(words, unit) for words in said[each.values]])
+        left[key] -= 1
+        if left[key] < 0:
             lost.append(Match(each.start, each.until, "number", "measure"))
-        else:
-            given.pop(place)
     return lost
 
 
