@@ -24,6 +24,7 @@ from server.text.numbers import (
     number_difference,
     numbers,
     roman_value,
+    spoken,
     with_colons,
 )
 from server.text.segmentation import Span, blanked
@@ -93,6 +94,10 @@ _MAY_HOLD = re.compile(
     r"|(?<=[IVXLCDM]{2})|(?<=[A-Z])(?=/[A-Z])|(?<=[.:])(?=[.:\w])|(?<=\()(?=[a-z]{0,4}\))|(?<=-)(?= -)|(?<=[rwx]-)(?=[rwx-]))"
     r"|\S{40}|\b[ivx]{2,7}\b"
 )
+_CURRENCY = re.compile(
+    r"\b(?:USD|EUR|GBP|CHF|JPY|CNY|CAD|AUD|NZD|SEK|NOK|DKK|PLN|CZK|HUF|RUB|INR|BRL|MXN|ZAR|TRY|KRW|SGD|HKD)\b"
+)
+"""ISO 4217."""
 _OPENED = re.compile(r"(?<!\w)[\"'](?=[\w$€£¥+-])")
 _LOOSE = re.compile(r"(?<=\d)([:-]| - )(?=\d)|(?<=\d)[ -](?=[^\W\d_])| (?=[+(])|(?<![\w.,:/-])0(?=\d:)")
 _COMPOUND = re.compile(r"(?<!\.\d)(?:-[^\W\d_][a-zß-ÿ]+)+$")
@@ -216,7 +221,12 @@ def lost_tokens(text: str, target: str, language: str = "") -> Sequence[Match] |
     tokens = exact_tokens(text)
     target = with_colons(target, text)
     given, written = _folded(text), _folded(target)
-    lost, differs = list[Match](), dict[tuple[str, str], bool]()
+    lost = [Match(start, end, "number", "form", form) for start, end, form in spoken(text, target, language)]
+    currencies = [*_CURRENCY.finditer(text)]
+    if currencies and not any(each.kind == "amount" for each in numbers(target)):
+        names = {name for name in {name[0] for name in currencies} if text.count(name) != target.count(name)}
+        lost += [Match(*name.span(), "word", "code") for name in currencies if name[0] in names]
+    differs = dict[tuple[str, str], bool]()
     for token in tokens:
         kind, part = key = token.kind, given[token.start : token.end]
         if key not in differs:
@@ -229,14 +239,16 @@ def lost_tokens(text: str, target: str, language: str = "") -> Sequence[Match] |
         signs += [Match(place, place + 1, "point") for place in places(text, "$")]
     odd = {sign for sign in {text[each.start] for each in signs} if text.count(sign) != target.count(sign)}
     gone, spans = [sign for sign in signs if text[sign.start] in odd], _numbers(text)
-    near = [each for each in spans if any(each.start <= sign.end and sign.start <= each.end for sign in gone)]
+    beside = {place for sign in gone for place in range(sign.start, sign.end + 1)}
+    near = [each for each in spans if not beside.isdisjoint(range(each.start, each.end + 1))]
     difference = number_difference(text, target, language)
     changed = (*[each for each in difference.lacks if each.whole], *difference.adds)
     values = {value for each in changed for value in each.values}
     same = [each for each in numbers(text) if each.whole and not values.isdisjoint(each.values)]
     near += [*gone, *[Match(each.start, each.end, "number") for each in same]]
     near = spans if values and not lost and not near else near
-    lost += [next((token for token in tokens if token.start <= each.start < token.end), each) for each in near]
+    around = {place: token for token in tokens for place in range(token.start, token.end)}
+    lost += [around.get(each.start, each) for each in near]
     if values and not lost:
         lost = list(tokens)
     if not lost and _ODD & set(target) - set(text):

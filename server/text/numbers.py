@@ -26,7 +26,7 @@ _SMALL_WORDS = {
     " neun zehn elf zwölf|mittag|mitternacht|dutzend",
     "fr": "deux|second|doub|pair|demi trois|tier quat|quar cinq six|demi sept hui neuf|neuv dix|décen onz douz|midi|minuit",
     "es": "dos|segund|dob|par|medi|amb tres|terc cuatr|cuart cinc|quint seis|sext|medi"
-    " siet|sépt och nuev|noven diez|décad once|undéc doce|duodé|mediod|medianoche",
+    " siet|sépt och|octav nuev|noven diez|déc once|undéc doce|duodé|mediod|medianoche",
 }
 """How the words begin that say the numbers from 2 to 12; those of German are within words too."""
 UNIT = (
@@ -49,7 +49,7 @@ _KINDS = {
 }
 """What the word after a number says."""
 _NUMBER = re.compile(
-    rf"(?P<begin>(?<![\w.,:/-])(?:(?-i:[A-Z]{{0,3}})[$€£¥]|[+−-])?|(?<=[\d^]-))?(?P<digits>(?<![\d.,])\d{{1,3}}(?:[{SPACES}]\d{{3}})+(?!\d)(?:[.,'’]\d+)*"
+    rf"(?P<begin>(?<![\w.,:/-])(?:(?-i:[A-Z]{{0,3}})[$€£¥]|[+−-])?|(?<=[\d^]-))?(?P<digits>(?<![\d.,+])(?<!\d[{SPACES}])\d{{1,3}}(?:[{SPACES}]\d{{3}})+(?!\d)(?:[.,'’]\d+)*"
     rf"|\d(?:[\d.,:/'’–-]*\d)?)(?=(?:{'|'.join(f'(?P<{name}>{words})' for name, words in _KINDS.items())})?)"
     r"(?P<end>(?:\s?(?:[‰°€]|%(?![<({@$%*#]|[.+\-]?\d)))?(?!\w|[.,:/'’]\w))?",
     re.IGNORECASE,
@@ -61,6 +61,14 @@ _ROMAN_VALUES = dict(zip("IVXLCDM", (1, 5, 10, 50, 100, 500, 1000), strict=True)
 _TIME = re.compile(rf"(?<=\d)(?:\.(?=\d\d (?:Uhr|[ap]\.?m\b)|\d\d[ap]m\b)|[{SPACES}]?h[{SPACES}]?(?=\d\d\b))")
 OTHERWISE = re.compile(r"(?<=\d):00\b|(?<=:\d\d) ?[ap]\.?m\b\.?|(?<=m)[23²³](?!\w)|(?<=°) ?[NSEWO]\b|(?<=\d)s\b")
 """What translations leave out: full hours, halves of the day, powers of units, points of the compass, plurals."""
+_ORDINAL = re.compile(
+    rf"(?<![\w.,:/-])(?:(?P<number>\d{{1,3}})(?:{ORDINAL_ENDINGS})|(?P<roman>[IVX]+)(?:er|i?[eè]me|[eᵉ])"
+    r"|siglos? (?P<century>[IVX]+))(?!\w)"
+)
+_NTH = re.compile(r"(?<![\w.,-])(\d{1,3})(?:st|nd|rd|th)(?!\w)")
+_CLOCK = re.compile(rf"(?<!\d)(\d\d?)(?:[.:]|[{SPACES}]?h[{SPACES}]?)(\d\d)(?!\d)")
+_CENTURY = re.compile(r"[ -](?:cent|siè|jahrh)", re.IGNORECASE)
+_SPOKEN = re.compile(rf"(?<![\w.,:/-])(\d\d?)[{SPACES}]?(?:h|[uU]hr|heures?)[{SPACES}]?(\d\d?)(?![\w%€]|[.,:]\d)")
 _ONE_SEPARATOR = str.maketrans(",'’", "...")
 _POWERS = {"thousand": 3, "million": 6, "billion": 9}
 _AMOUNTS = frozenset({"amount", "unit", *_POWERS})
@@ -219,6 +227,7 @@ def _paired(lost: Sequence[_Part], added: list[_Part], given: Sequence[Number]) 
     return rest, other
 
 
+@kept(64)
 def _may_be_word(value: str, target: str, language: str, otherwise: bool = False) -> bool:
     """Returns whether a translation may have a small number as a word; `otherwise` if the words are not known."""
     code, text = primary_subtag(language), target.lower()
@@ -228,6 +237,43 @@ def _may_be_word(value: str, target: str, language: str, otherwise: bool = False
     if code == "de":
         return any(map(text.count, beginnings))
     return any(word.startswith(beginnings) for word in WORD.findall(text))
+
+
+def spoken(text: str, target: str, language: str) -> list[tuple[int, int, str]]:
+    """Returns the places of the ordinals (2nd, XVIe, siglo XX) and times (9 Uhr 15) whose values a translation lacks, each
+    with its form in the language."""
+    code, lost = primary_subtag(language), list[tuple[int, int, str]]()
+    given = [*_ORDINAL.finditer(text)] if code in _SMALL_WORDS else []
+    said = {value for each in numbers(target) for value in each.values} if given else set()
+    said |= {*map(roman_value, _ROMAN.findall(target))}
+    values = [each["number"] or roman_value(each["roman"] or each["century"]) for each in given]
+    said |= {value for value in {*values} if int(value) <= 12 and _may_be_word(value, target, language, True)}
+    for each, value in zip(given, values, strict=True):
+        if value not in said:
+            is_century = bool(each["century"] or _CENTURY.match(text, each.end()))
+            lost.append((*each.span("century" if each["century"] else 0), _ordinal(value, code, is_century)))
+    times = {(int(hour) % 12, int(minute)) for hour, minute in _CLOCK.findall(target)}
+    for time in _SPOKEN.finditer(text):
+        hour, minute = map(int, time.groups())
+        if (hour % 12, minute) not in times:
+            form = f"{hour} h {minute:02}" if code == "fr" else f"{hour}:{minute:02}" + " Uhr" * (code == "de")
+            lost.append((*time.span(), form))
+    return lost
+
+
+def _ordinal(value: str, language: str, is_century: bool) -> str:
+    """Returns an ordinal as a language writes it; in French and Spanish centuries are Roman numerals."""
+    if language == "en":
+        return value + ("th" if value[-2:-1] == "1" else {"1": "st", "2": "nd", "3": "rd"}.get(value[-1], "th"))
+    if language != "de" and is_century:
+        value = "X" * (int(value) // 10) + ",I,II,III,IV,V,VI,VII,VIII,IX".split(",")[int(value) % 10]
+        return value + "e" * (language == "fr")
+    return value + {"de": ".", "fr": "er" if value == "1" else "e"}.get(language, ".º")
+
+
+def with_endings(text: str) -> str:
+    """Returns an English text whose ordinals have their endings: 23rd, 11th."""
+    return _NTH.sub(lambda nth: _ordinal(nth[1], "en", False), text)
 
 
 def roman_value(numeral: str) -> str:

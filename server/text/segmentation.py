@@ -24,7 +24,7 @@ BREAKS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u2028\u2029]+")
 # Further ends of sentences in laid out lines: columns, rulers, colors of a terminal.
 LAYOUT = re.compile(
-    rf" {{3,}}|(?<=[\])_\[(]) {{2,}}|(?<=\S) {{2,}}(?=[()\[\]#☐☑]|(?:[^\s]| (?! )){{1,40}} {{3}})|\.{{4,}}(?= ?\d)"
+    rf" {{3,}}|(?<=[\])_\[(]) {{2,}}|(?<=\S) {{2,}}(?=[()\[\]#☐☑]|(?:[^\s]| (?! )){{1,40}} {{3}})|(?<!\.)\.{{4,}}+(?= ?\d)"
     rf"|(?<!\S)(?:([-=:*+~])\1{{2,}}(?!\S)|[-=]{{4,}}(?=\w))|(?<=\w)[-=]{{4,}}(?!\S)|\x1b\[[0-?]*[ -/]*[@-~]|{BREAKS.pattern}"
 )
 LAID_OUT = ("  ", "....", "\x1b", *[3 * sign for sign in "-=:*+~"])

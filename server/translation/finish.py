@@ -12,7 +12,8 @@ from server.engine.client.batch import gather_or_cancel
 from server.text.characters import WORD
 from server.text.exact_tokens import may_hold, respelled
 from server.text.finishing import Finished, finish, unchanged
-from server.text.numbers import with_formats
+from server.text.languages import primary_subtag
+from server.text.numbers import with_endings, with_formats
 from server.text.offsets import edited
 from server.text.projection import Link
 from server.text.protection.terms import Edit, case_edits, form, is_start
@@ -224,4 +225,6 @@ def respelled_draft(context: SentenceContext, draft: Draft) -> Draft:
             targets = tuple([with_formats(source, each, leg.source, leg.target, everything) for each in targets])
         if not draft.copied:
             targets = tuple([respelled(source, target) for target in targets])
+            if primary_subtag(leg.target) == "en":
+                targets = tuple(map(with_endings, targets))
     return draft if targets == draft.targets else draft.respelled(targets)

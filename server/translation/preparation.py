@@ -284,8 +284,8 @@ def with_codes(segment: Segment, further: Sequence[Match], leg: Leg) -> Segment 
         and not any(_holds(part, (span.start, span.end)) for part in inside)
     ]
     codes = [
-        Code(span.start, span.end, word=_WORDS[span.role], kind=MASKED, equiv=tagged.text[span.start : span.end])
-        for span in without_overlaps(free)
+        Code(start, end, word=_WORDS[role], kind=MASKED, equiv=form or tagged.text[start:end])
+        for start, end, role, _, form, _ in without_overlaps(free)
     ]
     return encoded(segment, sentences.with_codes(tagged, codes), leg) if codes else None
 

@@ -19,6 +19,7 @@ from unittest.mock import patch
 
 from model.search.options import DecodingOptions, Hypothesis
 from server.engine.ipc.messages import JobResult
+from server.text.exact_tokens import lost_tokens
 from server.text.finishing import Finished, finish, unchanged
 from server.text.projection import Link
 from server.text.protection.glossary import Entry, TermIndex
@@ -54,6 +55,7 @@ TEXT = (
     "A B ", "1 ", "1,", "(a) ", "a) ", "((", "\"a\" ", "a-", "a ", "cat cat ", "NASA ", "!", "! ", "?!", ".", ",", ", ", "\u00a0",
     "a: b\n", "a:\n", "a=b\n", "a,b\n", "a;\"b\"\n", ",", "\"a\": ", "![a](b) ", "[![", "[[a][b]] ", "[[a][", "[*]a ", "~\\a",
     "A:b\n", "a://b(", "a://b[c]", "a://{", "\"a b.cd\" ", "\"a b", "[12:00] <a> ", "-Aa\n", "a  b   ",
+    "the 2nd a ", "9 Uhr 15 a ", "XVIe a ", "CHF 5 a ", "+34 912 345 678 a ", "5 kg 3 a ", "0800 123 456 a ",
 )
 HTML = (
     "<b>a</b> ", "<b>", "</b>", "<p>a</p>", "<p>", "<br>", "a<br>", "<sup>1</sup>a ", "<sup>", "<ruby>a<rt>b</rt></ruby> ",
@@ -98,8 +100,8 @@ class Echo(SentenceContext):
 
 
 def seconds(text: str, **fields: Any) -> float:
-    """Returns the processor time of preparing and writing a text whose translation is in reverse order, and of the last pass over
-    one that is the same."""
+    """Returns the processor time of preparing and writing a text whose translation is in reverse order, of the last pass over
+    one that is the same, and of the comparison with one that lacks all of it."""
     request = TranslationRequest(texts=(text,), source="en", target="de", **fields)
     with patch.object(preparation, "LONGEST_READ", sys.maxsize):
         [whole] = prepare(replace(request, split="none"), LONG, None)  # type: ignore[arg-type]  # detects no language
@@ -109,6 +111,7 @@ def seconds(text: str, **fields: Any) -> float:
     assert prepared.segmented is not None
     prepared.segmented.join([_finished(segment) for segment in prepared.segmented.segments]).write()
     asyncio.run(_echoed(whole.segmented.segments, whole.route[0], request))
+    lost_tokens(text, "a 1 " * (len(text) // 4), "en")
     return time.process_time() - began
 
 

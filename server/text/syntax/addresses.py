@@ -60,10 +60,11 @@ _ARGUMENT = rf"(?:{_LITERAL}|[^\s(),\"]+)"
 expression = around(
     r"(?<![\w.-])[A-Za-z_][\w.:>-]{0,60}",
     r"(?:[A-Za-z]|\w+(?=\[\w+\]\[|\[0\]|\[\d{3,}\]:))(?:\[\w+\])+(?!\w)"
+    r"|(?:\w+(?:\.|::|->))*\w+<[\w:.*&?]{1,60}(?:, ?[\w:.*&?<>]{1,60}){1,9}>"
     rf"|(?:(?:\w+(?:\.|::|->))+\w+|[a-z]+(?:_\w*|[A-Z]\w*)|\w+(?=\({_LITERAL}))\((?:{_ARGUMENT}(?:, ?{_ARGUMENT})*)?\)",
     "expression",
 )
-"""What a program has with a name before a bracket: a[i][j], os.rename(old, new)."""
+"""What a program has with a name before a bracket: a[i][j], Map<K, V>, os.rename(old, new)."""
 numbered = around(
     r"(?<!\w)(?:[Nn](?:os?|úms?)?|[Aa]rts?)|(?<![\w.,-])\d[\d.' ]{0,12},",
     r"\d[\d.' ]*,(?:--?|–)(?![\w-])|\w+\.[ºª°]?[ \u00a0]?\d+(?:[-/.]\d+)*(?![\w:]|,\d)",

@@ -32,6 +32,7 @@ _SCANNERS: dict[str, tuple[Scanner, ...]] = {
     "<": (
         templates.template,
         markup.section,
+        addresses.expression,
         markup.tag,
         markdown.autolink,
         addresses.emoticon,

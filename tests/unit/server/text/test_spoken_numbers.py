@@ -1,0 +1,92 @@
+"""Ordinals, times and currencies whose form is that of a language: what a translation lacks is decoded again in its form."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from server.text.exact_tokens import lost_tokens
+from server.text.numbers import spoken, with_endings
+
+ROMAN = dict(zip((5, 9, 12, 14, 16, 18, 19, 20, 21), "V IX XII XIV XVI XVIII XIX XX XXI".split(), strict=True))
+ENGLISH = {
+    1: "1st",
+    2: "2nd",
+    3: "3rd",
+    11: "11th",
+    12: "12th",
+    13: "13th",
+    21: "21st",
+    42: "42nd",
+    103: "103rd",
+    111: "111th",
+}
+
+
+@pytest.mark.parametrize("number", ENGLISH)
+def test_an_ordinal_that_is_lost_has_the_form_of_the_language(number: int) -> None:
+    given = f"He came {ENGLISH[number]}."
+    forms = {"de": f"{number}.", "fr": "1er" if number == 1 else f"{number}e", "es": f"{number}.º"}
+    for language, form in forms.items():
+        assert spoken(given, f"Es {form} so.", language) == []
+        expected = [] if number == 1 else [(8, 8 + len(ENGLISH[number]), form)]  # words for 1 are articles too
+        assert spoken(given, "No such.", language) == expected
+    assert spoken(f"Il est le {number}e.", "He came 999th.", "en")[number == 1 :][:1] == (
+        [] if number == 1 else [(10, 11 + len(str(number)), ENGLISH[number])]
+    )
+    assert spoken(given, "No such.", "xx") == []
+
+
+@pytest.mark.parametrize("number", ROMAN)
+def test_centuries_are_compared_by_value(number: int) -> None:
+    suffix = {1: "st", 2: "nd", 3: "rd"}.get(number % 10 * (number > 20), "th")
+    english = f"in the {number}{suffix} century"
+    assert [form for *_, form in spoken(english, "au siècle", "fr")] == [ROMAN[number] + "e"]
+    assert [form for *_, form in spoken(english, "el siglo", "es")] == [ROMAN[number]]
+    assert [form for *_, form in spoken(english, "im Jahrhundert", "de")] == [f"{number}."]
+    for source in (f"au {ROMAN[number]}e siècle", f"en el siglo {ROMAN[number]}"):
+        assert [form for *_, form in spoken(source, "in the 99th century", "en")] == [f"{number}{suffix}"]
+        assert spoken(source, english, "en") == []
+
+
+def test_times_are_compared_as_a_whole() -> None:
+    chance = random.Random(5)
+    for _ in range(200):
+        hour, minute = chance.randint(1, 23), chance.randint(1, 59)
+        for source in (f"Um {hour} Uhr {minute} kam er", f"À {hour} h {minute:02} il vint", f"à {hour}h{minute:02}"):
+            torn = f"At {hour} a.m. {minute}, he came"
+            assert [form for *_, form in spoken(source, torn, "en")] == [f"{hour}:{minute:02}"]
+            assert [form for *_, form in spoken(source, torn, "fr")] == [f"{hour} h {minute:02}"]
+            for said in (
+                f"{hour}:{minute:02}",
+                f"{hour % 12 or 12}:{minute:02} p.m.",
+                f"{hour}.{minute:02} Uhr",
+                f"{hour:02} h {minute:02}",
+            ):
+                assert spoken(source, f"at {said}", "en") == []
+
+
+@pytest.mark.parametrize(
+    "text", ["Le 7 octobre", "De 5 h. à 6 h.", "a 3D film of 1990s", "5 h 30% of it", "siglos después", "COVID-19th"]
+)
+def test_what_is_no_ordinal_and_no_time(text: str) -> None:
+    assert spoken(text, "nothing", "en") == []
+
+
+def test_english_ordinals_have_their_endings() -> None:
+    for number in range(1, 131):
+        right = with_endings(f"{number}th")
+        teen = number % 100 in (11, 12, 13)
+        assert right == f"{number}" + ("th" if teen else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th"))
+        assert with_endings(f"the {number}st one, x{number}rd") == f"the {right} one, x{number}rd"
+
+
+@pytest.mark.parametrize("code", ["CHF", "USD", "SEK"])
+def test_a_currency_is_not_lost(code: str) -> None:
+    for source in (f"It costs {code} 1,200.50 now.", f"It costs 12 {code} now."):
+        lost = lost_tokens(source, "Es kostet jetzt " + source[9:-5].replace(code, "").strip() + ".", "de")
+        assert code in [source[each.start : each.end] for each in lost or ()]
+    for target in (f"Es kostet 12 {code}.", "Es kostet 12 Dollar.", "Es kostet 12 $."):
+        lost = lost_tokens(f"It costs 12 {code}.", target, "de")
+        assert code not in [f"It costs 12 {code}."[each.start : each.end] for each in lost or ()]
