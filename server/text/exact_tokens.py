@@ -95,7 +95,7 @@ _MAY_HOLD = re.compile(
     r"|\S{40}|\b[ivx]{2,7}\b"
 )
 _CURRENCY = re.compile(
-    r"\b(?:USD|EUR|GBP|CHF|JPY|CNY|CAD|AUD|NZD|SEK|NOK|DKK|PLN|CZK|HUF|RUB|INR|BRL|MXN|ZAR|TRY|KRW|SGD|HKD)\b"
+    r"(?<![\w/])(?:USD|EUR|GBP|CHF|JPY|CNY|CAD|AUD|NZD|SEK|NOK|DKK|PLN|CZK|HUF|RUB|INR|BRL|MXN|ZAR|TRY|KRW|SGD|HKD)(?![\w/])"
 )
 """ISO 4217."""
 _OPENED = re.compile(r"(?<!\w)[\"'](?=[\w$€£¥+-])")
