@@ -22,6 +22,7 @@ def page(open_page: OpenPage, live: LiveServer) -> Any:
 
 
 def test_the_served_translation_is_shown_and_copied(page: Any, live: LiveServer) -> None:
+    page.wait_for_load_state("networkidle")  # the film of the first screen asks for its own translation
     with page.expect_response("**/attention?id=*") as answer:
         translate(page, MASKED)
     served = live.post("/translate", {"q": MASKED, "source": "en", "target": "de"}).json()["translatedText"]
