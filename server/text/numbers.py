@@ -168,7 +168,7 @@ def number_difference(source: str, target: str, language: str = "") -> Differenc
     number. A large one that begins a word (18th, 1990s) must be somewhere."""
     given, written = numbers(source), numbers(target)
     values, found = [Counter([value for each in side for value in each.values]) for side in (given, written)]
-    somewhere = {*found, *map(roman_value, _ROMAN.findall(target))}
+    somewhere = _values(target)
     if not given and not {roman_value(word) for word in _ROMAN.findall(source) if is_roman(word)} <= somewhere:
         return Difference(adds=written)
     if not given or values == found:
@@ -240,25 +240,28 @@ def _may_be_word(value: str, target: str, language: str, otherwise: bool = False
 
 
 def spoken(text: str, target: str, language: str) -> list[tuple[int, int, str]]:
-    """Returns the places of the ordinals (2nd, XVIe, siglo XX) and times (9 Uhr 15) whose values a translation lacks, each
-    with its form in the language."""
+    """Returns ordinals (2nd, XVIe, siglo XX) and times (9 Uhr 15) that a translation lacks, and their forms in it."""
     code, lost = primary_subtag(language), list[tuple[int, int, str]]()
     given = [*_ORDINAL.finditer(text)] if code in _SMALL_WORDS else []
-    said = {value for each in numbers(target) for value in each.values} if given else set()
-    said |= {*map(roman_value, _ROMAN.findall(target))}
+    said = _values(target if given else "")
     values = [each["number"] or roman_value(each["roman"] or each["century"]) for each in given]
     said |= {value for value in {*values} if int(value) <= 12 and _may_be_word(value, target, language, True)}
     for each, value in zip(given, values, strict=True):
         if value not in said:
             is_century = bool(each["century"] or _CENTURY.match(text, each.end()))
             lost.append((*each.span("century" if each["century"] else 0), _ordinal(value, code, is_century)))
-    times = {(int(hour) % 12, int(minute)) for hour, minute in _CLOCK.findall(target)}
-    for time in _SPOKEN.finditer(text):
+    torn = [*_SPOKEN.finditer(text)]
+    times = {(int(hour) % 12, int(minute)) for hour, minute in _CLOCK.findall(target if torn else "")}
+    for time in torn:
         hour, minute = map(int, time.groups())
         if (hour % 12, minute) not in times:
             form = f"{hour} h {minute:02}" if code == "fr" else f"{hour}:{minute:02}" + " Uhr" * (code == "de")
             lost.append((*time.span(), form))
     return lost
+
+
+def _values(text: str) -> set[str]:
+    return {value for each in numbers(text) for value in each.values} | {*map(roman_value, _ROMAN.findall(text))}
 
 
 def _ordinal(value: str, language: str, is_century: bool) -> str:
