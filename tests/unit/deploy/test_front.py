@@ -123,19 +123,24 @@ def test_the_log_of_the_front_has_no_query_no_file_name_and_no_link_to_a_file(
 
 @contextmanager
 def front_of_a_server(
-    variables: dict[str, str], ready: list[int], *changes: tuple[str, str]
+    variables: dict[str, str], ready: list[int], *changes: tuple[str, str], health: int | None = None
 ) -> Iterator[tuple[int, Iterator[socket.socket]]]:
-    """Runs a front before a server whose /ready is the last status of `ready`. Yields its port and the connections of the
-    POST requests that it sends. It waits one second where the real one waits ten. `changes` replace parts of its file."""
+    """Runs a front before a server whose /ready is the last status of `ready`, and its /health too without a status of
+    its own. Yields its port and the connections of the POST requests that it sends. It waits one second where the real
+    one waits ten. `changes` replace parts of its file."""
 
     def posts() -> Iterator[socket.socket]:
+        end = time.monotonic() + 60  # for a front that sends only checks
         with suppress(OSError):  # closed at the end
-            while True:
+            while time.monotonic() < end:
                 request = server.accept()[0]
-                if request.recv(1000).startswith(b"POST"):
-                    yield request
-                else:
-                    answer(request, ready[-1])
+                match request.recv(1000).split()[:2]:
+                    case [b"POST", _]:
+                        yield request
+                    case [_, b"/health"]:
+                        answer(request, health or ready[-1])
+                    case _:
+                        answer(request, ready[-1])
 
     text = CONFIGURATION.read_text(encoding="utf-8")
     for old, new in (("server 10s", "server 1s"), *changes):
@@ -167,12 +172,21 @@ def test_a_server_behind_the_front_sees_that_its_client_has_left(front_variables
 
 
 @pytest.mark.slow
-def test_a_translation_that_a_frozen_server_has_is_repeated(front_variables: dict[str, str]) -> None:
-    with front_of_a_server(front_variables, [200]) as (port, posts), closing(connection_to(port)) as client:
+@pytest.mark.parametrize("later", [200, 503])
+def test_a_translation_that_a_frozen_server_has_is_repeated_although_no_server_is_ready_then(
+    later: int, front_variables: dict[str, str]
+) -> None:
+    ready, often = [200], ("inter 1s", "inter 50ms")
+    with (
+        front_of_a_server(front_variables, ready, often, health=200) as (port, posts),
+        closing(connection_to(port)) as client,
+    ):
         client.request("POST", "/translate", b'{"q": "a"}')
-        with closing(next(posts)), closing(next(posts)):
-            answer(next(posts))
-            assert client.getresponse().status == 200
+        with closing(next(posts)):
+            ready.append(later)
+            with closing(next(posts)):
+                answer(next(posts))
+                assert client.getresponse().status == 200
 
 
 @pytest.mark.slow  # starts HAProxy
@@ -227,8 +241,8 @@ def test_a_server_that_restarts_gets_requests_only_while_no_server_is_ready(
         for server in servers:
             threading.Thread(target=server.serve_forever, daemon=True).start()
             stack.callback(server.shutdown)
-        lines = "".join(f"\n    server s{server.number} 127.0.0.1:{server.server_port}" for server in servers)
-        text, changed = re.subn(r"\n    server-template .*", lines, text)
+        lines = "".join(rf"\n    server \g<1>{server.number} 127.0.0.1:{server.server_port}\2" for server in servers)
+        text, changed = re.subn(r'\n    server-template (\w+-) .*"(.*)', lines, text)
         assert changed == 2
         (tmp_path / "haproxy.cfg").write_text(text)
         port, _ = stack.enter_context(running_front(front_variables, tmp_path / "haproxy.cfg"))
@@ -247,7 +261,7 @@ def test_a_server_that_restarts_gets_requests_only_while_no_server_is_ready(
 @pytest.mark.slow  # starts HAProxy
 def test_a_request_meets_a_new_server_that_does_not_listen_yet_at_most_once(front_variables: dict[str, str]) -> None:
     new = "".join(f"\n    server new-{number} 127.0.0.1:{free_port()}" for number in range(2))
-    template = 'server-template server- 1-16 "${SERVER-server:8000}"'
+    template = 'server-template ready- 1-16 "${SERVER-server:8000}"'
     changes = (("inter 1s", "inter 60s"), (template, template.replace("1-16", "1") + new))
     with front_of_a_server(front_variables, [200], *changes) as (port, posts), ExitStack() as stack:
         clients = [stack.enter_context(closing(connection_to(port))) for _ in range(4)]
