@@ -4,15 +4,16 @@ fields of Word other than links, choices and deleted text."""
 
 from __future__ import annotations
 
-import copy
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from html import escape
+from itertools import groupby
 from typing import Literal, NamedTuple
 
 from lxml import etree
 
-from server.documents.formats.xml.parsing import Element, valid_text
+from server.documents.formats.xml.parsing import SAFE, Element, valid_text
 from server.text.syntax.html import Builder
 from server.translation.coded_text import pieces
 
@@ -20,8 +21,9 @@ Kind = Literal[
     "run", "text", "container", "field", "control", "content", "setting", "gap", "space", "first", "last", "start", "end",
     "dropped", "atom",
 ]  # fmt: skip
-Role = Literal["atom", "gap", "open", "close", "start", "end"]
-SPACE = "{http://www.w3.org/XML/1998/namespace}space"
+LINE_END, PRESERVE = "\n", ' xml:space="preserve"'
+PARSER = etree.XMLParser(**SAFE | {"huge_tree": True})
+"""For elements of files that were parsed within limits."""
 NOTE = re.compile(r"[0-9+\-−]{1,4}")
 """The formatted number at the end of a word that may be that of a note."""
 EDGE = re.compile(r"(?:Start|End|-start|-end)$|(?<=\})(?:[be](?=pt)|[se](?=c))")
@@ -57,26 +59,21 @@ class Vocabulary(NamedTuple):
     lines: bool = True
 
 
-class Original(NamedTuple):
-    """Elements that a code stands for: one that moves like a word, a "gap" between sentences, the "start" or "end" of a pair
-    beside the words, or one whose `inner` takes the words from "open" to "close". Those of a single code are put into a
-    run, `inner`, if there is one."""
-
-    role: Role
-    elements: tuple[Element, ...] = ()
-    inner: Element | None = None
-
-
 class Paragraph:
-    """The content of an element; `tagged` is its text, whose codes have the numbers of `originals`."""
+    """The content of an element; `tagged` is its text, whose codes have XML as their data."""
 
     def __init__(self, element: Element, vocabulary: Vocabulary) -> None:
         self.element, self.vocabulary = element, vocabulary
-        self.originals: list[Original] = []
         self._builder, self._word = Builder(), ""
         self._starts: dict[Element, dict[object, bool]] = {}
         self._last: list[Element] = []
         self._fields_around = 0
+        prefix = f"{element.prefix}:" if element.prefix else ""
+        self._run, self._text = (
+            tag and prefix + etree.QName(tag).localname for tag in (vocabulary.run, vocabulary.text)
+        )
+        self._formats: set[str] = set()
+        """The starts of runs around words."""
         self._base = self._most_frequent()
         self.add_children(element, top=True)
         self.tagged = self._builder.tagged("")
@@ -86,31 +83,40 @@ class Paragraph:
         self._builder.text(text, text)
         self._word = (self._word + text)[-LONGEST_WORD:]
 
-    def add_code(self, role: Role, *elements: Element, inner: Element | None = None, key: object = "") -> None:
-        """Adds a code that stands for elements. The ends of a pair have the same `key`."""
-        self._word, number = "", f"{len(self.originals)} "
-        self.originals.append(Original(role, elements, inner))
-        if role in ("open", "start"):
-            self._builder.start(number, "span", key)
-        elif role in ("close", "end"):
-            self._builder.end(number, "span", key)
-        else:
-            self._builder.code(number, role == "gap", "br" if role == "gap" else "img")
+    def add_code(self, *elements: Element, raw: str = "", gap: bool = False) -> None:
+        """Adds a code that moves like a word, or (`gap`) is between sentences."""
+        self._word = ""
+        self._builder.code(raw or xml_of(elements), gap, "br" if gap else "img")
+
+    def add_edge(self, raw: str, key: object = "", end: bool = False) -> None:
+        """Adds the start or the `end` of a pair around words, which have the same key."""
+        self._word = ""
+        (self._builder.end if end else self._builder.start)(raw, "span", key)
 
     def fill(self, translated: str) -> None:
         """Replaces the content with a coded text."""
-        vocabulary, element = self.vocabulary, self.element
-        if not vocabulary.run:
-            element.text, element[:] = None, ()
-            self._rebuild(element, translated)
-            return
-        without_runs = element.find(vocabulary.text) is not None
-        element[:] = [child for child in element if self.kind(child) == "first"]
-        if without_runs:
-            element = etree.SubElement(element, vocabulary.text)
-            element.set(SPACE, "preserve")
-        self._rebuild(element, translated)
-        self.element.extend(self._last)
+        element, vocabulary = self.element, self.vocabulary
+        run, text = self._run, self._text
+        before = after = ""
+        if run and element.find(vocabulary.text) is None:
+            before, after = self._run_start(self._base), f"</{run}>"
+        start, end = tags_of(element)
+        parts = [start]
+        inside = not run
+        items = (piece if isinstance(piece, str) else self.tagged.codes[piece] for piece in pieces(translated))
+        for is_text, group in groupby(items, lambda item: isinstance(item, str) or item.data == LINE_END):
+            if not is_text:
+                for code in group:
+                    inside = code.data in self._formats or (inside and code.data != f"</{run}>")
+                    parts.append(code.data)
+                continue
+            words = escape(valid_text("".join(item if isinstance(item, str) else LINE_END for item in group)))
+            if run:
+                words = f"<{text}{PRESERVE if vocabulary.spaces else ''}>{words}</{text}>"
+            parts += (words,) if inside else (before, words, after)
+        made = etree.fromstring("".join((*parts, end)), PARSER)
+        element.text = made.text
+        element[:] = [*(child for child in element if self.kind(child) == "first"), *made, *self._last]
 
     def add_children(self, parent: Element, top: bool) -> None:
         """Adds the children of the paragraph, or (not `top`) of a container."""
@@ -154,14 +160,17 @@ class Paragraph:
         contents begins in its first line."""
         instruction = "".join(text for run in field[:middle] for text in run.itertext("{*}instrText"))
         if not middle or self._fields_around > FIELD_DEPTH or (ended and not is_link(instruction)):
-            self.add_code("atom", *field)
+            self.add_code(*field)
             return
         self._fields_around += 1
         closes = ended and self._marks(field[-1]) == ["end"]
-        self.add_code("start" if closes else "atom", *field[:middle], key=field[0])
+        if closes:
+            self.add_edge(xml_of(field[:middle]), field[0])
+        else:
+            self.add_code(*field[:middle])
         self._add_fields(field[middle : -1 if closes else None], top and not closes)
         if closes:
-            self.add_code("end", field[-1], key=field[0])
+            self.add_edge(xml_of(field[-1:]), field[0], end=True)
         self._fields_around -= 1
 
     def add(self, child: Element, top: bool) -> None:
@@ -171,9 +180,15 @@ class Paragraph:
             self._add_run(child, top)
         elif kind == "container":
             inner = next((part for part in child if self.kind(part) == "content"), child)
-            self.add_code("open", child, inner=inner)
+            start, end = tags_of(inner)
+            start += xml_of(part for part in inner if self.kind(part) == "setting")
+            if inner is not child:
+                around = tags_of(child)
+                start = around[0] + xml_of(reversed(list(inner.itersiblings(preceding=True)))) + start
+                end += xml_of(inner.itersiblings()) + around[1]
+            self.add_edge(start, child)
             self.add_children(inner, top=False)
-            self.add_code("close")
+            self.add_edge(end, child, end=True)
         elif kind == "last":
             self._last.append(child)
         elif kind in ("start", "end"):
@@ -183,7 +198,7 @@ class Paragraph:
         elif kind == "space":
             self.add_text(" ")
         elif kind in ("gap", "atom"):
-            self.add_code("gap" if kind == "gap" and top else "atom", child)
+            self.add_code(child, gap=kind == "gap" and top)
 
     def _add_edge(self, child: Element, kind: Literal["start", "end"]) -> None:
         """Adds the start or end of words. Those that overlap others become single marks."""
@@ -194,7 +209,10 @@ class Paragraph:
         starts.pop(key, None)
         if kind == "start":
             starts[key] = True
-        self.add_code(kind if is_nested else "atom", child, key=key)
+        if is_nested:
+            self.add_edge(xml_of([child]), key, kind == "end")
+        else:
+            self.add_code(child)
 
     def kind(self, element: Element) -> Kind:
         """Returns what an element is. A container that says so is not translated; of controls, only those that people write in
@@ -217,33 +235,30 @@ class Paragraph:
         """Adds text, in which line ends are between sentences."""
         for number, line in enumerate(text.split("\n") if self.vocabulary.lines else (text,)):
             if number:
-                self.add_code("gap")
+                self.add_code(raw=LINE_END, gap=True)
             self.add_text(line)
 
     def _add_run(self, run: Element, top: bool) -> None:
         properties = run.find(self.vocabulary.properties)
         plain = self._appearance(properties) == self._appearance(self._base)
+        start, end = self._run_start(properties), f"</{self._run}>"
         for child in run:
             kind = self.kind(child)
-            if kind == "text" and plain:
+            if kind != "text":
+                if child is not properties:
+                    self.add_code(raw=start + xml_of([child]) + end, gap=kind == "gap" and top)
+            elif plain:
                 self.add_words(child.text or "")
-            elif kind == "text":
-                made = self._new_run(properties)
-                if self._is_note(child.text or ""):
-                    self._put(made, child.text)
-                    self.add_code("atom", made)
-                    continue
-                self.add_code("open", made, inner=made)
+            elif self._is_note(child.text or ""):
+                self.add_code(raw=start + xml_of([child]) + end)
+            else:
+                self._formats.add(start)
+                self.add_edge(start, child)
                 self.add_words(child.text or "")
-                self.add_code("close")
-            elif child is not properties:
-                self.add_code("gap" if kind == "gap" and top else "atom", child, inner=self._new_run(properties))
+                self.add_edge(end, child, end=True)
 
-    def _new_run(self, properties: Element | None) -> Element:
-        run = etree.Element(self.vocabulary.run)
-        if properties is not None:
-            run.append(copy.deepcopy(properties))
-        return run
+    def _run_start(self, properties: Element | None) -> str:
+        return f"<{self._run}>{'' if properties is None else xml_of([properties])}"
 
     def _runs(self, parent: Element) -> Iterator[Element]:
         """Yields the runs of a paragraph without those of text boxes within it."""
@@ -280,55 +295,18 @@ class Paragraph:
         letters = LETTERS.search(self._word)
         return bool(NOTE.fullmatch(text) and letters and not _is_formula(letters[0]))
 
-    def _rebuild(self, parent: Element, translated: str) -> None:
-        """Fills an empty element."""
-        stack = [parent]
-        waiting: list[str] = []  # added at once, because adding takes time by the length of the text before
-        for piece in pieces(translated):
-            if isinstance(piece, str):
-                waiting.append(valid_text(piece))
-                continue
-            for number in str(self.tagged.codes[piece].data).split():
-                role, elements, inner = self.originals[int(number)]
-                if role == "gap" and not elements:
-                    waiting.append("\n")
-                    continue
-                self._put(stack[-1], "".join(waiting))
-                waiting.clear()
-                for element in elements:
-                    element.tail = None  # the text after the element is part of the translation
-                if role == "close" and len(stack) > 1:
-                    stack.pop()
-                if role != "open" and inner is not None:
-                    inner.extend(elements)
-                    elements = (inner,)
-                stack[-1].extend(elements)
-                if role == "open" and inner is not None:
-                    if inner.tag != self.vocabulary.run:
-                        inner.text, inner[:] = None, [each for each in inner if self.kind(each) == "setting"]
-                    stack.append(inner)
-        self._put(stack[-1], "".join(waiting))
 
-    def _put(self, parent: Element, text: str) -> None:
-        """Adds text at the end of an element: in mixed content, or in a text, or in a run, a new one if it is none."""
-        vocabulary = self.vocabulary
-        if not text:
-            return
-        if vocabulary.run and parent.tag != vocabulary.text:
-            if parent.tag != vocabulary.run:
-                run = self._new_run(self._base)
-                parent.append(run)
-                parent = run
-            if not len(parent) or parent[-1].tag != vocabulary.text:
-                etree.SubElement(parent, vocabulary.text)
-            parent = parent[-1]
-            if vocabulary.spaces:
-                parent.set(SPACE, "preserve")
-        last = next(parent.iterchildren(reversed=True), None)  # len(parent) would count all children
-        if last is None:
-            parent.text = (parent.text or "") + text
-        else:
-            last.tail = (last.tail or "") + text
+def xml_of(elements: Iterable[Element]) -> str:
+    """Returns elements as XML, without the text after them."""
+    return "".join(etree.tostring(each, encoding="unicode", with_tail=False) for each in elements)
+
+
+def tags_of(element: Element) -> tuple[str, str]:
+    """Returns the start and the end of an element as XML."""
+    shell = etree.Element(element.tag, element.attrib, element.nsmap)
+    shell.text = "|"
+    start, _, end = xml_of([shell]).rpartition("|")
+    return start, end
 
 
 def _is_formula(letters: str) -> bool:
