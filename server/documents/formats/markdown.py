@@ -19,7 +19,7 @@ from markdown_it.common.utils import normalizeReference
 
 from server.documents.document import Document, Place, has_words, in_place
 from server.documents.formats.html import spelled_as
-from server.documents.formats.json import blank
+from server.documents.formats.messages import blank
 from server.documents.formats.plain import decode
 from server.text.syntax.html import LONGEST_NAME, Builder, parse
 from server.text.syntax.markup import OPAQUE, Tag, markup_tokens

@@ -69,9 +69,8 @@ class Paragraph:
         self._last: list[Element] = []
         self._fields_around = 0
         prefix = f"{element.prefix}:" if element.prefix else ""
-        self._run, self._text = (
-            tag and prefix + etree.QName(tag).localname for tag in (vocabulary.run, vocabulary.text)
-        )
+        tags = vocabulary.run, vocabulary.text
+        self._run, self._text = (tag and prefix + etree.QName(tag).localname for tag in tags)
         self._formats: set[str] = set()
         """The starts of runs around words."""
         self._base = self._most_frequent()
@@ -219,11 +218,8 @@ class Paragraph:
         have words, of fields only links."""
         kind = self.vocabulary.kinds.get(element.tag, "atom")
         if kind == "field":
-            return (
-                "container"
-                if any(is_link(value) for name, value in element.items() if name.endswith("instr"))
-                else "atom"
-            )
+            links = [is_link(value) for name, value in element.items() if name.endswith("instr")]
+            return "container" if any(links) else "atom"
         if kind == "control":
             has_content = element.find("{*}sdtContent") is not None
             return "container" if has_content and not is_choice(element.iterfind("{*}sdtPr/*")) else "atom"
@@ -270,8 +266,8 @@ class Paragraph:
 
     def _most_frequent(self) -> Element | None:
         """Returns the properties of the appearance with the largest number of characters in the runs."""
-        sizes: Counter[bytes] = Counter()
-        examples: dict[bytes, Element | None] = {}
+        sizes: Counter[str] = Counter()
+        examples: dict[str, Element | None] = {}
         for run in self._runs(self.element):
             properties = run.find(self.vocabulary.properties)
             seen = self._appearance(properties)
@@ -279,16 +275,14 @@ class Paragraph:
             sizes[seen] += sum(len(piece.text or "") for piece in run.iterchildren(self.vocabulary.text))
         return examples[sizes.most_common(1)[0][0]] if sizes else None
 
-    def _appearance(self, properties: Element | None) -> bytes:
+    def _appearance(self, properties: Element | None) -> str:
         """Returns the visible properties of a run in a form that can be compared."""
         if properties is None:
-            return b""
+            return ""
         invisible = self.vocabulary.invisible
         attributes = sorted((name, value) for name, value in properties.items() if name not in invisible)
-        children = b"".join(
-            etree.tostring(child, with_tail=False) for child in properties if child.tag not in invisible
-        )
-        return repr(attributes).encode() + children if attributes or children else b""
+        children = xml_of(child for child in properties if child.tag not in invisible)
+        return f"{attributes}{children}" if attributes or children else ""
 
     def _is_note(self, text: str) -> bool:
         """Returns whether a formatted text is the number of a note at the end of a word. The 2 of CO2 belongs to its word."""

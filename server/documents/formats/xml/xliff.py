@@ -46,7 +46,7 @@ def read(data: bytes, target: str) -> Document:
     for unit in open_units(root):
         segments = marks_of(unit.segmented)
         for place in [each for each in segments if each.get("mid") not in unit.done] if segments else [unit.source]:
-            paragraph = Paragraph(copy.deepcopy(place), inline)
+            paragraph = Paragraph(place, inline)
             tagged = paragraph.tagged
             text, written = (coded(tagged), str) if tagged.codes else label(tagged.text)
             if has_words(tagged.text):

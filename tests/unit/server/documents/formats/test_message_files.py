@@ -10,7 +10,7 @@ import polib
 import pytest
 import yaml
 
-from server.documents.formats.json import COMMENT, blank
+from server.documents.formats.messages import COMMENT, blank
 from server.documents.reader_process import read_document
 from server.errors import InvalidRequest
 from tests.support.texts.document_files import change, unchanged
