@@ -5,6 +5,7 @@ A parameter that would change the translation has its effect or is rejected; doc
 
 from __future__ import annotations
 
+import html
 from typing import Annotated
 
 from fastapi import APIRouter, Query
@@ -28,7 +29,9 @@ from server.api.schemas.glossaries import DeeplCredentials
 from server.errors import InvalidRequest
 from server.services import default_options
 from server.text.segmentation import Split
+from server.text.syntax.markup import markup_tokens
 from server.text.syntax.xml import Rules
+from server.text.tagged import CDATA, CDATA_END
 from server.translation.catalog import AUTO, ModelCatalog
 
 router = APIRouter(prefix="/v2", tags=["DeepL"], route_class=ParameterRoute)
@@ -51,7 +54,8 @@ async def translate(request: Request, parameters: DeeplParameters) -> Response:
     rerank = RERANK[parameters.model_type] if parameters.model_type else None
     if any(texts):
         check_texts(texts, services.settings, chosen_rows(0, 1, bool(rerank), "mark"))
-    caller = await enter(request, sum(map(len, texts)), parameters.auth_key)
+    billed = [billed_characters(text, parameters.tag_handling) for text in texts]
+    caller = await enter(request, sum(billed), parameters.auth_key)
     glossary = await glossary_terms(
         request, caller, parameters.glossaries, parameters.source_lang, parameters.target_lang
     )
@@ -80,9 +84,9 @@ async def translate(request: Request, parameters: DeeplParameters) -> Response:
     catalog = translator.catalog
     named = catalog.source(parameters.source_lang) if parameters.source_lang else ""
     answers = []
-    for translation, result, text in zip(translations, results, texts, strict=True):
+    for translation, result, characters in zip(translations, results, billed, strict=True):
         source = translation.detected.language if translation.detected else named
-        answer = {"detected_source_language": source.upper(), "text": result, "billed_characters": len(text)}
+        answer = {"detected_source_language": source.upper(), "text": result, "billed_characters": characters}
         if parameters.model_type:
             reranked = any(leg.reranked for leg in translation.legs)
             answer["model_type_used"] = "quality_optimized" if reranked else "latency_optimized"
@@ -90,6 +94,20 @@ async def translate(request: Request, parameters: DeeplParameters) -> Response:
             answer["formality_used"] = used
         answers.append(answer)
     return json_response({"translations": answers})
+
+
+def billed_characters(text: str, tag_handling: str | None) -> int:
+    """Returns the number of characters of a text without its markup."""
+    if tag_handling is None:
+        return len(text)
+    parts = markup_tokens(text, xml=tag_handling == "xml")
+    words = [part if isinstance(part, str) else section_text(part.raw) for part in parts]
+    return sum(len(html.unescape(part)) for part in words)
+
+
+def section_text(raw: str) -> str:
+    """Returns the text of a CDATA section; other markup has none."""
+    return raw[len(CDATA) : -len(CDATA_END)] if raw.startswith(CDATA) else ""
 
 
 def formality_used(parameters: DeeplParameters, result: str, catalog: ModelCatalog) -> str | None:

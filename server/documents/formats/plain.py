@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import re
 import textwrap
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby, pairwise
 from typing import NamedTuple
@@ -32,10 +33,21 @@ ENCODINGS = re.compile(
 )
 """Encodings of web pages. Some of Python's other codecs take time that grows with the square of the length."""
 UTF_16_SHARE = 0.5
-WESTERN_SAMPLE = 20_000
+LEGACY_SAMPLE = 20_000
 WESTERN_SHARE = 0.25
-"""Largest share of letters outside ASCII in a text in Latin-1: about 0.05 in French, above 0.9 in Cyrillic or Greek that is
-read as Latin-1."""
+"""Largest share of letters outside ASCII in a text in Latin-1 whose language is in no list: about 0.05 in French, above 0.9 in
+Cyrillic or Greek that is read as Latin-1."""
+_CENTRAL = "ąćęłńóśźż áéěíóúůýčďňřšťž áäčďéíĺľňóôŕšťúýž áéíóöőúüű ăâîşţ čćđšž".split()
+ALPHABETS = {
+    "cp1252": "äöüß àâæçéèêëîïôœùûüÿ áéíñóúü áâãàçéêíóôõúü àèéìíîòóùú åäöæøé ëïéèöüáóíú áðéíóúýþæö àçèéíïòóúü äõöüšž".split(),
+    "cp1250": _CENTRAL,
+    "iso8859-2": _CENTRAL,
+    "cp1254": ["çğıöşüâî"],
+    "cp1257": ["ąčęėįšųūž", "āčēģīķļņšūž"],
+}
+"""Letters outside ASCII of languages, by the encoding of older files with them."""
+ALPHABET_SHARE = 0.85
+"""Least share of these letters that belong to one language."""
 CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1f]")
 MIN_WIDTH = 40
 """Paragraphs whose longest line is shorter are not wrapped text."""
@@ -97,9 +109,9 @@ def decode(data: bytes, encoding: str = "utf-8", markup: bool = False) -> tuple[
         text = data[len(mark) :].decode(encoding)
         text.encode(encoding)
     except (LookupError, UnicodeError):
-        if mark or not is_western(data):
+        encoding = "" if mark else legacy_encoding(data)
+        if not encoding:
             raise InvalidRequest("The file is not text in UTF-8; save it in that encoding and send it again.") from None
-        encoding = "cp1252"
         text = data.decode(encoding)
 
     def encode(made: str) -> bytes:
@@ -120,15 +132,22 @@ def unmarked_utf_16(data: bytes) -> str | None:
     return "utf-16-be" if high > low else "utf-16-le"
 
 
-def is_western(data: bytes) -> bool:
-    """Returns whether a file is text in Latin-1 or Windows-1252: few letters are outside ASCII, and all characters exist."""
-    try:
-        text = data.decode("cp1252")
-    except UnicodeDecodeError:
-        return False
-    letters = [character for character in text[:WESTERN_SAMPLE] if character.isalpha()]
-    outside = sum(not character.isascii() for character in letters)
-    return outside <= WESTERN_SHARE * len(letters) and not CONTROLS.search(text)
+def legacy_encoding(data: bytes) -> str:
+    """Returns the encoding of text with a byte for each letter, most of which are in ASCII, and the others in the alphabet of
+    one language, as far as possible; "" if it has none."""
+    chosen, best = "", -1
+    for encoding, alphabets in ALPHABETS.items():
+        try:
+            text = data.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+        letters = Counter(filter(str.isalpha, text[:LEGACY_SAMPLE].lower()))
+        outside = sum(number for letter, number in letters.items() if not letter.isascii())
+        size = max(sum(map(letters.__getitem__, alphabet)) for alphabet in alphabets)
+        western = encoding == "cp1252" and outside <= WESTERN_SHARE * letters.total()
+        if size > best and (western or size >= ALPHABET_SHARE * outside) and not CONTROLS.search(text):
+            chosen, best = encoding, size
+    return chosen
 
 
 class Paragraph(NamedTuple):

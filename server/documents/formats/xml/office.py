@@ -29,7 +29,7 @@ from server.translation.coded_text import coded, written
 
 KINDS = frozenset(
     "header footer footnotes endnotes comments slide slideMaster slideLayout notesSlide chart chartEx chartUserShapes "
-    "diagramData diagramDrawing drawing sharedStrings threadedComment".split()
+    "diagramData diagramDrawing drawing glossaryDocument sharedStrings threadedComment".split()
 )
 """Kinds of parts with text."""
 SHEET_WITH_TEXT = re.compile(rb"inlineStr|dataValidation |headerFooter")

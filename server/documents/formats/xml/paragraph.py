@@ -94,7 +94,7 @@ class Paragraph:
 
     def fill(self, translated: str) -> None:
         """Replaces the content with a coded text."""
-        element, vocabulary = self.element, self.vocabulary
+        element, vocabulary, codes = self.element, self.vocabulary, self.tagged.codes
         run, text = self._run, self._text
         before = after = ""
         if run and element.find(vocabulary.text) is None:
@@ -102,14 +102,14 @@ class Paragraph:
         start, end = tags_of(element)
         parts = [start]
         inside = not run
-        items = (piece if isinstance(piece, str) else self.tagged.codes[piece] for piece in pieces(translated))
-        for is_text, group in groupby(items, lambda item: isinstance(item, str) or item.data == LINE_END):
+        written = [(each, "") if isinstance(each, str) else ("", str(codes[each].data)) for each in pieces(translated)]
+        for is_text, group in groupby(written, lambda item: not item[1] or item[1] == LINE_END):
             if not is_text:
-                for code in group:
-                    inside = code.data in self._formats or (inside and code.data != f"</{run}>")
-                    parts.append(code.data)
+                for _, code in group:
+                    inside = code in self._formats or (inside and code != f"</{run}>")
+                    parts.append(code)
                 continue
-            words = escape(valid_text("".join(item if isinstance(item, str) else LINE_END for item in group)))
+            words = escape(valid_text("".join(word + line_end for word, line_end in group)))
             if run:
                 words = f"<{text}{PRESERVE if vocabulary.spaces else ''}>{words}</{text}>"
             parts += (words,) if inside else (before, words, after)

@@ -68,7 +68,8 @@ paragraph si is text
 run r
 properties rPr
 text t
-last rPh phoneticPr
+last phoneticPr
+dropped rPh
 """
 OPEN_DOCUMENT = """
 paragraph p h

@@ -54,6 +54,21 @@ def test_an_empty_text_is_an_empty_text(client):
     }
 
 
+@pytest.mark.parametrize(
+    ("tags", "text", "billed"),
+    [
+        ("html", '<p title="a">Hello <b>world</b> &amp; me<!-- x --></p><script>x</script>', 16),
+        ("xml", '<a:p x="1">Hello <g/>w&#246;rld</a:p><![CDATA[a <b>]]>', 16),
+        (None, "Hello <b>", 9),
+    ],
+)
+def test_billed_characters_are_those_of_the_text(client, tags, text, billed):
+    before = client.get("/v2/usage").json()["character_count"]
+    answer = ask(client, text=[text, text], tag_handling=tags).json()["translations"]
+    assert [each["billed_characters"] for each in answer] == [billed, billed]
+    assert client.get("/v2/usage").json()["character_count"] - before == 2 * billed
+
+
 @pytest.mark.parametrize("target", ["EN-GB", "EN-US", "en-us", "EN"])
 def test_regional_targets(client, target):
     assert ask(client, source_lang="DE", target_lang=target).json()["translations"][0]["text"] == "dlrow olleH"

@@ -186,3 +186,15 @@ def test_an_undefined_prefix_is_rejected_even_before_a_warning():
     body = '<w:p><q:r/><w:r><w:t xml:space="nonsense">Hello</w:t></w:r></w:p>'
     with pytest.raises(InvalidRequest, match="well-formed"):
         read_document("a.docx", word_body(body), "de")
+
+
+def test_the_texts_that_empty_controls_show_are_translated():
+    namespace = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
+    parts = {
+        "word/document.xml": f"<w:document {namespace}><w:body/></w:document>",
+        "glossaryDocument:word/glossary/document.xml": f"<w:glossaryDocument {namespace}><w:docParts><w:docPart><w:docPartPr>"
+        '<w:name w:val="ABC"/></w:docPartPr><w:docPartBody><w:p><w:r><w:t>Click here</w:t></w:r></w:p></w:docPartBody>'
+        "</w:docPart></w:docParts></w:glossaryDocument>",
+    }
+    made = part(change("a.docx", package("word/document.xml", parts)), "word/glossary/document.xml")
+    assert ">CLICK HERE<" in made and '<w:name w:val="ABC"/>' in made

@@ -63,6 +63,13 @@ def test_strings_of_cells():
     assert "INLINE" in part(made, "xl/worksheets/sheet1.xml")
 
 
+def test_the_sounds_of_words_are_left_out_of_their_translation():
+    spoken = '<si><t>{}</t><rPh sb="0" eb="2"><t>sound</t></rPh><phoneticPr fontId="1"/></si>'
+    made = change("a.xlsx", workbook(spoken.format("A word") + spoken.format("42")))
+    assert part(made, "xl/sharedStrings.xml").count(">sound<") == 1
+    assert ">A WORD</t><phoneticPr" in part(made, "xl/sharedStrings.xml")
+
+
 def test_line_ends_of_cells_are_kept():
     rich = "<r><rPr><b/></rPr><t>Ann:\nBold</t></r><r><t>\nand more\n</t></r>"
     made = change("a.xlsx", workbook(f"<si><t>One line\nand\n\nanother</t></si><si>{rich}</si>"))

@@ -153,3 +153,25 @@ def test_files_of_every_encoding_take_a_translation_in_another_script(name, enco
 def test_text_that_is_not_western_is_rejected(name):
     with pytest.raises(InvalidRequest, match="UTF-8"):
         read_document(name, FRAMES[name].format("Привет, мир! Как дела?").encode("cp1251"), "de")
+
+
+@pytest.mark.parametrize(
+    ("sentence", "encodings"),
+    [
+        ("Zażółć gęślą jaźń, a łódź płynie.", ("cp1250", "iso8859-2")),
+        ("Žluťoučký kůň pěl ďábelské ódy.", ("cp1250", "iso8859-2")),
+        ("Árvíztűrő tükörfúrógép.", ("cp1250", "iso8859-2")),
+        ("Pijamalı hasta yağız şoföre çabucak güvendi.", ("cp1254",)),
+        ("Įlinkdama fechtuotojo špaga sublykčiojusi pragręžė apvalų arbūzą.", ("cp1257",)),
+        ("Voix ambiguë d'un cœur qui préfère à là où.", ("cp1252",)),
+        ("Zwölf Boxkämpfer jagen Viktor quer über den großen Deich.", ("cp1252",)),
+        ("El pingüino comió kiwi: ¿qué año, señor?", ("cp1252",)),
+        ("På Åland ønsker æren seg blå øyne.", ("cp1252",)),
+    ],
+)
+def test_older_encodings_are_told_apart_by_the_letters_of_languages(sentence, encodings):
+    for encoding in encodings:
+        given = f"It is old.\n\n{sentence}\n".encode(encoding)
+        document = read_document("a.txt", given, "de")
+        assert sentence in "\n".join(document.texts), encoding
+        assert document.write([text.replace("old", "alt") for text in document.texts]) == given.replace(b"old", b"alt")

@@ -1,0 +1,233 @@
+"""Reads JSON and YAML files of messages (.json, .jsonc, .arb, .yml, .yaml): the strings are translated in place, and
+everything else is copied.
+
+In the message files of browser extensions only `message` is translated; in .arb files keys with `@` are metadata. If the
+only key at the top of a YAML file is a language (as in Ruby on Rails), it becomes the target language.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from functools import cache, partial
+from typing import NamedTuple
+
+import orjson
+import yaml
+
+from server.documents.document import Document, check_depth, has_words, in_place
+from server.documents.formats.labels import labelled
+from server.documents.formats.plain import decode
+from server.errors import InvalidRequest
+from server.text.languages import NAMES, primary_subtag
+
+TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"(\s*:)?|[{}\[\]]')
+_COMMENTS = r"//[^\r\n]*|/\*[^*]*(?:\*(?!/)[^*]*)*(?:\*/)?"
+COMMENT = re.compile(rf'"(?:[^"\\]|\\.)*"?|{_COMMENTS}|,(?=\s*(?:(?:{_COMMENTS})\s*)*[}}\]])')
+"""A string, a comment, or a comma after the last item."""
+ESCAPE = re.compile(
+    r"(?<!\\)(?:\\\\)*(\\(?:u[dD][89abAB][\da-fA-F]{2}\\u[dD][c-fC-F][\da-fA-F]{2}|u[\da-fA-F]{4}|U[\da-fA-F]{8}|x[\da-fA-F]{2}|/))"
+)
+NEVER_ESCAPED = re.compile(r"[\w\"\\]", re.ASCII)
+CODE = re.compile(r"(?:https?|mailto|ftp):\S*|\S*[/\\_]\S*|[#.:]\S+|[a-z]+(?:[.\-][a-z]+)+|[a-z]+[A-Z]\w*")
+"""Values that are not words: addresses, paths, names in code."""
+Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+RESOLVER = yaml.resolver.Resolver()
+LANGUAGE = re.compile(r"[a-z]{2,3}(?:[-_][A-Za-z]{2,4})?")
+BRACKETS = re.compile(r"[\[\]{},:?]")
+PROPERTIES = re.compile(r"(?:[&!]\S*\s*)*")
+"""The anchor and the tag before a scalar."""
+SYMBOL, COLON = re.compile(r"(?<![^\s\[{,]):(?=[^\W\d])"), "\ue000"
+"""A colon that begins a word, which YAML 1.2 allows everywhere and libyaml does not in a flow collection: `[:year, :month]`.
+It is read as a character of words."""
+STRING = "tag:yaml.org,2002:str"
+
+
+class Value(NamedTuple):
+    """A string of the file from `start` to `end` with the keys that lead to it."""
+
+    start: int
+    end: int
+    path: tuple[str, ...]
+    text: str
+
+
+def read(data: bytes, target: str, comments: bool = False) -> Document:
+    """Reads a JSON file, also one with `comments`. The locale of an .arb file becomes `target`."""
+    text, encode = decode(data)
+    plain = COMMENT.sub(blank, text) if comments else text
+    try:
+        orjson.loads(plain)
+    except orjson.JSONDecodeError as error:
+        hint = "" if comments or COMMENT.sub(blank, text) == text else " Name a file with comments .jsonc."
+        raise InvalidRequest(f"The file is not valid JSON; see line {error.lineno}.{hint}") from error
+    escapes = text.isascii() and "\\u" in text
+    values = list(find_values(plain))
+    with_message = {value.path[:-1] for value in values if value.path and value.path[-1] == "message"}
+
+    @cache  # a file may have many strings in deep collections
+    def hides(collections: tuple[str, ...]) -> bool:
+        return any(collections[:depth] in with_message for depth in range(1, len(collections) + 1))
+
+    texts = [value for value in values if is_text(value, hides)]
+    locales = [
+        (value.start, value.end, json.dumps(target))
+        for value in values
+        if value.path == ("@@locale",) and value.text != target
+    ]
+    places = [
+        labelled(start, end, own, partial(quoted, source=text[start:end], ascii_only=escapes))
+        for start, end, _, own in texts
+    ]
+    return in_place(text, encode, places, "text", locales)
+
+
+read_with_comments = partial(read, comments=True)
+
+
+def quoted(text: str, source: str, ascii_only: bool = False) -> str:
+    """Returns a text in quotes. Signs and foreign letters that its source escapes are escaped in the same way."""
+    kept: dict[int, str] = {}
+    for escape in ESCAPE.findall(source):
+        units = escape.replace("\\/", "/").encode().decode("unicode_escape").encode("utf-16", "surrogatepass")
+        character = units.decode("utf-16", "replace")
+        if not NEVER_ESCAPED.match(character):
+            kept[ord(character)] = escape
+    return json.dumps(text, ensure_ascii=ascii_only).translate(kept)
+
+
+def blank(found: re.Match[str]) -> str:
+    """Returns spaces instead of a comment, and a string as it is."""
+    return found[0] if found[0][0] == '"' else re.sub(r"[^\n]", " ", found[0])
+
+
+def find_values(text: str) -> Iterator[Value]:
+    """Yields the strings of valid JSON that are not keys."""
+    path: list[str] = []  # the last key of every open object, "" in an array
+    for token in TOKEN.finditer(text):
+        raw = token[0]
+        if raw in "{[":
+            path.append("")
+            check_depth(path)
+        elif raw in "}]":
+            path.pop()
+        elif token[1]:
+            path[-1] = orjson.loads(raw[: len(raw) - len(token[1])])
+        else:
+            yield Value(token.start(), token.end(), tuple(path), orjson.loads(raw))
+
+
+def is_text(value: Value, hides: Callable[[tuple[str, ...]], bool]) -> bool:
+    """Returns whether people read a string. `hides` says whether its collections are metadata."""
+    if value.path[-1:] != ("message",) and hides(value.path[:-1]):
+        return False  # the description or a placeholder of a browser extension's message
+    if any(key.startswith("@") for key in value.path):
+        return False
+    return has_words(value.text) and not CODE.fullmatch(value.text)
+
+
+class Scalar(NamedTuple):
+    """A scalar of the file from `start` to `end`. `style` is the character that begins it, "" for plain ones. `depth`
+    counts the collections around it, the last of which is written in brackets if it is in a `flow`."""
+
+    start: int
+    end: int
+    text: str
+    style: str
+    key: bool
+    depth: int
+    flow: bool
+
+
+def read_yaml(data: bytes, target: str) -> Document:
+    """Reads a YAML file."""
+    text, encode = decode(data)
+    try:
+        scalars = list(find_scalars(text))
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        raise InvalidRequest(f"The file is not valid YAML{f'; see line {mark.line + 1}' if mark else ''}.") from error
+    tops = [scalar for scalar in scalars if scalar.depth == 1]
+    texts = [
+        scalar for scalar in scalars if not scalar.key and has_words(scalar.text) and not CODE.fullmatch(scalar.text)
+    ]
+    locales = [
+        (top.start, top.end, target)
+        for top in tops
+        if len(tops) == 1
+        and top.key
+        and not top.style
+        and LANGUAGE.fullmatch(top.text)
+        and primary_subtag(top.text) in NAMES
+    ]
+    places = [labelled(each.start, each.end, each.text, partial(rendered, each, text)) for each in texts]
+    return in_place(text, encode, places, "text", locales)
+
+
+def find_scalars(text: str) -> Iterator[Scalar]:
+    """Yields the strings of a file. Aliases are not followed."""
+    flows = [False]
+    stack: list[int] = []  # for a mapping the number of its nodes until now, for a sequence a negative number
+    read = text if COLON in text else SYMBOL.sub(COLON, text)
+    for event in yaml.parse(read, Loader=Loader):
+        if isinstance(event, yaml.CollectionEndEvent):
+            stack.pop()
+            flows.pop()
+            continue
+        if not isinstance(event, yaml.NodeEvent):
+            continue
+        key = bool(stack) and stack[-1] >= 0 and stack[-1] % 2 == 0
+        if stack and stack[-1] >= 0:
+            stack[-1] += 1
+        check_depth(stack)
+        if isinstance(event, yaml.CollectionStartEvent):
+            stack.append(0 if isinstance(event, yaml.MappingStartEvent) else -1)
+            flows.append(bool(event.flow_style))
+        elif isinstance(event, yaml.ScalarEvent):
+            plain = event.implicit[0] and not event.style
+            tag = resolved(event.value) if plain else (event.tag or "!").replace("!", STRING, event.tag in (None, "!"))
+            if tag == STRING and event.start_mark and event.end_mark:
+                start, end = event.start_mark.index, event.end_mark.index
+                start += len(PROPERTIES.match(text, start, end)[0]) if event.anchor or event.tag else 0  # type: ignore[index]
+                value = event.value.replace(COLON, ":") if read is not text else event.value
+                yield Scalar(start, end, value, event.style or "", key, len(stack), flows[-1])
+
+
+def rendered(scalar: Scalar, text: str, new: str) -> str:
+    """Returns a translation in the style of its scalar."""
+    source = text[scalar.start : scalar.end]
+    if scalar.style in ("|", ">"):
+        header, _, body = source.partition("\n")
+        first = next((line for line in body.split("\n") if line.strip()), "  ")
+        indent = first[: len(first) - len(first.lstrip(" "))]
+        ending = body[len(body.rstrip("\n ")) :] or "\n"
+        if indent and not re.search(r"\d", header) and not new.startswith(" "):
+            between = "\n" if scalar.style == "|" else "\n\n"
+            return (
+                f"{header}\n"
+                + between.join(indent + line if line else "" for line in new.strip("\n").split("\n"))
+                + ending
+            )
+    if scalar.style == "'" and "\n" not in new and new.isprintable():
+        return "'" + new.replace("'", "''") + "'"
+    if not scalar.style and is_plain(scalar, new):
+        return new
+    ending = source[len(source.rstrip("\n")) :]  # a block ends with its line
+    return quoted(new, source) + ending
+
+
+def is_plain(scalar: Scalar, new: str) -> bool:
+    """Returns whether a translation can be written without quotes in the place of a scalar."""
+    if not (new[:1].isalnum() or new[:1] == scalar.text[:1]) or (scalar.flow and BRACKETS.search(new)):
+        return False
+    try:
+        return new.isprintable() and yaml.load(f"a: {new}", Loader) == {"a": new}  # noqa: S506  a safe loader
+    except (yaml.YAMLError, ValueError):
+        return False
+
+
+def resolved(value: str) -> str:
+    """Returns the tag of a plain scalar."""
+    tag: str = RESOLVER.resolve(yaml.ScalarNode, value, (True, False))  # type: ignore[no-untyped-call]
+    return tag
