@@ -169,6 +169,7 @@ def test_what_an_input_method_composes_is_translated_when_it_is_written(
     keyboard = page.context.new_cdp_session(page)
     for composed in ("hau", "hause "):
         keyboard.send("Input.imeSetComposition", {"text": composed, "selectionStart": 0, "selectionEnd": 3})
+        page.evaluate("document.getElementById('to').dispatchEvent(new Event('change'))")  # translates what is written
         page.clock.run_for(10_000)
     assert page.input_value("#text") == "hause " and not any("hau" in body for body in sent)
     with page.expect_request(lambda request: "house " in (request.post_data or "")):

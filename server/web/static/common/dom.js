@@ -27,6 +27,18 @@ export const paragraph = (content, kind = "") => el("p", { class: kind }, conten
 export const told = (...sentence) => paragraph(say(...sentence));
 export const noted = (...sentence) => paragraph(say(...sentence), "note");
 
+/** Returns a table of numbers, which scrolls where the screen is narrower than it, with the names of its columns and its rows (tr). `label` names it for assistive technology. */
+export const table = (label, heads, rows) =>
+  el(
+    "div.wide",
+    { tabindex: "0", role: "region", "aria-label": label },
+    el(
+      "table.numbers",
+      el("thead", el("tr", ...heads.map((name) => (name ? el("th", { scope: "col" }, name) : el("td"))))),
+      el("tbody", ...rows),
+    ),
+  );
+
 /** Returns an SVG element. */
 export function svg(tag, attributes = {}, ...children) {
   const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
@@ -78,10 +90,14 @@ export function skipLink() {
 /** Calls `send()` for Ctrl + Enter in a field. */
 export const onSend = (field, send) =>
   field.addEventListener("keydown", (event) => (event.ctrlKey || event.metaKey) && event.key === "Enter" && send());
-/** Calls `changed(event)` when the text of a field changes. While an input method composes, `event.isComposing` is true; the last
- * event comes after it. */
+/** Calls `changed(event)` when the text of a field changes. While an input method composes, `event.isComposing` and `field.composing` are
+ * true: the text is not written yet. The last event comes after it. */
 export function onText(field, changed) {
-  for (const name of ["input", "compositionend"]) field.addEventListener(name, changed);
+  for (const name of ["input", "compositionend"])
+    field.addEventListener(name, (event) => {
+      field.composing = event.isComposing;
+      changed(event);
+    });
 }
 
 /** Shows a progress bar of `length` characters and returns the function that sets how many are done. */

@@ -25,6 +25,7 @@ let busy = null,
 async function translate({ typed = false, sentence = 0, asked } = {}) {
   const text = $("text").value;
   clearTimeout(timer);
+  if ($("text").composing) return;
   busy?.abort();
   showError(null);
   if (!state.languages.length) return load();

@@ -49,7 +49,7 @@ async function advance() {
   if (!text.slice(live.base).startsWith(live.sent)) Object.assign(live, { prefix: [], sent: "" });
   const rest = text.slice(live.base),
     q = ended ? rest : rest.replace(/\S+$/, "");
-  if (!q.trim() || (q === live.sent && !ended)) {
+  if ($("text").composing || !q.trim() || (q === live.sent && !ended)) {
     if (!rest.trim() && !live.done.length) show();
     return false;
   }

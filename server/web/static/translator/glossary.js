@@ -90,9 +90,9 @@ export function beginGlossary(changed) {
     changed();
   };
   onText($("pairs"), ({ isComposing }) => {
-    put("pairs", $("pairs").value);
     clearTimeout(timer);
     if (isComposing) return;
+    put("pairs", $("pairs").value);
     timer = setTimeout(() => {
       drawUse();
       changed();

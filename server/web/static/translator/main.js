@@ -43,6 +43,7 @@ async function translate(forks = []) {
   if (!languages.length) return load();
   const text = $("text").value;
   clearTimeout(timer);
+  if ($("text").composing) return;
   busy.abort();
   showError(null);
   const controller = (busy = new AbortController());
