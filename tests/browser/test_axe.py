@@ -28,7 +28,7 @@ STATES = {
         (PHONE, TEXT + "&tab=works", [], "#works-logits .doubts"),
         (PHONE, TEXT + "&tab=decoding", [], "#panel-decoding .node"),
         (DESKTOP, "tab=works", [], "#opening svg"),
-        (PHONE, TEXT + "&present=20", [], "#works-training:visible"),
+        (PHONE, TEXT + "&present=22", [], "#works-training:visible"),
         (PHONE, TEXT + "&tab=heads&off=cross.0.1", ["#again"], "#panel-heads .diff"),
         (PHONE, TEXT + "&view=model&beam=4", ["#panel-attention button >> text=Download"], "#picture[open]"),
         (DESKTOP, TEXT + "&view=figures", [], "#panel-attention tbody"),

@@ -30,6 +30,7 @@ export function present(number) {
     began = !root.present;
   state.present = number && Math.max(1, Math.min(all.length, number));
   fitting.disconnect();
+  delete root.blank;
   all.forEach((slide, i) => {
     slide.classList.toggle("now", i + 1 === state.present);
     slide.style.zoom = 1;
@@ -44,7 +45,7 @@ export function present(number) {
   const now = all[state.present - 1];
   bar.hidden = false;
   $("slide").textContent = `${state.present} / ${all.length}`;
-  if (began) $("keys").hidden = false;
+  $("keys").hidden = !began;
   scrollTo(0, 0);
   now.tabIndex = -1;
   now.focus({ preventScroll: true });
@@ -60,7 +61,9 @@ function begin() {
     el(
       "span",
       { id: "keys", "aria-live": "polite" },
-      say("← → chapters · number: that chapter · ↑ ↓ scroll · Tab: controls · F: full screen · ?: keys · Esc: leave"),
+      say(
+        "← → chapters · number: that chapter · ↑ ↓ scroll · Tab: controls · B: black · F: full screen · ?: keys · Esc: leave",
+      ),
     ),
     button("‹", say("Chapter before"), turn(-1)),
     el("span", { id: "slide", "aria-live": "polite" }),
@@ -75,7 +78,8 @@ function begin() {
     if (key === "Escape") present(null);
     else if (control) return;
     else if (key === "?") help();
-    else if (key === "f" || key === "F") document.documentElement.requestFullscreen?.().catch(() => {});
+    else if ("bB.".includes(key)) document.documentElement.toggleAttribute("data-blank");
+    else if ("fF".includes(key)) document.documentElement.requestFullscreen?.().catch(() => {});
     else if (key === "Home" || key === "End") present(key === "Home" ? 1 : slides().length);
     else if (BY[key]) turn(BY[key])();
     else if (/^\d$/.test(key)) {

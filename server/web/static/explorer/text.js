@@ -6,6 +6,10 @@ import { pointInFilm } from "./film/film.js";
 import { aligned } from "./maps/maps.js";
 import { $, name, state } from "./state.js";
 
+/** What is shown of sentences: commands, and the parts of the page. */
+const TOOLS = ["link", "curl", "report", "others"],
+  PARTS = ["inside", "chapters", "opening"];
+
 /** Returns the sentences of a translated text as {paragraph, leg, number, read, written, source, target}. `source` and
  * `target` are the spans that show them. */
 function itemsOf(paragraph, leg, choose) {
@@ -58,9 +62,8 @@ export function show(paragraphs, open) {
   $("alternatives").hidden = true;
   const detected = paragraphs.find((paragraph) => paragraph.detected?.confidence)?.detected;
   $("detected").textContent = detected ? say("detected: {0}", name(detected.language)) : "";
-  for (const id of ["link", "curl", "report", "others"]) $(id).hidden = !state.items.length;
+  for (const id of [...TOOLS, ...PARTS]) $(id).hidden = !state.items.length;
   $("copy").hidden = false;
-  for (const id of ["inside", "chapters", "opening"]) $(id).hidden = !state.items.length;
   if (!state.items.length) $("film").replaceChildren();
   const unserved = detected && !paragraphs.some(({ route }) => route.length);
   if (!state.items.length)
@@ -73,29 +76,18 @@ export function clear() {
   state.paragraphs = state.items = [];
   state.done = null;
   for (const id of ["output", "mirror", "between"]) $(id).replaceChildren();
-  for (const id of [
-    "inside",
-    "chapters",
-    "copy",
-    "link",
-    "curl",
-    "report",
-    "others",
-    "alternatives",
-    "legs",
-    "opening",
-  ])
-    $(id).hidden = true;
+  for (const id of ["copy", "alternatives", "legs", ...TOOLS, ...PARTS]) $(id).hidden = true;
   for (const id of ["facts", "detected", "legend"]) $(id).textContent = "";
   $("film").replaceChildren(noted("Type or paste text …"));
   outdated(false);
 }
 /** Marks translation and panels as those of another text than the one in the field: they cannot be used. */
 export function outdated(is = true) {
-  $("output").classList.toggle("busy", is);
   $("output").setAttribute("aria-busy", is);
-  for (const id of ["inside", "show", "chapters", "tools", "legs", "output", "opening"]) $(id).inert = is;
-  for (const id of ["inside", "show", "chapters", "tools", "legs", "opening"]) $(id).classList.toggle("busy", is);
+  for (const id of ["show", "tools", "legs", "output", ...PARTS]) {
+    $(id).inert = is;
+    $(id).classList.toggle("busy", is);
+  }
   $("mirror").hidden = is;
   if (is) $("alternatives").hidden = true;
 }

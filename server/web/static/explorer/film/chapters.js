@@ -50,7 +50,7 @@ function who(item, found, open) {
     view.draw(Infinity, null);
     const usual = option && usualRole(found, "cross", option.layer, option.head);
     caption.textContent =
-      looked(found, script, option) +
+      looked(script, option) +
       (usual ? ` ${say("Over {0} sentences: {1}.", found.roles.sentences, usual)}` : "") +
       (option ? ` ${worth(found, "cross", option.layer, option.head)}` : "");
   }
@@ -68,7 +68,7 @@ function who(item, found, open) {
     open,
   );
 }
-function looked(_found, { sources, targets }, option) {
+function looked({ sources, targets }, option) {
   const [target, [source, weight]] = targets
     .flatMap((word) => word.looks.map((look) => [word, look]))
     .filter(([word, [place]]) => [word, sources[place]].every(({ text }) => /[\p{L}\p{N}]/u.test(text)))

@@ -1,5 +1,5 @@
 // All heads of a model: thumbnails of their maps, and their statistics.
-import { decimal, el, noted, observe, paragraph, percent, textButton } from "../../common/dom.js";
+import { decimal, el, noted, observe, paragraph, percent, table, textButton } from "../../common/dom.js";
 import { say } from "../../common/sentences.js";
 import { paint } from "./colour.js";
 import { heat } from "./heat.js";
@@ -79,8 +79,7 @@ export function thumbnails(host, result, kind, { choose, state = () => ({}), lev
 /** Shows entropy and diagonality of every head as maps, and with the roles as a table. */
 export function figures(body, result, kind, choose) {
   const bits = el("div"),
-    diagonal = el("div"),
-    rows = el("div");
+    diagonal = el("div");
   body.append(
     noted(
       "Entropy says how widely a head looks (0 bits: one token). Diagonality is 1 for a head that follows the order of the sentence, 0 for one that looks everywhere alike.",
@@ -90,56 +89,43 @@ export function figures(body, result, kind, choose) {
       el("div.card", el("h3", say("Entropy in bits")), bits),
       el("div.card", el("h3", say("Diagonality")), diagonal),
     ),
-    rows,
+    numbers(result, kind, choose),
   );
   byHead(bits, result, kind, "entropy");
   byHead(diagonal, result, kind, "diagonality");
-  table(rows, result, kind, choose);
 }
-function table(host, result, kind, choose) {
-  const body = el("tbody"),
-    costs = result.roles?.losses;
-  result.figures[kind].forEach((row, layer) =>
-    row.forEach((f, head) =>
-      body.append(
-        el(
-          "tr",
-          el(
-            "td",
-            textButton(say("layer {0}, head {1}", layer, head), () => choose(layer, head), "quiet"),
-          ),
-          el("td", role(f) + (f.role_share ? ` (${say("{0} of queries", percent(f.role_share))})` : "")),
-          ...(result.roles ? [el("td", usualRole(result, kind, layer, head) || "")] : []),
-          ...(costs ? [el("td.n", decimal(rise(result, kind, layer, head) ?? 0, 3))] : []),
-          ...[decimal(f.entropy, 2), percent(f.spread), decimal(f.diagonality, 2)].map((n) => el("td.n", n)),
-        ),
-      ),
-    ),
-  );
-  host.replaceChildren(
-    el(
-      "div.wide",
+function numbers(result, kind, choose) {
+  const { roles } = result,
+    costs = roles?.losses;
+  const rows = result.figures[kind].flatMap((row, layer) =>
+    row.map((f, head) =>
       el(
-        "table",
+        "tr",
         el(
-          "thead",
-          el(
-            "tr",
-            ...[
-              say("head"),
-              say("looks mostly at"),
-              ...(result.roles ? [say("over {0} sentences", result.roles.sentences)] : []),
-              ...(costs ? [say("costs when off (nats)")] : []),
-              say("entropy (bits)"),
-              say("of the largest"),
-              say("diagonality"),
-            ].map((title) => el("th", { scope: "col" }, title)),
-          ),
+          "td",
+          textButton(say("layer {0}, head {1}", layer, head), () => choose(layer, head), "quiet"),
         ),
-        body,
+        el("td", role(f) + (f.role_share ? ` (${say("{0} of queries", percent(f.role_share))})` : "")),
+        ...(roles ? [el("td", usualRole(result, kind, layer, head) || "")] : []),
+        ...[
+          ...(costs ? [decimal(rise(result, kind, layer, head) ?? 0, 3)] : []),
+          decimal(f.entropy, 2),
+          percent(f.spread),
+          decimal(f.diagonality, 2),
+        ].map((n) => el("td.n", n)),
       ),
     ),
   );
+  const names = [
+    say("head"),
+    say("looks mostly at"),
+    ...(roles ? [say("over {0} sentences", roles.sentences)] : []),
+    ...(costs ? [say("costs when off (nats)")] : []),
+    say("entropy (bits)"),
+    say("of the largest"),
+    say("diagonality"),
+  ];
+  return table(say("Numbers"), names, rows);
 }
 /** Draws one number per head as a heat map of layers x heads. */
 function byHead(host, result, kind, name) {

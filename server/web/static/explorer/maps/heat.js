@@ -53,7 +53,7 @@ export function heat(
     const width = Math.max(160, (host.clientWidth || 600) - Math.min(150, queries.offsetWidth) - 14);
     cell = room || Math.max(SMALLEST, Math.min(LARGEST, Math.floor(width / map.columns)));
     view.style.setProperty("--cell", `${cell}px`);
-    view.classList.toggle("tiny", cell < 9);
+    view.classList.toggle("tiny", cell < SMALLEST);
     canvas.style.width = `${cell * map.columns}px`;
     canvas.style.height = `${cell * map.rows}px`;
     place();

@@ -1,7 +1,7 @@
 // Recurrence, convolution and self-attention compared: table 1 of the paper for a length, and measured times.
-import { el, noted, told } from "../../common/dom.js";
+import { el, noted, table, told } from "../../common/dom.js";
 import { say } from "../../common/sentences.js";
-import { chart, slider, table } from "./drawings.js";
+import { beside, chart, slider } from "./drawings.js";
 
 const KERNEL = 3,
   WINDOW = 32;
@@ -48,8 +48,7 @@ const NAMES = ["Recurrence", "Convolution", "Self-attention"];
 
 /** Draws the chapter for the width `d` of a model; the slider begins at the `n` pieces of the sentence. */
 export function compared(host, d, n) {
-  const view = el("div", { "aria-live": "polite" }),
-    curves = el("div.drawing.card");
+  const view = el("div", { "aria-live": "polite" });
   const cell = (text) => el("td.n", text);
   const draw = (length) => {
     const count = ([formula, value], ...sizes) =>
@@ -66,22 +65,31 @@ export function compared(host, d, n) {
       ),
     );
   };
-  const length = slider(say("Length n"), { min: 4, max: 2048, value: n }, draw);
+  host.replaceChildren(
+    told(
+      "A recurrence reads one word after the other: word n waits for all before it, and what it learns of the first has passed through n states. A convolution sees k neighbours at once and needs a stack of layers for distant words. Self-attention joins any two words in one step, and all of it can be computed at the same time; its price grows with n².",
+    ),
+    slider(say("Length n"), { min: 4, max: 2048, value: n }, draw),
+    view,
+  );
+}
+/** Draws the chapter of the measured times. */
+export function times(host) {
+  const curves = el("div.drawing");
   chart(
     curves,
     NAMES.map((_, i) => TIMES.map((row) => [row[0], row[i + 1]])),
     say("milliseconds by length n, measured"),
     { names: NAMES.map((name) => say(name)), log: true },
   );
-  host.replaceChildren(
-    told(
-      "A recurrence reads one word after the other: word n waits for all before it, and what it learns of the first has passed through n states. A convolution sees k neighbours at once and needs a stack of layers for distant words. Self-attention joins any two words in one step, and all of it can be computed at the same time; its price grows with n².",
-    ),
-    el("div.controls", length),
-    el("div.split", view, curves),
-    noted(SOURCE),
-    told(
-      "Self-attention has fewer products than a recurrence as long as a sentence has fewer words than a word has numbers. The times are those of one thread, which does one thing after the other; even there a recurrence is slow, since it multiplies a matrix with one word at a time. On a GPU its steps also wait for each other, and all others run at once.",
-    ),
+  beside(
+    host,
+    [
+      told(
+        "Self-attention has fewer products than a recurrence as long as a sentence has fewer words than a word has numbers. The times are those of one thread, which does one thing after the other; even there a recurrence is slow, since it multiplies a matrix with one word at a time. On a GPU its steps also wait for each other, and all others run at once.",
+      ),
+      noted(SOURCE),
+    ],
+    curves,
   );
 }

@@ -9,9 +9,10 @@ await new Promise((loaded) =>
     el("link", { rel: "stylesheet", href: "static/explorer/lesson.css", onload: loaded, onerror: loaded }),
   ),
 );
-const WIDTH = 480,
-  HEIGHT = 240,
-  [LEFT, RIGHT, TOP, BOTTOM] = [48, 468, 14, 206];
+// A card on a phone is as wide: the letters are as large there.
+const WIDTH = 340,
+  HEIGHT = 190,
+  [LEFT, RIGHT, TOP, BOTTOM] = [48, 332, 14, 168];
 
 /** Returns a function that writes the numbers of an axis with as many decimals as three digits of the largest of `ends` need. */
 function writer(ends) {
@@ -20,8 +21,8 @@ function writer(ends) {
     digits = ends.map((x) => String(Number(x.toFixed(most))).split(".")[1]?.length ?? 0);
   return (x) => decimal(x, Math.max(...digits));
 }
-/** Draws curves, each a list of points [x, y], with three numbers at each axis. `title` says what they are; `names` stand at the higher ends of
- * the curves, and points are marked if `dots`. The axis includes `base`. Values of x are spaced by their logarithms if `log`. */
+/** Draws curves, each a list of points [x, y], with three numbers at each axis. Below them `title` and `names` say what they are; points are
+ * marked if `dots`. The axis includes `base`. Values of x are spaced by their logarithms if `log`. */
 export function chart(host, curves, title, { names = [], formatX, log = false, dots = false, base = 0 } = {}) {
   const all = curves.flat(),
     spread = log ? Math.log : (x) => x;
@@ -40,18 +41,17 @@ export function chart(host, curves, title, { names = [], formatX, log = false, d
   }
   label(writeX(x0), { x: LEFT, y: BOTTOM + 14 });
   label(writeX(x1), { x: RIGHT, y: BOTTOM + 14, "text-anchor": "end" });
-  label(title, { x: (LEFT + RIGHT) / 2, y: HEIGHT - 6, "text-anchor": "middle" });
   curves.forEach((points, i) => {
-    const places = points.map(([a, b]) => [x(a).toFixed(1), y(b).toFixed(1)]),
-      falls = points[0][1] > points[points.length - 1][1];
+    const places = points.map(([a, b]) => [x(a).toFixed(1), y(b).toFixed(1)]);
     drawing.append(svg("path", { class: `edge win curve c${i}`, d: "M" + places.map((at) => at.join(" ")).join("L") }));
     if (dots) drawing.append(...places.map(([cx, cy]) => svg("circle", { class: "bin", cx, cy, r: 4 })));
-    const [left, height] = places[falls ? 0 : places.length - 1], // above the curve, where it is high
-      at = { x: Number(left) + (falls ? 18 : -6), y: Math.max(TOP + 1, height - 6) };
-    if (names[i]) label(names[i], { ...at, "text-anchor": falls ? "start" : "end" });
   });
-  host.replaceChildren(drawing);
+  host.replaceChildren(drawing, el("p.note", title, ...names.map((name, i) => el(`span.key.c${i}`, name))));
 }
+
+/** Draws a chapter: what is `said` and chosen, and beside it a drawing with its notes. */
+export const beside = (host, said, ...drawn) =>
+  host.replaceChildren(el("div.split.even", el("div", ...said), el("div.card", ...drawn)));
 
 /** Returns a strip with a row for each vector: blue is positive, orange negative. `top` is the number of the strongest colour, `read(dimension)`
  * is called for the one under the pointer. */
@@ -84,15 +84,3 @@ export function slider(label, { min, max, step = 1, value }, draw, choose = () =
   draw(Number(node.value));
   return el("label.note", label + " ", node);
 }
-
-/** Returns a table of numbers, which scrolls where the screen is narrower than it, with the names of its columns and its rows (tr). `label` names it for assistive technology. */
-export const table = (label, heads, rows) =>
-  el(
-    "div.wide",
-    { tabindex: "0", role: "region", "aria-label": label },
-    el(
-      "table.numbers",
-      el("thead", el("tr", ...heads.map((name) => (name ? el("th", { scope: "col" }, name) : el("td"))))),
-      el("tbody", ...rows),
-    ),
-  );

@@ -3,12 +3,12 @@ import { el, paragraph, textButton } from "../../common/dom.js";
 import { say } from "../../common/sentences.js";
 import { present } from "../present.js";
 import { appendix } from "./appendix.js";
-import { compared } from "./compared.js";
+import { compared, times } from "./compared.js";
 import { order } from "./encoder_study.js";
 import { path } from "./path.js";
-import { positions } from "./positions.js";
+import { criteria, positions } from "./positions.js";
 import { shift } from "./shift.js";
-import { regularization, training } from "./training.js";
+import { adam, dropout, losses, smoothing, warmUp } from "./training.js";
 
 const MOST_PLACES = 64; // of GET /positions
 
@@ -25,24 +25,32 @@ export function howItWorks(host, model, result, { tensors, study, places, englis
     T = result.target.pieces.length,
     n = Math.max(S, T, 24);
   const failed = (host) => (error) => host.replaceChildren(paragraph(error.message, "error"));
-  const studied = study();
+  const of = (answer, draw) => (body) => answer.then((found) => draw(body, found)).catch(failed(body)),
+    placed = places(Math.min(MOST_PLACES, n));
   const followed = path(result, model, tensors, chosen.path, choose("path")),
-    stations = followed.stations.map(([name, title, draw]) => chapter(name, title, [], draw));
+    stations = followed.stations.map(([name, title, draw]) => chapter(name, title, draw));
   stations.forEach((station) => station.classList.add("station"));
   const chapters = [
-    chapter("order", say("Without positions, order is lost"), [], (body) =>
-      studied.then((answer) => order(body, answer, chosen.positions, choose("positions"))).catch(failed(body)),
+    chapter(
+      "order",
+      say("Without positions, order is lost"),
+      of(study(), (body, answer) => order(body, answer, chosen.positions, choose("positions"))),
     ),
-    chapter("positions", say("Positions"), [], (body) =>
-      places(Math.min(MOST_PLACES, n))
-        .then((answer) => positions(body, c, answer, chosen.scheme, choose("scheme")))
-        .catch(failed(body)),
+    chapter("positions", say("Positions"), of(placed, criteria)),
+    chapter(
+      "schemes",
+      say("How places are told"),
+      of(placed, (body, answer) => positions(body, c, answer, chosen.scheme, choose("scheme"))),
     ),
-    chapter("shift", say("Shifting a position"), [], (body) => shift(body, c, n, chosen.distance, choose("distance"))),
-    chapter("compared", say("Recurrence, convolution and self-attention"), [], (body) => compared(body, c.d_model, S)),
-    chapter("training", say("How it was trained"), [], (body) => training(body, c)),
-    chapter("regularization", say("Label smoothing and dropout"), [], (body) => regularization(body, c)),
-    chapter("figures", say("Figures 3 to 5 of the paper"), [], (body) =>
+    chapter("shift", say("Shifting a position"), (body) => shift(body, c, n, chosen.distance, choose("distance"))),
+    chapter("compared", say("Recurrence, convolution and self-attention"), (body) => compared(body, c.d_model, S)),
+    chapter("times", say("Measured times"), times),
+    chapter("training", say("How it was trained"), losses),
+    chapter("warmup", say("Warm-up"), (body) => warmUp(body, c.d_model)),
+    chapter("adam", say("Adam's moments"), adam),
+    chapter("smoothing", say("Label smoothing"), (body) => smoothing(body, c.vocab_size)),
+    chapter("dropout", say("Dropout"), dropout),
+    chapter("figures", say("Figures 3 to 5 of the paper"), (body) =>
       appendix(body, english, chosen.figures, choose("figures"), getter),
     ),
   ];
@@ -63,9 +71,9 @@ function withNext(station, i, stations) {
   if (next) station.append(textButton(`${say("Next")}: ${next.firstChild.textContent} ↓`, () => reach(next), "next"));
   return station;
 }
-/** Returns a chapter: its title, what is said first, and what `draw` draws. */
-function chapter(name, title, first, draw = () => {}) {
+/** Returns a chapter: its title and what `draw` draws. */
+function chapter(name, title, draw) {
   const body = el("div", { id: `works-${name}` });
   draw(body);
-  return el("section.slide", el("h2", title), ...first, body);
+  return el("section.slide", el("h2", title), body);
 }

@@ -1,10 +1,10 @@
 // One word followed through the model that translated it: every number is one of GET /attention/tensors, from the engine that served.
-import { decimal, el, noted, paragraph, percent, select, textButton } from "../../common/dom.js";
+import { decimal, el, noted, paragraph, percent, select, table, textButton } from "../../common/dom.js";
 import { say } from "../../common/sentences.js";
 import { tensorDialog } from "../dialog.js";
 import { pick } from "../maps/maps.js";
 import { worth, worthOfLayers } from "../maps/worth.js";
-import { slider, strip, table } from "./drawings.js";
+import { slider, strip } from "./drawings.js";
 import { bits, mean, softmax } from "./numbers.js";
 
 const SHOWN = 3,
@@ -252,9 +252,7 @@ export function path(result, model, read, chosen, choose) {
       say("What does a head do?"),
       (e) => {
         const text = source.words.find(({ pieces }) => pieces.includes(at[0])),
-          twins = source.words.filter(
-            (other) => isWord(other) && other.text.toLowerCase() === text?.text.toLowerCase(),
-          ),
+          twins = source.words.filter((other) => isWord(other) && text && same(other, text)),
           asked = twins.length > 1 ? twins.map(({ pieces }) => pieces[0]) : [at[0]],
           maps = [...Array(c.heads).keys(), "mean"].map((head) => pick(result, "encoder", at[2], head, "piece", true)),
           row = (map, q) => [...map.data.subarray(q * map.columns, (q + 1) * map.columns)];

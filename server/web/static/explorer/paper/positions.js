@@ -1,5 +1,5 @@
 // Ways to tell a model the places of words, with the numbers of GET /positions: sinusoids, learned positions, RoPE, ALiBi, a neighbourhood.
-import { decimal, el, paragraph, segmented } from "../../common/dom.js";
+import { decimal, el, segmented, told } from "../../common/dom.js";
 import { say } from "../../common/sentences.js";
 import { heat } from "../maps/heat.js";
 import { chart } from "./drawings.js";
@@ -49,19 +49,22 @@ const schemes = (c, r, middle) => ({
     say("weights if all products were equal, by position"),
   ],
 });
-/** Returns what a good code of places needs, and the numbers of the sinusoids of a model for it: the products of one with all. */
-const criteria = (products, middle) =>
-  [
-    say(
+/** Draws the chapter of what a good code of places needs, with the numbers of the sinusoids of a model in an answer of GET /positions. */
+export function criteria(host, { n, schemes: { sinusoidal } }) {
+  const [products] = sinusoidal.curves, // of the vector in the middle with all
+    middle = Math.floor(n / 2);
+  host.replaceChildren(
+    told(
       "A code of places must be unique for each place, bounded, the same in every sentence and without a longest length, and tell distances.",
     ),
-    say(
+    told(
       "The formula of the paper: PE(p, 2i) = sin(p / 10000^(2i / d)), PE(p, 2i + 1) = cos(p / 10000^(2i / d)). Here all {0} vectors have the length {1}, neighbours differ by {2} or more, and every number lies between −1 and 1.",
-      products.length,
+      n,
       written(Math.sqrt(products[middle])),
       written(Math.sqrt(2 * (products[middle] - products[middle + 1]))),
     ),
-  ].map((text) => paragraph(text));
+  );
+}
 
 /** Draws the scheme that is `chosen`, or that of the model with the configuration `c`. `answer` is that of GET /positions; `choose(name)` is
  * called for another. */
@@ -106,7 +109,6 @@ export function positions(host, c, answer, chosen, choose) {
   };
   const modes = Object.entries(all).map(([name, [label]]) => [name, label]);
   host.replaceChildren(
-    ...criteria(answer.schemes.sinusoidal.curves[0], middle),
     el("div.controls", segmented(say("How places are told"), modes, first, change)),
     text,
     el("div.split.even", el("div.card", picture), el("div.card", curve)),

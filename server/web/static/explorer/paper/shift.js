@@ -2,7 +2,7 @@
 import { decimal, el, told } from "../../common/dom.js";
 import { say } from "../../common/sentences.js";
 import { heat } from "../maps/heat.js";
-import { slider } from "./drawings.js";
+import { beside, slider } from "./drawings.js";
 import { angles } from "./numbers.js";
 
 const SHOWN = 8;
@@ -40,13 +40,16 @@ export function shift(host, c, n, chosen, choose) {
   }
   const limits = { min: 1, max: Math.min(32, n - 1), value: chosen ?? 3 },
     distance = slider(say("Distance k"), limits, draw, choose);
-  host.replaceChildren(
-    told(
-      "A shift by k places is one matrix, whatever the position: each pair of a sine and a cosine is turned by an angle. So a layer can learn to look k words back, everywhere in a sentence.",
-    ),
-    el("div.controls", distance),
-    el("div.narrow", picture),
-    error,
+  beside(
+    host,
+    [
+      told(
+        "A shift by k places is one matrix, whatever the position: each pair of a sine and a cosine is turned by an angle. So a layer can learn to look k words back, everywhere in a sentence.",
+      ),
+      distance,
+      error,
+    ],
+    picture,
   );
 }
 function largestError(steps, k, n) {

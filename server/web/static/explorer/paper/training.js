@@ -1,7 +1,7 @@
 // How such a model is trained: the learning rate, label smoothing, dropout, and the loss of the model that comes with the server.
 import { decimal, el, noted, told } from "../../common/dom.js";
 import { say } from "../../common/sentences.js";
-import { chart, slider, strip } from "./drawings.js";
+import { beside, chart, slider, strip } from "./drawings.js";
 import { angles } from "./numbers.js";
 
 const STEPS = 40_000,
@@ -29,38 +29,50 @@ const FALLEN = [
   [390.9, 1.497],
 ];
 const percent = (share) => `${decimal(100 * share, 0)} %`;
-const card = (title, ...content) => el("div.card", el("h3", title), ...content);
-
-/** Draws the chapter of the steps for the configuration `c` of a model. */
-export function training(host, c) {
-  host.replaceChildren(
-    told(
-      "The model reads a sentence and the beginning of its translation, and gives each next piece a probability. The loss is the negative logarithm of that of the right piece. All positions are trained at once, thanks to the mask.",
-    ),
-    el("div.split.even", warmUp(c.d_model), adam(), losses()),
+/** Draws the chapter of the loss, with that of the model that comes with the server. */
+export function losses(host) {
+  const curve = el("div.drawing");
+  chart(curve, [CONSTANT, FALLEN], say("loss by millions of target tokens"), {
+    names: [say("constant rate"), say("rate fallen to zero")],
+    dots: true,
+    base: 2,
+    log: true,
+  });
+  beside(
+    host,
+    [
+      told(
+        "The model reads a sentence and the beginning of its translation, and gives each next piece a probability. The loss is the negative logarithm of that of the right piece. All positions are trained at once, thanks to the mask.",
+      ),
+      told(
+        "Loss of general-en-de-fr-es on development sentences. At a constant rate it hardly falls after 13 million tokens; each time the rate falls to zero it drops by 0.25 to 0.31, and the next one starts from there. Large steps explore, small ones settle.",
+      ),
+    ],
+    curve,
+    noted("From training.json of the model, 2026-11-29."),
   );
 }
-/** Draws the chapter of what keeps a model from learning its texts by heart. */
-export function regularization(host, c) {
-  host.replaceChildren(el("div.split.even", smoothing(c.vocab_size), dropout()));
-}
-function warmUp(d) {
+/** Draws the chapter of the learning rate for a model of width `d`. */
+export function warmUp(host, d) {
   const curve = el("div.drawing");
   const draw = (warmup) => {
     const rate = (step) => d ** -0.5 * Math.min(step ** -0.5, step * warmup ** -1.5),
       points = Array.from({ length: POINTS }, (_, i) => ((i + 1) * STEPS) / POINTS);
     chart(curve, [points.map((step) => [step, 1000 * rate(step)])], say("learning rate × 1000, by step"));
   };
-  return card(
-    say("Warm-up"),
-    told(
-      "The paper's rate is d^−0.5 · min(step^−0.5, step · warmup^−1.5): it grows while the weights are still random, since large steps would lead astray there, and then falls.",
-    ),
-    slider(say("Steps of warm-up"), { min: 500, max: 16000, step: 500, value: 4000 }, draw),
+  beside(
+    host,
+    [
+      told(
+        "The paper's rate is d^−0.5 · min(step^−0.5, step · warmup^−1.5): it grows while the weights are still random, since large steps would lead astray there, and then falls.",
+      ),
+      slider(say("Steps of warm-up"), { min: 500, max: 16000, step: 500, value: 4000 }, draw),
+    ],
     curve,
   );
 }
-function smoothing(V) {
+/** Draws the chapter of label smoothing for a vocabulary of `V` pieces. */
+export function smoothing(host, V) {
   const curve = el("div.drawing"),
     found = el("p.note", { "aria-live": "polite" });
   const draw = (hundredths) => {
@@ -78,18 +90,21 @@ function smoothing(V) {
       ? say("ε = {0}: the loss is least at {1}, no longer at 100 %.", decimal(e, 2), percent(right))
       : say("ε = 0: nothing is smoothed, and the loss is least at 100 %.");
   };
-  return card(
-    say("Label smoothing"),
-    told(
-      "The right piece should get 1 − ε, and all {0} pieces together ε. So the model does not become surer than it can know; its probabilities get worse, its translations better (the paper, 5.4).",
-      V,
-    ),
-    slider(say("ε in hundredths"), { min: 0, max: 40, value: 10 }, draw),
+  beside(
+    host,
+    [
+      told(
+        "The right piece should get 1 − ε, and all {0} pieces together ε. So the model does not become surer than it can know; its probabilities get worse, its translations better (the paper, 5.4).",
+        V,
+      ),
+      slider(say("ε in hundredths"), { min: 0, max: 40, value: 10 }, draw),
+    ],
     curve,
     found,
   );
 }
-function dropout() {
+/** Draws the chapter of dropout: what is left of a vector in some passes. */
+export function dropout(host) {
   const view = el("div.strip"),
     vector = angles(SHOWN).flatMap((step) => [Math.sin(PLACE * step), Math.cos(PLACE * step)]);
   const draw = (hundredths) => {
@@ -102,17 +117,19 @@ function dropout() {
       ]),
     );
   };
-  return card(
-    say("Dropout"),
-    told(
-      "In every pass of the training each number becomes 0 with probability p, and the others grow by 1 / (1 − p), so that their mean stays. No number can rely on another one. A translation uses all of them. The paper has p = 0.1; with little training, as for the model that comes with the server, it is left out.",
-    ),
-    slider(say("p in hundredths"), { min: 0, max: 60, step: 5, value: 10 }, draw),
+  beside(
+    host,
+    [
+      told(
+        "In every pass of the training each number becomes 0 with probability p, and the others grow by 1 / (1 − p), so that their mean stays. No number can rely on another one. A translation uses all of them. The paper has p = 0.1; with little training, as for the model that comes with the server, it is left out.",
+      ),
+      slider(say("p in hundredths"), { min: 0, max: 60, step: 5, value: 10 }, draw),
+    ],
     view,
   );
 }
 /** Draws Adam's moments for the gradients of one weight: a slope of 1 with noise, which changes its sign in the middle. */
-function adam() {
+export function adam(host) {
   const curve = el("div.drawing");
   const draw = (tenths) => {
     const lines = [[], [], []];
@@ -130,29 +147,14 @@ function adam() {
       base: -1,
     });
   };
-  return card(
-    say("Adam's moments"),
-    told(
-      "Adam keeps two numbers for each weight: m, the mean of its last gradients (β₁ = 0.9), and v, the mean of their squares (β₂ = 0.98). The step is the rate times m / √v: as large for weights with small gradients, smaller where they only tremble. This is a drawing with gradients made up for one weight.",
-    ),
-    slider(say("noise in tenths"), { min: 0, max: 40, value: 15 }, draw),
+  beside(
+    host,
+    [
+      told(
+        "Adam keeps two numbers for each weight: m, the mean of its last gradients (β₁ = 0.9), and v, the mean of their squares (β₂ = 0.98). The step is the rate times m / √v: as large for weights with small gradients, smaller where they only tremble. This is a drawing with gradients made up for one weight.",
+      ),
+      slider(say("noise in tenths"), { min: 0, max: 40, value: 15 }, draw),
+    ],
     curve,
-  );
-}
-function losses() {
-  const curve = el("div.drawing");
-  chart(curve, [CONSTANT, FALLEN], say("loss by millions of target tokens"), {
-    names: [say("constant rate"), say("rate fallen to zero")],
-    dots: true,
-    base: 2,
-    log: true,
-  });
-  return card(
-    say("A training seen from outside"),
-    told(
-      "Loss of general-en-de-fr-es on development sentences. At a constant rate it hardly falls after 13 million tokens; each time the rate falls to zero it drops by 0.25 to 0.31, and the next one starts from there. Large steps explore, small ones settle.",
-    ),
-    curve,
-    noted("From training.json of the model, 2026-11-29."),
   );
 }
