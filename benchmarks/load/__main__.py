@@ -10,11 +10,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import re
 import statistics
 import sys
 from collections import Counter
 from collections.abc import Awaitable, Iterator, Sequence
 from dataclasses import dataclass
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -62,16 +64,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return 2
     source, target = options.direction.split("-", 1)
+    is_html = options.format == "html"
     names = [options.names[i] if i < len(options.names) else url for i, url in enumerate(options.urls)]
     systems = [
-        System(name, address, jobs(sources, source, target, options.beam_size, options.fields), server)
+        System(name, address, jobs(sources, source, target, options.beam_size, options.fields, is_html), server)
         for name, address, server in zip(names, addresses, processes, strict=True)
     ]
     rows = asyncio.run(_measure(systems, options, (references, target)))
     header = _HEADER + (_TIMES if options.processor_time else ())
     print(report.table(header, [[row[name] for name in header] for row in rows]))
     if options.json:
-        settings = {"direction": options.direction, "beam_size": options.beam_size}
+        settings = {"direction": options.direction, "format": options.format, "beam_size": options.beam_size}
         report.write(options.json, {"benchmark": "load", **settings, "rows": rows})
     return 0
 
@@ -113,11 +116,11 @@ def _times(spent: Spent, requests: int) -> dict[str, float]:
 def _row(name: str, clients: int, rounds: list[Round], scored: tuple[Sequence[str], str]) -> dict[str, Any]:
     """Returns one row of the table: medians over the rounds and the sum of errors."""
     answers = [answer for item in rounds for answer in item.answers]
-    done = {answer.job.text: answer.translation for answer in answers if answer.translation is not None}
+    done = {answer.job.text: _words(answer.translation) for answer in answers if answer.translation is not None}
     bleu: float | str = "-"
     references, target = scored
     if done:
-        bleu = score([str(text) for text in done.values()], [references[i] for i in done], target).bleu
+        bleu = score([*done.values()], [references[i] for i in done], target).bleu
     latency = {
         f"p{share} ms": 1000 * statistics.median(item.latency(share / 100) for item in rounds) for share in (50, 95, 99)
     }
@@ -134,6 +137,11 @@ def _row(name: str, clients: int, rounds: list[Round], scored: tuple[Sequence[st
     }
 
 
+def _words(translation: str) -> str:
+    """Returns a translation without markup, as it is compared with its reference."""
+    return unescape(re.sub(r"</?[ab]\b[^>]*>", "", translation))
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.load", description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("urls", nargs="+", metavar="URL", help="one server, or several that are measured in turn")
@@ -144,6 +152,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 32, 64, 128])
     parser.add_argument("--seconds", type=float, default=5.0, help="seconds of one round")
     parser.add_argument("--rounds", type=int, default=2, help="rounds per number of clients and server")
+    parser.add_argument(
+        "--format", choices=("text", "html"), default="text", help="html: each sentence has one or two tags"
+    )
     parser.add_argument("--beam-size", type=int, help="beam_size of each request (a field of this server)")
     parser.add_argument(
         "--fields",

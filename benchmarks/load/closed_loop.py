@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from itertools import count
 
 from benchmarks.common.http_connection import Address, Connection
@@ -62,16 +63,28 @@ def jobs(
     target: str,
     beam_size: int | None,
     more: Mapping[str, object] | None = None,
+    is_html: bool = False,
 ) -> Iterator[Job]:
     """Yields requests over the texts in an endless cycle, so that no two clients send the same text at the same time.
-    `more` contains further fields of each request."""
+    `more` contains further fields of each request. With `is_html` each text has one or two tags."""
     bodies: list[Job] = []
     for number, text in enumerate(texts):
-        fields: dict[str, object] = {"q": text, "source": source, "target": target, "format": "text"}
+        q, form = (marked(text, number), "html") if is_html else (text, "text")
+        fields: dict[str, object] = {"q": q, "source": source, "target": target, "format": form}
         if beam_size is not None:
             fields["beam_size"] = beam_size
         bodies.append(Job(json.dumps(fields | dict(more or {})).encode(), number))
     return (bodies[number % len(bodies)] for number in count())
+
+
+def marked(text: str, number: int) -> str:
+    """Returns a text as HTML: a word in the middle is bold, and the first word of every second text is a link."""
+    words = [escape(word, quote=False) for word in text.split(" ")]
+    middle = len(words) // 2
+    words[middle] = f"<b>{words[middle]}</b>"
+    if number % 2 and middle:
+        words[0] = f'<a href="/{number}">{words[0]}</a>'
+    return " ".join(words)
 
 
 async def run(

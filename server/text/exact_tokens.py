@@ -1,7 +1,7 @@
 """The one comparison of a translation with its source: of exact tokens, which a translation has as often and as written.
 
 A token between spaces, without punctuation at its edges, is exact if it has a digit, a sign, or capitals that no language
-writes (fooBar, EUR/USD). A number is compared by its value, a measure also with its unit. Nothing is masked before it is lost.
+writes (fooBar, EUR/USD). A number is compared by its value, a measure also with its unit.
 """
 
 from __future__ import annotations
@@ -258,7 +258,6 @@ def lost_tokens(text: str, target: str, language: str = "") -> Sequence[Match] |
 
 def _lost_measures(text: str, target: str) -> list[Match]:
     """Returns the measures with another unit, or none."""
-
     said = defaultdict[object, list[str]](list)
     for each in numbers(target):
         said[each.values] += [_folded(target[each.last : each.end + 20]).lstrip(" -")] * each.begins

@@ -62,8 +62,7 @@ def script_of(character: str) -> str | None:
     if not character.isalpha():
         return None
     words = unicodedata.name(character, "UNKNOWN").split()
-    # FULLWIDTH LATIN ..., HALFWIDTH KATAKANA ...: the first word is the width, the second the writing system.
-    return words[1] if words[0] in ("FULLWIDTH", "HALFWIDTH") and len(words) > 1 else words[0]
+    return words[words[0] in ("FULLWIDTH", "HALFWIDTH") and len(words) > 1]
 
 
 def has_letters(text: str, language: str) -> bool:

@@ -140,15 +140,9 @@ def numbers(text: str) -> Sequence[Number]:
 
 def measures(text: str) -> list[Number]:
     """Returns the numbers with a unit."""
-    return [
-        each
-        for each in numbers(text)
-        if each.kind == "unit"
-        and each.begins
-        and each.start == each.digits
-        and text[each.start - 1 : each.start] not in tuple("+$€£¥")
-        and not {*each.written} & {*":/'’–-"}
-    ]
+    units = [each for each in numbers(text) if each.kind == "unit" and each.begins and each.start == each.digits]
+    units = [each for each in units if {*":/'’–-"}.isdisjoint(each.written)]
+    return [each for each in units if text[each.start - 1 : each.start] not in tuple("+$€£¥")]
 
 
 class Difference(NamedTuple):

@@ -1,7 +1,6 @@
 """What a model reads of a sentence: its text, with stand-ins for the codes that are words, and without the other codes.
 
-A model that was trained with symbols for placeholders (`model.symbols`) copies these; others copy names and numbers best. A
-sentence in capitals is read in sentence case.
+A model that was trained with symbols for placeholders (`model.symbols`) copies these; others copy names and numbers best.
 """
 
 from __future__ import annotations
@@ -97,7 +96,7 @@ class Reading(NamedTuple):
 def read(sentence: Tagged, terms: Sequence[TermMatch], tokenizer: Tokenizer, language: str) -> Reading:
     """Returns what a model with this vocabulary reads. `terms` are those of a glossary, in order."""
     text = sentence.text
-    spans = [(code.start, code.end) for code in sentence.codes if code.end > code.start]
+    spans = [code[:2] for code in sentence.codes if code.end > code.start]
     spans += [(term.start, term.end) for term in terms]
     plain = blanked(text, spans) if spans else text
     if not has_letters(plain, language):
@@ -157,11 +156,6 @@ def _are_words(sign: str, left: str, right: str, tokenizer: Tokenizer) -> bool:
     return sum(parts) <= whole and len(left + right) > 2
 
 
-def without_stand_ins(sentence: Tagged, reading: Reading) -> Reading:
-    """Returns what a model reads where it does not copy stand-ins: all codes are taken out."""
-    return masked(sentence, {}, reading.capitals, reading.apart)
-
-
 def masked(
     sentence: Tagged, words: dict[int, str], capitals: bool = False, apart: frozenset[int] = frozenset()
 ) -> Reading:
@@ -171,7 +165,7 @@ def masked(
     if sentence.codes and len(text) != len(sentence.text):
         text = sentence.text.translate(LINE_ENDS)
     if not apart and not any(code.role == "ph" or code.start < code.end for code in sentence.codes):
-        points = tuple([(code.start, code.end) for code in sentence.codes])
+        points = tuple([code[:2] for code in sentence.codes])
         return Reading(text, capitals, (), points)
     parts: list[str] = []
     places: list[Span] = []

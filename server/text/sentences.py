@@ -42,7 +42,7 @@ def split(
     if glossary is not None:
         tagged, terms = _with_terms(tagged, language, glossary, split == "all", tokenizer)
     text, is_ordinary = tagged.text, partial(_is_ordinary, tokenizer)
-    raised = [(code.start, code.end) for code in tagged.codes if code.kind == "note" and code.equiv.isdigit()]
+    raised = [code[:2] for code in tagged.codes if code.kind == "note" and code.equiv.isdigit()]
     text = blanked(text, raised, ")")  # which may follow the mark at the end of a sentence: twice.²
     spans: list[Span] = []
     done = 0
@@ -73,7 +73,7 @@ def _with_terms(
     replaced: list[Code] = []
     cuts = [code.start for code in tagged.codes if code.splits]
     cuts += [line_end.start() for line_end in BREAKS.finditer(text)] if lines else []
-    for match in glossary.find(text, [(code.start, code.end) for code in visible], sorted(cuts), language):
+    for match in glossary.find(text, [code[:2] for code in visible], sorted(cuts), language):
         inside = visible[bisect_left(starts, match.start) : bisect_left(starts, match.end)]
         target = match.entry.target
         if not inside and is_written(target, tokenizer):
@@ -127,7 +127,7 @@ def _is_kept(code: Code, tagged: Tagged, match: TermMatch) -> bool:
 
 
 def _spans(tagged: Tagged, terms: Sequence[TermMatch]) -> list[Span]:
-    codes = [(code.start, code.end) for code in tagged.codes if code.start < code.end and not code.splits]
+    codes = [code[:2] for code in tagged.codes if code.start < code.end and not code.splits]
     return sorted([*codes, *[(term.start, term.end) for term in terms]]) if terms else codes
 
 

@@ -78,7 +78,7 @@ class Tagged(NamedTuple):
     @property
     def bare(self) -> str:
         """The text with spaces in place of its codes, but for those that are codes because a model cannot write or lost them."""
-        return blanked(self.text, [(code.start, code.end) for code in self.codes if code.kind not in SPELLED])
+        return blanked(self.text, [code[:2] for code in self.codes if code.kind not in SPELLED])
 
     def cut(self, start: int, end: int) -> Tagged:
         """Returns the part [start, end) with its codes (`owned`). Equal parts have equal numbers of pairs."""

@@ -34,7 +34,7 @@ def with_unwritable(tagged: Tagged, tokenizer: Tokenizer, readable: Callable[[st
     """Returns a sentence with a code for each run that the vocabulary cannot write; spaces do not end one. A run with a letter or
     between two words stands for a word. `readable` is what the model reads of a text."""
     text = tagged.text
-    plain = blanked(text, [(code.start, code.end) for code in tagged.codes])
+    plain = blanked(text, [code[:2] for code in tagged.codes])
     runs = [_widened(plain, run) for run in _runs(plain, tokenizer, readable)]
     runs = _joined(plain, sorted([*runs, *_names(plain, tokenizer, runs)]))
     return _with_runs(tagged, plain, runs) if runs else tagged

@@ -17,7 +17,7 @@ from server.text.numbers import with_endings, with_formats
 from server.text.offsets import edited
 from server.text.projection import Link
 from server.text.protection.terms import Edit, case_edits, form, is_start
-from server.text.reading import APOSTROPHE, SYMBOL, Reading, stand_ins_of, without_stand_ins
+from server.text.reading import APOSTROPHE, SYMBOL, Reading, masked, stand_ins_of
 from server.text.segmentation import Span
 from server.text.tagged import Code, Tagged
 from server.text.translation_checks import ordinary_words
@@ -138,7 +138,7 @@ def with_capital_first_letter(text: str) -> str:
 async def _without_stand_ins(context: SentenceContext, segment: Segment) -> Draft:
     """Returns a translation without the names or numbers that stand for codes: where one is missing, the model may have
     written another one."""
-    bare = without_stand_ins(segment.tagged, segment.reading)
+    bare = masked(segment.tagged, {}, segment.reading.capitals, segment.reading.apart)
     segment = replace(segment, reading=bare, ids=context.leg.encode_ids(bare.text))
     return await terms.apply(context, await decoded(context, "bare", segment))
 

@@ -14,18 +14,21 @@ _REST = re.compile(
     r"|\([^\s<>()]*\)|\[[^\s<>\[\]]*\]|\{[^\s{}]*\})+(?<![.,;:!?\"'’…])"
 )
 """Brackets have their partners. Scripts without spaces would go on after an address."""
-_SEGMENT = r"(?:(?:[\w.@+*]|-(?!(?<=[\w/]-)[A-Z][a-z]{2}))+|\[\w+\]|\{[\w.]+\}|:\w+|<[\w-]+>)"
+_SEGMENT = rf"(?:(?:[\w{MARKS}.@+*]|-(?!(?<=[\w/]-)[A-Z][a-z]{{2}}))+|\[\w+\]|\{{[\w.]+\}}|:\w+|<[\w-]+>)"
 _NAME = rf"[\w{MARKS}]"
 handle = by_pattern(
     rf"(?<![\w@])@@?{_NAME}+(?:[.-][a-z0-9]\w*)*(?:@[\w-]+(?:\.[\w-]+)+|/[a-z][\w.-]*\w)?", "handle", flags=NO_FLAG
 )
-hashtag = by_pattern(rf"(?<![\w&#])#[^\W\d_]{_NAME}*(?:-\d+(?![\w-]))?", "hashtag")
+hashtag = by_pattern(
+    rf"(?<![\w&#])#[^\W\d_]{_NAME}*(?:(?:-[a-z\d]+)+(?![\w-]))?(?::[\w-]+(?:\.[\w-]+)+)?", "hashtag", flags=NO_FLAG
+)
+"""A tag, a channel of IRC, or a room of Matrix: #name, #a-b, #a:b.org."""
 emoticon = by_pattern(
     r"(?<!\S)(?:[:;]['^-]?[()\[\]DPpOo|/*@$]+|=['^-]?[()\[\]DP]+|<3)(?![\w>/])", "emoticon", "point", NO_FLAG
 )
 RAISED_DIGITS = "¹²³⁰⁴⁵⁶⁷⁸⁹"
 note = by_pattern(
-    r"(?<=[^\W\dA-Z_]{3})/\d{1,4}(?!\w|[/.-]\w| [A-Z])"
+    r"(?<=[^\W\dA-Z_]{3})/\d\d?(?!\w|[/.,-]\w| [A-Z])"
     r"|(?:(?<=[^\W\d_]{3})|(?<=[^\W_][,.;:!?]))(?:\[(?!0\]|\d{3,4}\]:)\d{1,4}\])+(?![\w(\[])"
     rf"|(?:(?<=[^\W\d_]{{4}})|(?<=[^\W_][,.;:!?]))[{RAISED_DIGITS}]+(?!\w)",
     "note",
@@ -33,10 +36,10 @@ note = by_pattern(
     NO_FLAG,
 )
 """The number of a note at a word: house/15, children[15], twice.²"""
-option = by_pattern(r"--[a-z]\w*(?:-\w+)*+(?:\[=\w+\]|=[^\s\"'`,;()\[\]“”«»]*[^\s\"'`,;()\[\]“”«».:!?])?", "option")
+option = by_pattern(r"--[a-z]\w*(?:-\w+)*+(?:\[=\w+\]|=[^\s\"'`,;()\[\]“”«»]+(?<![.:!?]))?", "option")
 """An option in quotes or brackets. Others are compared with their command."""
 unix_path = by_pattern(
-    r"(?<![^\s(\[{\"'`«»„“‚‘‹›=:,;|>*#])(?<!\w#)(?<![\w.!?][\"'])(?:(?:~|\.{1,2})/|(?<![€$£¥%] )/)"
+    r"(?<![^\s(\[{\"'`«»„“‚‘‹›=:,;|>*#])(?<!\w#)(?<![\w.!?][\"'“”»])(?:(?:~|\.{1,2})/|(?<![€$£¥%] )/)"
     r"(?=[^\W\d]|[.*]\w|\*\.|\[|[\w.-]+/)"
     rf"(?:{_SEGMENT}/)*+(?:{_SEGMENT}(?<=[\w\]}}>]))?(?:\?[\w.%&=+-]*=[\w.%&=+-]*\w)?",
     "path",

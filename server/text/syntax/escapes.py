@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-import re
+from server.text.characters import grown
+from server.text.syntax.match import NO_FLAG, Match, Role, Source, by_pattern
+from server.text.vocabulary import OPENING, core_end
 
-from server.text.syntax.match import CLOSING, NO_FLAG, Match, Role, Source, by_pattern
-
-_RUN = re.compile(r"\S*")
+_LONGEST = 500
 line_end = by_pattern(
     r"(?<!\b[A-Za-z]:)\\(?:[nrt]|N(?:(?<=\W\\N)|(?![a-z])))(?![a-z]*\{|\[\d|(?<=[\"“„«'`]..)[\"”“»'`])"
     r"|(?<!\S)\"{3}(?=\w)|(?<=[\w.!?])\"{3}(?!\S)",
@@ -16,7 +16,7 @@ line_end = by_pattern(
     NO_FLAG,
 )
 escape = by_pattern(
-    r"\\(?:[uU][0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|\\(?![\w.-]+\\)|[vf0](?!\w)|(?<![\w:\\]\\)[a-z](?=[A-ZÀ-Þ][a-zà-ÿ]))",
+    r"\\(?:[uU][0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|(?<!\S\\)[\[*_#~](?=[^\W\d_]{2})|(?<=[\w.!?]\\)[\]*_~](?!\w)|\\(?![\w.-]+\\)|[vf0](?!\w)|(?<![\w:\\]\\)[a-z](?=[A-ZÀ-Þ][a-zà-ÿ]))",
     "escape",
     "point",
     NO_FLAG,
@@ -36,15 +36,7 @@ def direction(source: Source, at: int) -> Match | None:
 
 def backslash(source: Source, at: int) -> Match | None:
     """Returns the word around a backslash: \\*, C:\\Temp, \\s[3]."""
-    text, start = source.text, at
-    while start > source.done and not text[start - 1].isspace():
-        start -= 1
-    end = at + 1
-    if end < len(text) and not text[end].isspace():
-        end += 1
-    run = _RUN.match(text, end)
-    end += len(run[0].rstrip(CLOSING)) if run else 0
-    for a, z in "{}", "[]":
-        end += text.startswith(z, end) and text.count(a, start, end) > text.count(z, start, end)
-    opening = "\"'«„“‘" + "(" * (")" not in text[start:end])
-    return Match(at - len(text[start:at].lstrip(opening)), end, "word", "backslash")
+    text = source.text
+    low, high = grown(text, at, at + 1, lambda sign: not sign.isspace(), max(source.done, at - _LONGEST), at + _LONGEST)
+    low = min(at, high - len(text[low:high].lstrip(OPENING)))
+    return Match(low, max(min(high, at + 2), core_end(text, low, high)), "word", "backslash")

@@ -65,7 +65,7 @@ class Builder:
         self._references: list[tuple[int, int, str]] = []
         """Start, end and spelling of each reference to a character."""
         self._codes: list[Code] = []
-        self._open = Opened[int]()
+        self._open: Opened[int] = Opened()
         """The numbers of the codes of the pairs that are open."""
         self._pairs = 0
         self._inline = 0
@@ -113,11 +113,12 @@ class Builder:
         if (number := self._open.close(key)) is None:
             self.code(raw, splits=splits, kind=kind)
             return
-        if number + 1 == len(self._codes) and self._codes[number].start == self._length:  # an icon
-            self._codes[number] = self._codes[number]._replace(data=f"{self._codes[number].data}{raw}")
+        code = self._codes[number]
+        if number + 1 == len(self._codes) and code.start == self._length:  # an icon
+            self._codes[number] = code._replace(data=f"{code.data}{raw}")
             return
         self._pairs += 1
-        self._codes[number] = self._codes[number]._replace(role="sc", pair=self._pairs)
+        self._codes[number] = Code(*code[:3], "sc", self._pairs, kind=code.kind)
         self._codes.append(Code(self._length, self._length, raw, "ec", self._pairs, kind=kind))
         self._inline += 1
 
@@ -128,13 +129,16 @@ class Builder:
             part = parts[place]
             place += 1
             if isinstance(part, str):
+                if self._read is pieces and "&" not in part:
+                    self.text(part, part)
+                    continue
                 for text, raw in self._read(part):
                     self.text(text, raw)
                 continue
-            raw, name = part.raw, part.name
+            raw, name, closing, word = part
             opens = part.opens
             is_inline = name in INLINE or name.isdecimal()
-            if word := part.equiv:
+            if word:
                 self.code(raw, False, name, word, "name")
             elif opens and (name in RAISED or name == "a") and (after := _note(parts, place - 1)):
                 raw, place = _raw(parts[place - 1 : after]), after
@@ -143,7 +147,7 @@ class Builder:
                 after = _element_end(parts, place - 1)
                 raw, place = _raw(parts[place - 1 : after]), after
                 self._add_whole(name, raw)
-            elif is_inline and part.closing:
+            elif is_inline and closing:
                 self.end(raw, name, name)
             elif is_inline and opens:
                 self.start(raw, name, name)
@@ -159,6 +163,8 @@ class Builder:
         """Returns whether an element is one code: it is not translated, or moves as a whole."""
         if tag.name in ATOMS or tag.name in self._ignored:
             return True
+        if len(tag.raw) == len(tag.name) + 2:
+            return False
         if NO_TRANSLATE.search(tag.raw):
             return True
         language = LANGUAGE.search(tag.raw)

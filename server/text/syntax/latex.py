@@ -16,7 +16,9 @@ math = by_pattern(
 
 
 display = by_pattern(
-    r"\\\(.{1,500}?\\\)|\\\[.{1,500}?\\\]|\\begin\{(\w+\*?)\}.{0,2000}?\\end\{\1\}", "math", flags=re.DOTALL
+    r"\\\(.{1,500}?\\\)|\\\[(?![\w '’,-]*[^\W\d_]{4}[\w '’,-]*\\\]).{1,500}?\\\]|\\begin\{(\w+\*?)\}.{0,2000}?\\end\{\1\}",
+    "math",
+    flags=re.DOTALL,
 )
 tie = by_pattern(r"~(?=\\[a-z])", "tie", "point")
 """A space: Figure~\\ref{a}."""

@@ -10,6 +10,7 @@ from itertools import chain
 
 from server.text.syntax.match import Match
 
+_SIGN = re.compile(r"[:=\"\[\\\n]")
 _GROUP = r"[\da-f]{2}(?:[\da-f]{2}|[\da-f]{6})?(?![^\s-])"
 _LINE = re.compile(
     rf"^[ \t]*+(?:"
@@ -49,6 +50,9 @@ _STATEMENT = re.compile(
 
 def matches(text: str) -> Iterator[Match]:
     """Yields what the lines of a text have that is none. Numbers alone are no dump."""
+    may_state = "FROM" in text or "INTO" in text or "SET" in text or "TABLE" in text
+    if text[:1].isupper() and text[1:4].islower() and not may_state and not _SIGN.search(text):
+        return  # prose
     keys = _LINE.finditer(text) if "\n" in text else filter(None, (_LINE.match(text),))
     if _PAIRS.fullmatch(text):
         names = [
@@ -72,7 +76,7 @@ def matches(text: str) -> Iterator[Match]:
         yield from [Match(*each.span(), "break", "badge") for each in re.compile(_BADGE).finditer(text, *line.span())]
     if "\n" in text:
         yield from _cells(text)
-    if "FROM" in text or "INTO" in text or "SET" in text or "TABLE" in text:
+    if may_state:
         for found in _STATEMENT.finditer(text):
             is_sure = re.search(r"[*;=(]|\s(?:BY|LIMIT)\b", found[0]) or (
                 found[0] == text.strip() and not found[0].isupper()

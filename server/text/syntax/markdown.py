@@ -93,7 +93,7 @@ def _code_spans(text: str) -> dict[int, int]:
 
 
 def _is_code(content: str) -> bool:
-    if (content[0] == " ") != (content[-1] == " ") or not content.strip() or "''" in content:
+    if (" " in (content[0], content[-1]) and "`" not in content) or "''" in content:
         return False
     return content.count("'") % 2 == 0 or not _TEX_QUOTE.match(content)
 

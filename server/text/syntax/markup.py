@@ -65,10 +65,11 @@ def markup_tokens(text: str, xml: bool = False) -> Iterator[str | Tag]:
     position, broken = 0, 0
     missing: set[str] = set()
     while (start := text.find("<", position)) >= 0:
-        name = ""
+        name = slash = ""
         if found := (XML_TAG if xml else NAME).match(text, start):
-            name, end = found[2] if xml else found[2].lower(), found.end() if found[3] else -1
-            if not found[3] and broken < BROKEN_TAGS:
+            slash, name, last = found.groups()
+            name, end = name if xml else name.lower(), found.end() if last else -1
+            if not last and broken < BROKEN_TAGS:
                 end = _tag_end(text, found.end())
             if end < 0:
                 broken += 1
@@ -86,10 +87,9 @@ def markup_tokens(text: str, xml: bool = False) -> Iterator[str | Tag]:
             break
         if start > position:
             yield text[position:start]
-        closing = text.startswith("</", start)
-        yield Tag(text[start:end], name, closing)
+        yield Tag(text[start:end], name, bool(slash))
         position = end
-        if name in OPAQUE and not closing and not xml:
+        if name in OPAQUE and not slash and not xml:
             # The content of a script is not markup: only the script's own end tag ends it.
             close = re.compile(rf"</{name}\b", re.IGNORECASE).search(text, position)
             if content := text[position : close.start() if close else len(text)]:
@@ -141,8 +141,6 @@ TAG_NAME = re.compile(r"\w[\w:.-]*(?:=[^\s<>\"']+)?")
 LONGEST_TAG = 2000
 NEW_SENTENCE = re.compile(r"[A-ZÀ-Þ][a-zà-ÿ]")
 section = by_pattern(r"<!\[CDATA\[|\]\]>", "section", "break")
-
-
 _BESIDE = re.compile(r"</([^\W\d][\w.:-]*)><\1[\s>]")
 _ESCAPED_TAG = re.compile(r"&lt;(/?)([a-z]\w*)\b(?:(?!&[lg]t;).){0,300}&gt;", re.IGNORECASE)
 

@@ -8,7 +8,6 @@ the last accepted match.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable
 from typing import Generic, Literal, NamedTuple, TypeVar, cast
 from unicodedata import category
@@ -16,7 +15,6 @@ from unicodedata import category
 from server.text.segmentation import Span
 
 T = TypeVar("T")
-CLOSING = ".,;:!?)]}\"'»”’…"
 NO_FLAG = re.RegexFlag(0)
 MARKS = "".join([chr(code) for code in range(0x300, 0xFE30) if category(chr(code))[0] == "M"]) + "\u200c\u200d"
 """Marks of letters, which `\\w` does not match."""
@@ -68,15 +66,15 @@ class Opened(Generic[T]):
 
     def __init__(self) -> None:
         self._opened: list[tuple[object, T]] = []
-        self._names = Counter[object]()
+        self._names: dict[object, int] = {}
 
     def add(self, name: object, value: T) -> None:
         self._opened.append((name, value))
-        self._names[name] += 1
+        self._names[name] = self._names.get(name, 0) + 1
 
     def close(self, name: object) -> T | None:
         """Returns the value of the start of an end, or None."""
-        while self._names[name]:
+        while self._names.get(name):
             other, value = self._opened.pop()
             self._names[other] -= 1
             if other == name:
@@ -105,6 +103,6 @@ def around(before: str, pattern: str, kind: str, role: Role = "word") -> Scanner
     def scan(source: Source, at: int) -> Match | None:
         begin = start.search(source.text, max(source.done, at - 100), at)
         found = match(source.text, begin.start()) if begin else None
-        return Match(found.start(), found.end(), role, kind) if found and found.end() > at else None
+        return Match(*found.span(), role, kind) if found and found.end() > at else None
 
     return scan

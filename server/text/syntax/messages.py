@@ -3,7 +3,7 @@
 Grammar of ICU: https://unicode-org.github.io/icu/userguide/format_parse/messages/ (`{count, plural, =0 {none}
 other {# files}}`). An apostrophe before a brace, `#` or `|` quotes up to the next one; two of them stand for one.
 Grammar of Fluent: https://github.com/projectfluent/fluent/blob/main/spec/fluent.ebnf (`{ $count -> [one] a file *[other]
-{ $count } files }`). Variants may also follow each other on one line.
+{ $count } files }`).
 """
 
 from __future__ import annotations

@@ -42,13 +42,14 @@ _SCANNERS: dict[str, tuple[Scanner, ...]] = {
     "'": (messages.apostrophe, messages.quoted, markdown.emphasis),
     "%": (templates.sign_before_braces, printf.specification),
     "$": (latex.math, templates.dollar, templates.parameter),
-    "#": (templates.sign_before_braces, addresses.hashtag),
+    "#": (templates.sign_before_braces, addresses.hashtag, wiki.role_end),
     "`": (markdown.fence, markdown.code_span),
     "*": (templates.sign_before_braces, wiki.merge_tag, markdown.strong, markdown.emphasis),
     "~": (latex.tie, templates.sign_before_braces, markdown.fence, markdown.strong, addresses.unix_path),
     "!": (markdown.link, templates.sign_before_braces),
     "[": (
         wiki.org,
+        wiki.role,
         wiki.item,
         addresses.note,
         addresses.expression,
@@ -171,7 +172,7 @@ def _kept(text: str, kept: tuple[str, ...]) -> Iterator[Match]:
     for found in kept_pattern(kept).finditer(text, overlapped=True) if kept else ():
         is_number = found[0] == NUMBER_SIGN
         if not is_number or not text[found.end() : found.end() + 1].isalnum():
-            yield Match(found.start(), found.end(), "number" if is_number else "word", "kept")
+            yield Match(*found.span(), "number" if is_number else "word", "kept")
 
 
 @kept(64)

@@ -48,9 +48,7 @@ def template(source: Source, at: int) -> Match | None:
 
 
 _BRACES = re.compile(BRACES)
-_PROSE = re.compile(
-    r"\{\s*[^\W\d_]+(?:(?:,\s+|[ ’'-]|\s[–&/]\s)(?:[^\W\d_]{2,}|\d+|a|e|i|o|u|y|à)\b){3,}[.,;:!?]?\s*\}", re.IGNORECASE
-)
+_PROSE = re.compile(r"\{(?=.*[^\W\d_]{3})\s*[^\W\d_]+(?:[\s,’'–&/-]+\w+){3,}[\s.,;:!?…]*\}")
 
 
 def braces(source: Source, at: int) -> Match | None:
@@ -61,7 +59,7 @@ def braces(source: Source, at: int) -> Match | None:
     return Match(at, found.end(), "point" if found[0].startswith("{\\") else "word", "braces")
 
 
-_PARAMETER = re.compile(r"\$(\d{1,2})\$?(?![.,]?\d|[-–]?\w| ?(?:[mb]il|tri|thous|Mio|Mrd))")
+_PARAMETER = re.compile(r"\$(\d{1,2})\$?(?![., ]?\d|[-–]?\w| ?(?:[mb]il|tri|thous|Mio|Mrd))")
 
 
 def parameter(source: Source, at: int) -> Match | None:
@@ -85,7 +83,7 @@ sign_before_braces = by_pattern(
 )
 colon_name = by_pattern(
     r"(?<![^\s(\[{\"'`«»„“‚‘‹›=,;|/*>])(?<!\w[\"']):(?:[A-Za-z_][\w-]*:"
-    r"|(?!(?<=[^\W\d_] :)(?:[A-ZÀ-Þ][^\W\d_A-Z]+ [^\W\d_A-Z]|[a-z]{1,2}\b))[A-Za-z_]\w*)(?!\w)",
+    r"|(?!(?<!\S:)[A-ZÀ-Þ][a-zà-ÿ]|(?<=[^\W\d_] :)[a-z]{1,2}\b)[A-Za-z_]\w*)(?!\w)",
     "symbol",
     flags=NO_FLAG,
 )

@@ -17,7 +17,7 @@ from server.text import finishing
 from server.text.finishing import Finished
 from server.text.projection import Link
 from server.text.protection.glossary import Entry, TermIndex
-from server.text.reading import APOSTROPHE, Reading, without_stand_ins
+from server.text.reading import APOSTROPHE, Reading, masked
 from server.text.syntax.markup import VOID
 from server.text.tagged import ESCAPES, Code, Tagged
 from server.translation import finish as finish_pass
@@ -93,7 +93,7 @@ class HostileTranslation:
             self.faults += segment_faults(tagged, finished)
             return finished
         if reading.missing(target) and self._tokenizer is NAMED:
-            reading = without_stand_ins(tagged, reading)
+            reading = masked(tagged, {}, reading.capitals, reading.apart)
             target = self._target(self._tokenizer.encode_ids(reading.text)) or "cat"
         finished = self._finish(
             tagged, reading, target, self._links(reading.text, target), str.upper if reading.capitals else str

@@ -111,6 +111,9 @@ def test_a_code_has_the_tags_within_it(pieces: list[str], codes: list[str]) -> N
         "a {longer remark in braces} here",
         "tally[row x][col y], $_FILES['a'",
         "its author (either/or), he/she",
+        "the System/360, 450 kcal/100 g, 2,6 Tonnen/2,99 Tonnen, „gebaut“/geprüft und",
+        "-n :Number-of-iterations, :Jump-to-Home, and the key ` is not ` here",
+        "groups {for a load of less than 75 W} and {Inglés, Física, Arte, Música, ...}",
     ],
 )
 def test_prose_has_no_codes(text: str) -> None:
@@ -134,6 +137,10 @@ def test_prose_has_no_codes(text: str) -> None:
         ("*it is* _so it is_ _fields_", ["*", "*", "_", "_"]),
         ("\x1b[1;31mred\x1b[0m", ["\x1b[1;31m", "\x1b[0m"]),
         (":flag-us: :name", [":flag-us:", ":name"]),
+        ("#debian-women, #a-b:c.org, #MeToo-Debatte", ["#debian-women", "#a-b:c.org", "#MeToo"]),
+        ("[.file]#rc.conf#, [.path]#/etc/rc# C#", ["[.file]#", "#", "[.path]#/etc/rc#"]),
+        ("\\[open models\\] \\*not bold\\* \\[a^2\\] a\\_b", ["\\[", "\\]", "\\*", "\\*", "\\[a^2\\]", "a\\_b"]),
+        ("in /pɑ̃kʁeas/ and [\\alpha]", ["/pɑ̃kʁeas/", "\\alpha"]),
     ],
 )
 def test_codes_are_whole(text: str, found: list[str]) -> None:
