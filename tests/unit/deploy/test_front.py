@@ -121,6 +121,21 @@ def test_the_log_of_the_front_has_no_query_no_file_name_and_no_link_to_a_file(
     assert log.count("/download_file/") == 2 and "GET /translate 503" in log and "GET /ready 503" in log
 
 
+def test_a_reload_of_the_front_loses_no_request_of_an_idle_connection(
+    front: tuple[int, subprocess.Popen[bytes]],
+) -> None:
+    port, process = front
+    with closing(connection_to(port)) as client:
+        client.request("GET", "/metrics")
+        client.getresponse().read()
+        process.send_signal(signal.SIGUSR1)  # as the old process gets it
+        with suppress(ConnectionRefusedError):
+            while True:
+                socket.create_connection(("127.0.0.1", port)).close()
+        client.request("GET", "/metrics")
+        assert client.getresponse().status == 404
+
+
 @contextmanager
 def front_of_a_server(
     variables: dict[str, str], ready: list[int], *changes: tuple[str, str], health: int | None = None
