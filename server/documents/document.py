@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -29,8 +28,7 @@ SAMPLE_CHARACTERS = 2_000
 """Number of characters for the detection of the language."""
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(NamedTuple):
     """The texts of a file in order, as the translator reads them. `write` takes a translation of each and returns the new
     file."""
 

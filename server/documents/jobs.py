@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import logging
 import re
 import secrets
@@ -88,7 +87,7 @@ class FileJobs:
             raise NotFound("Document not found.")
         with contextlib.suppress(StateUnreachable):  # it expires
             await store.forget(job["token"])
-        return dataclasses.replace(file, once=True)
+        return file._replace(once=True)
 
     async def close(self) -> None:
         """Stops all work of this server, and says so in the records of its jobs."""

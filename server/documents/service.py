@@ -6,18 +6,17 @@ import asyncio
 import dataclasses
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from itertools import count
 from pathlib import PurePosixPath, PureWindowsPath
-from typing import Any
+from typing import Any, NamedTuple
 
 from server import errors
 from server.access.admission import Admission, Permit
-from server.documents.document import Workspace, add_lines, read_lines, tagged_of
+from server.documents.document import NO_MEMORY, Workspace, add_lines, read_lines, tagged_of
 from server.documents.formats import FileFormat, format_of
-from server.documents.readers import Readers
 from server.documents.store import FileStore, disk_errors
-from server.errors import AttentiveError, InvalidRequest, Overloaded
+from server.errors import AttentiveError, InvalidRequest, Overloaded, PayloadTooLarge
+from server.task_process import TaskProcess
 from server.translation.catalog import AUTO
 from server.translation.translator import Translator
 from server.translation.types import Format, TranslationRequest
@@ -36,10 +35,44 @@ UNCHANGED = "No text of the file was translated."
 NO_FORMALITY = "The model knows no forms of address of this language: 'formality' has no effect."
 SLOWEST_RETRY = 10
 """Longest time in seconds between two attempts to translate a batch while the server is overloaded."""
+PROCESSES = 3
+"""Each may have `server.documents.reader_process.DATA_BYTES` of memory; they start on demand."""
+CALLER_PROCESSES = 2
+"""Processes of one caller: its slow files leave one for the others."""
+READER_SECONDS = 60.0
+"""Longest time to read or to write a document."""
 
 
-@dataclass(frozen=True, slots=True)
-class TranslatedDocument:
+class Readers:
+    """Runs tasks of `server.documents.reader_process`. Belongs to one event loop."""
+
+    def __init__(self) -> None:
+        self.processes = [TaskProcess("server.documents.reader_process") for _ in range(PROCESSES)]
+        self._free = list(self.processes)
+        self._slots = FairSlots(PROCESSES, CALLER_PROCESSES)
+
+    async def run(self, task: dict[str, Any], caller: str, order: int) -> dict[str, Any]:
+        """Returns the result of a task. Callers take turns, and the task with the lowest `order` of a caller is first.
+        Raises PayloadTooLarge if it needs too much time or memory."""
+        async with self._slots.hold(caller, order):
+            process = self._free.pop()  # the one that was used last, so that the others end
+            try:
+                async with asyncio.timeout(READER_SECONDS):
+                    return await process.run(task)
+            except TimeoutError:
+                raise PayloadTooLarge("The file takes too long to read; split it.") from None
+            except MemoryError:
+                raise PayloadTooLarge(NO_MEMORY) from None
+            finally:
+                self._free.append(process)
+
+    async def close(self) -> None:
+        """Ends the processes."""
+        for process in self.processes:
+            await process.close()
+
+
+class TranslatedDocument(NamedTuple):
     """A translated file: its `token` in the store, and a `warning` in one sentence if all its texts are as before, or if
     the request's form of address has no effect."""
 
@@ -47,8 +80,7 @@ class TranslatedDocument:
     warning: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ReceivedDocument:
+class ReceivedDocument(NamedTuple):
     """A document whose texts have been read. `name` is the name of the translated file, `format` the format of its
     texts, `characters` their number without markup, and `sample` text from its beginning. `order` is the number of
     the document."""

@@ -14,10 +14,9 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 import orjson
 
@@ -39,8 +38,7 @@ TRANSFER_SECONDS = 10.0
 """Longest time to send or receive one file."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredFile:
+class StoredFile(NamedTuple):
     """A translated file. `name` is the file name for the download, and `content` the path of the file, or its bytes. If
     `once`, a file with a path is deleted when it has been sent."""
 
@@ -50,8 +48,7 @@ class StoredFile:
     once: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """What counts against the bytes of a store. `until` is the time of expiry in seconds on the monotonic clock."""
 
     until: float

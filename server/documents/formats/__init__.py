@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from server.errors import InvalidRequest
 
 
-@dataclass(frozen=True, slots=True)
-class FileFormat:
+class FileFormat(NamedTuple):
     """A format of files with this suffix. `read` in the module `reader` reads them, another function if it is named."""
 
     suffix: str
@@ -29,7 +28,7 @@ FORMATS = tuple(
         (".vtt", "text/vtt", "subtitles", "read_webvtt"),
         (".html", "text/html", "html"),
         (".htm", "text/html", "html"),
-        (".docx", f"{OFFICE}.wordprocessingml.document", "xml.office", "read_word"),
+        (".docx", f"{OFFICE}.wordprocessingml.document", "xml.office"),
         (".md", "text/markdown", "markdown"),
         (".markdown", "text/markdown", "markdown"),
         (".mdx", "text/markdown", "markdown"),
@@ -42,8 +41,8 @@ FORMATS = tuple(
         (".yaml", "application/yaml", "messages", "read_yaml"),
         (".xlf", "application/xliff+xml", "xml.xliff"),
         (".xliff", "application/xliff+xml", "xml.xliff"),
-        (".pptx", f"{OFFICE}.presentationml.presentation", "xml.office", "read_slides"),
-        (".xlsx", f"{OFFICE}.spreadsheetml.sheet", "xml.office", "read_workbook"),
+        (".pptx", f"{OFFICE}.presentationml.presentation", "xml.office"),
+        (".xlsx", f"{OFFICE}.spreadsheetml.sheet", "xml.office"),
         (".odt", f"{OPEN_DOCUMENT}.text", "xml.office", "read_open_document"),
         (".odp", f"{OPEN_DOCUMENT}.presentation", "xml.office", "read_open_document"),
         (".ods", f"{OPEN_DOCUMENT}.spreadsheet", "xml.office", "read_open_document"),

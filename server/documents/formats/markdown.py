@@ -8,11 +8,11 @@ import html
 import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
 from os.path import commonprefix
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from markdown_it import MarkdownIt
 from markdown_it.common.utils import normalizeReference
@@ -61,8 +61,7 @@ MARKER = re.compile(
 """The mark at the beginning of a line that begins a block."""
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(NamedTuple):
     """A part of the file from `start` to `end`. `source` are its lines without their `indent`, the line break within it with
     the indentation of the next line. `escaped` are the characters that are written as in the source. One that is `in_line`
     begins after a mark, as headings and cells do."""
@@ -71,7 +70,7 @@ class Block:
     end: int
     tagged: Tagged
     source: str
-    escaped: Mapping[str, str] = field(default_factory=dict)
+    escaped: Mapping[str, str] = MappingProxyType({})
     indent: str = "\n"
     in_line: bool = False
 
@@ -209,6 +208,9 @@ EXTENSION = (
 the mark of a definition or of a footnote, the definition of a link."""
 LABELLED = r"[ \t]*\n[ \t]*(?=(?:\*\*|__)[^*_\n]{1,60}(?::(?:\*\*|__)|(?:\*\*|__):))"
 """The end of a line before one that begins with a label: `**Name:** text`."""
+STRONG_LINE = re.compile(r"[ \t]*(\*\*|__)[^*_\n]{1,60}\1[:.!]?")
+BADGE = rf"\[!\[(?=[^\[\]\n]*\]{TARGET}\]{TARGET})|\]{TARGET}\]{TARGET}"
+"""The beginning or the end of a picture that is a link."""
 JSX = r"</?(?:[A-Z][\w.]*(?:[^<>{}]*\{[^{}\n]*\})*[^<>{}]*)?/?>"
 """A tag of a component or of a fragment in MDX."""
 CHARACTER = r"\\[!-/:-@\[-`{-~]|&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z]\w{1,31});"
@@ -219,7 +221,7 @@ TOKEN = re.compile(
     r"|\[\^[^\]\s]+\]|\[[ xX]\](?=\s)|(?<=[)\]`*_])\{[^{}\n]+\}|\{\{[<%][^\n]*?[>%]\}\})"
     rf"|(?P<escaped>{CHARACTER})"
     r"|(?P<gap>(?<![ \t])[ \t]+\{(?:[#.:]|/\*)[^{}\n]+\}[ \t]*\Z"
-    rf"|(?: {{2,}}|\\)\n\s*|(?:[ \t]*\n\s*)?{JSX}[ \t]*\n\s*|[ \t]*\n\s*{JSX}|{EXTENSION}|{LABELLED})"
+    rf"|(?: {{2,}}|\\)\n\s*|(?:[ \t]*\n\s*)?{JSX}[ \t]*\n\s*|[ \t]*\n\s*{JSX}|{EXTENSION}|{LABELLED}|{BADGE})"
     rf"|(?P<wrap>{WRAP})"
     rf"|(?P<tag>{JSX}|<(?P<name>{'|'.join(OPAQUE)})\b[^<>]*>.{{0,2000}}?</(?P=name)\s*>|</?[a-zA-Z][^<>]*>|<!--.*?-->|<[!?][^<>]*>)"
     rf"|(?P<open>!?\[)|(?P<close>\](?:{TARGET}|\[[^\[\]]*\])?)"
@@ -237,6 +239,8 @@ def to_inline(source: str, references: Mapping[str, Any]) -> tuple[Tagged, dict[
     position = 0
     for i, token in enumerate(tokens):
         kind, raw = token.lastgroup, token[0]
+        if kind == "wrap" and STRONG_LINE.fullmatch(source, source.rfind("\n", 0, token.start()) + 1, token.start()):
+            kind = "gap"
         if kind in ("escaped", "wrap") or (kind in ("open", "close", "run") and i not in pairs):
             continue
         parts.append(source[position : token.start()])

@@ -27,7 +27,7 @@ NO_TRANSLATE = re.compile(
     re.IGNORECASE,
 )
 REFERENCES = re.compile(r"(&#\d+;?|&#[xX][0-9a-fA-F]+;?|&\w+;?)")
-OPAQUE = frozenset("script style textarea template noscript iframe pre".split())
+OPAQUE = frozenset("script style textarea noscript iframe pre".split())
 VOID = frozenset("area base br col embed hr img input link meta param source track wbr".split())
 
 NAME = re.compile(r"<(/?)([a-zA-Z][^\s/>]*|\d+(?=\s*/?>))(>?)")

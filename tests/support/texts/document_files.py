@@ -150,15 +150,15 @@ def slides(paragraphs: str) -> bytes:
     return package("ppt/presentation.xml", parts)
 
 
-def workbook(strings: str, header: str = "") -> bytes:
-    """Returns a .xlsx with these shared strings, and a table with one column header."""
+def workbook(strings: str, header: str = "", sheet: str = "") -> bytes:
+    """Returns a .xlsx with these shared strings, more of a `sheet`, and a table with one column header."""
     return package(
         "xl/workbook.xml",
         {
             "xl/workbook.xml": "<workbook/>",
             "xl/sharedStrings.xml": f'<sst xmlns="{SHEET}">{strings}</sst>',
             "worksheet:xl/worksheets/sheet1.xml": (
-                f'<worksheet xmlns="{SHEET}"><c t="inlineStr"><is><t>Inline</t></is></c></worksheet>'
+                f'<worksheet xmlns="{SHEET}"><c t="inlineStr"><is><t>Inline</t></is></c>{sheet}</worksheet>'
             ),
             "xl/tables/table1.xml": f'<table xmlns="{SHEET}"><tableColumn name="{header}"/></table>',
         },

@@ -17,7 +17,7 @@ from starlette.testclient import TestClient
 from server.api.app import create_app
 from server.config import Settings
 from server.documents.reader_process import perform
-from server.documents.readers import Readers
+from server.documents.service import Readers
 from server.services import Services
 from tests.support.engine.fake_engine import FakeEngine, fake_catalog
 from tests.support.servers.keys import KeyFile

@@ -1,17 +1,18 @@
-"""Reads .docx, .pptx, .xlsx, .odt, .odp and .ods files. The names of sheets and the headers of tables are not changed, because
-formulas refer to them.
+"""Reads .docx, .pptx, .xlsx, .odt, .odp and .ods files. The names of sheets, the headers of tables and the items of lists that
+a cell is chosen from are not changed, because formulas refer to them.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from html import unescape
 from itertools import chain
 from types import MappingProxyType
 from typing import NamedTuple
 
 from server.documents.document import Document, has_words
-from server.documents.formats.xml.package import bound_values, parts_by_kind, stores_by_id
+from server.documents.formats.xml.package import bound_values, parts_by_kind
 from server.documents.formats.xml.paragraph import Paragraph, Vocabulary
 from server.documents.formats.xml.parsing import Element, parse_xml, valid_text, write_xml
 from server.documents.formats.xml.vocabularies import (
@@ -29,10 +30,12 @@ from server.translation.coded_text import coded, written
 
 KINDS = frozenset(
     "header footer footnotes endnotes comments slide slideMaster slideLayout notesSlide chart chartEx chartUserShapes "
-    "diagramData diagramDrawing drawing glossaryDocument sharedStrings threadedComment".split()
+    "diagramData diagramDrawing drawing glossaryDocument sharedStrings threadedComment customXml table".split()
 )
-"""Kinds of parts with text."""
-SHEET_WITH_TEXT = re.compile(rb"inlineStr|dataValidation |headerFooter")
+"""Kinds of parts with text, or that say which text is kept."""
+SHEET_WITH_TEXT = re.compile(rb"inlineStr|dataValidation |headerFooter|tooltip=")
+CHOICES = re.compile(rb"<(?:\w+:)?formula1>\s*(?:\"|&quot;)([^<]*?)(?:\"|&quot;)\s*</")
+"""The list of what a cell may be, if it is in the rule itself."""
 MARGIN_CODE = re.compile(r'(&(?:"[^"]*"|K[0-9A-F]{6}|K\d\d[+\-]\d{3}|\d+|.))', re.DOTALL)
 """A code of a header (ECMA-376 part 1, 18.3.1.46)."""
 OPEN_DOCUMENT_PART = re.compile(r"(?:[^/]+/)?content\.xml|styles\.xml|meta\.xml")
@@ -77,36 +80,25 @@ class Label(NamedTuple):
             self.element.set(self.name, text)
 
 
-def read_word(data: bytes, target: str) -> Document:
-    """Reads a .docx file."""
+def read(data: bytes, target: str) -> Document:
+    """Reads an Office Open XML file."""
     archive = Archive(data)
-    parts = parts_by_kind(archive, "document", KINDS | {"customXml"})
-    with_text = [part for part, kind in parts.items() if kind != "customXml"]
-    return read_parts(archive, with_text, stores=stores_by_id(archive, parts))
-
-
-def read_slides(data: bytes, target: str) -> Document:
-    """Reads a .pptx file."""
-    archive = Archive(data)
-    return read_parts(archive, parts_by_kind(archive, "presentation", KINDS))
-
-
-def read_workbook(data: bytes, target: str) -> Document:
-    """Reads a .xlsx file."""
-    archive = Archive(data)
-    parts = parts_by_kind(archive, "workbook", KINDS | {"table"})
-    headers = frozenset(
-        column.get("name", "")
-        for part, kind in parts.items()
-        if kind == "table"
-        for column in parse_xml(archive.part(part)).iter("{*}tableColumn")
-    )
-    with_text = [
-        part
-        for part, kind in parts.items()
-        if kind != "table" and (kind != "worksheet" or SHEET_WITH_TEXT.search(archive.part(part)))
-    ]
-    return read_parts(archive, with_text, headers)
+    parts = parts_by_kind(archive, KINDS)
+    kept: set[str] = set()
+    with_text: list[str] = []
+    for part, kind in parts.items():
+        if kind == "table":
+            kept.update(column.get("name", "") for column in parse_xml(archive.part(part)).iter("{*}tableColumn"))
+        elif kind == "worksheet":
+            content = archive.part(part)
+            kept.update(
+                item.strip() for list in CHOICES.findall(content) for item in unescape(list.decode()).split(",")
+            )
+            if SHEET_WITH_TEXT.search(content):
+                with_text.append(part)
+        elif kind != "customXml":
+            with_text.append(part)
+    return read_parts(archive, with_text, kept, parts)
 
 
 def read_open_document(data: bytes, target: str) -> Document:
@@ -119,17 +111,17 @@ def read_open_document(data: bytes, target: str) -> Document:
 def read_parts(
     archive: Archive,
     parts: Iterable[str],
-    kept: frozenset[str] = frozenset(),
-    stores: Mapping[str, str] = MappingProxyType({}),
+    kept: Collection[str] = (),
+    package: Mapping[str, str] = MappingProxyType({}),
     tables: Mapping[str, Vocabulary] = OFFICE_PARAGRAPHS,
 ) -> Document:
-    """Reads these parts. Texts in `kept` are not translated. `stores` are the parts with data of content controls, by id."""
+    """Reads these parts. Texts in `kept` are not translated. `package` are all parts with their kinds."""
     roots = {name: parse_xml(archive.part(name), tables is OPEN_PARAGRAPHS) for name in parts}
-    data = {id: parse_xml(archive.part(name)) for id, name in stores.items()}
+    data, shown = bound_values(archive, package, roots.values())
     elements = (
         element for root in roots.values() for element in root.iter(*tables, *MARGINS) if not is_prompt(element, root)
     )
-    labels = [*find_labels(roots.values()), *map(Label, bound_values(roots.values(), data))]
+    labels = [*find_labels(roots.values()), *map(Label, shown)]
     texts: list[Element | Label] = []
     found: list[str] = []
     for text in chain(elements, labels):
@@ -146,8 +138,7 @@ def read_parts(
                 reader_of(text, tables).fill(new)
                 element = text.element if isinstance(text, Label) else text
                 changed.add(element.getroottree().getroot())
-        made = roots | {name: data[id] for id, name in stores.items()}
-        return archive.replaced({name: write_xml(root) for name, root in made.items() if root in changed})
+        return archive.replaced({name: write_xml(root) for name, root in (roots | data).items() if root in changed})
 
     return Document(tuple(found), "coded", write)
 

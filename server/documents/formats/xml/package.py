@@ -6,6 +6,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from urllib.parse import unquote
 
 from lxml import etree
@@ -16,15 +17,16 @@ from server.documents.zip_archive import Archive
 
 FOLLOWED = frozenset(("worksheet", "chartsheet", "dialogsheet"))
 """Kinds of parts that have relationships to parts with texts."""
+MAIN = frozenset(("document", "presentation", "workbook"))
 PATH = re.compile(r"(?:/(?:[\w.-]+:)?[\w.-]+(?:\[\d{1,9}\])?){1,100}")
 """A path from the root to one element. Other expressions could take long."""
 PREFIX = re.compile(r"xmlns:([\w.-]+)=['\"]([^'\"]*)['\"]")
 
 
-def parts_by_kind(archive: Archive, main: str, kinds: frozenset[str]) -> dict[str, str]:
+def parts_by_kind(archive: Archive, kinds: frozenset[str]) -> dict[str, str]:
     """Returns the main part, the properties, and the parts of these kinds that relationships lead to, in the order of the
     archive, each with its kind: the last word of the relationship's type. Raises InvalidRequest if the root element of the
-    main part is not called `main`."""
+    main part is none of MAIN."""
     names = {compared(name): name for name in archive.names}
     parts: dict[str, str] = {}
     sources = [""]
@@ -36,7 +38,7 @@ def parts_by_kind(archive: Archive, main: str, kinds: frozenset[str]) -> dict[st
                 parts[part] = kind
                 sources.append(part)
     mains = [part for part, kind in parts.items() if kind == "officeDocument"]
-    if not mains or etree.QName(parse_xml(archive.part(mains[0]))).localname != main:
+    if not mains or etree.QName(parse_xml(archive.part(mains[0]))).localname not in MAIN:
         archive.require("")
     return {name: parts[name] for name in archive.names if name in parts}
 
@@ -73,21 +75,23 @@ def stores_by_id(archive: Archive, parts: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def bound_values(roots: Iterable[Element], stores: Mapping[str, Element]) -> Iterator[Element]:
-    """Yields the elements of data, by id, that controls in these parts show, once each."""
-    seen: set[Element] = set()
+def bound_values(
+    archive: Archive, parts: Mapping[str, str], roots: Iterable[Element]
+) -> tuple[dict[str, Element], dict[Element, None]]:
+    """Returns the data that controls show, by part, and the elements of it that they show."""
+    data: dict[str, Element] = {}
+    shown: dict[Element, None] = {}
+    stores: dict[str, str] = {}
     for binding in (binding for root in roots for binding in root.iter("{*}dataBinding")):
         w = binding.tag.removesuffix("dataBinding")
-        store, path = stores.get(binding.get(w + "storeItemID", "").lower()), binding.get(w + "xpath", "")
-        if store is None or not PATH.fullmatch(path) or is_choice(binding.getparent()):
+        stores = stores or stores_by_id(archive, parts)
+        name, path = stores.get(binding.get(w + "storeItemID", "").lower()), binding.get(w + "xpath", "")
+        if name is None or not PATH.fullmatch(path) or is_choice(binding.getparent()):
             continue
-        try:
-            values = store.getroottree().xpath(
-                path, namespaces=dict(PREFIX.findall(binding.get(w + "prefixMappings", "")))
-            )
-        except etree.XPathError:  # a prefix that is not defined
-            continue
-        for value in values[:1]:
-            if value not in seen and not len(value):
-                seen.add(value)
-                yield value
+        if name not in data:
+            data[name] = parse_xml(archive.part(name))
+        prefixes = dict(PREFIX.findall(binding.get(w + "prefixMappings", "")))
+        with suppress(etree.XPathError):  # a prefix that is not defined
+            values = data[name].getroottree().xpath(path, namespaces=prefixes)
+            shown |= dict.fromkeys(value for value in values[:1] if not len(value))
+    return data, shown

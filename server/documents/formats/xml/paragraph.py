@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from itertools import groupby
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from lxml import etree
 
@@ -17,10 +17,6 @@ from server.documents.formats.xml.parsing import SAFE, Element, valid_text
 from server.text.syntax.html import Builder
 from server.translation.coded_text import pieces
 
-Kind = Literal[
-    "run", "text", "container", "field", "control", "content", "setting", "gap", "space", "first", "last", "start", "end",
-    "dropped", "atom",
-]  # fmt: skip
 LINE_END, PRESERVE = "\n", ' xml:space="preserve"'
 PARSER = etree.XMLParser(**SAFE | {"huge_tree": True})
 """For elements of files that were parsed within limits."""
@@ -43,13 +39,13 @@ class Vocabulary(NamedTuple):
     A "run" has `properties` and "text"; without runs the text is between the elements (mixed content). Words are in a
     "container", or in its "content" beside a "setting", or between a "start" and an "end" with one name. A "field" is a
     container if it is a link, a "control" if people write in it; a field may also be several runs from the first to the
-    last `mark`. A "gap" is between sentences, a "space" is a space. The "first" one stays at the beginning of the
+    last `mark`. A "gap" is between sentences, a "space" and a "hyphen" are text. The "first" one stays at the beginning of the
     paragraph, the "last" at its end. `invisible` are attributes and elements of properties that do not change the
     appearance. With `spaces` a text must say that the spaces at its edges count; with `lines` a line end in a text is
     between sentences.
     """
 
-    kinds: dict[str, Kind]
+    kinds: dict[str, str]
     run: str = ""
     properties: str = ""
     text: str = ""
@@ -199,7 +195,7 @@ class Paragraph:
         elif kind in ("gap", "atom"):
             self.add_code(child, gap=kind == "gap" and top)
 
-    def _add_edge(self, child: Element, kind: Literal["start", "end"]) -> None:
+    def _add_edge(self, child: Element, kind: str) -> None:
         """Adds the start or end of words. Those that overlap others become single marks."""
         ids = [value for name, value in child.items() if NAME.search(name)]
         key = (child.getparent(), EDGE.sub("", child.tag), *ids[-1:])
@@ -213,7 +209,7 @@ class Paragraph:
         else:
             self.add_code(child)
 
-    def kind(self, element: Element) -> Kind:
+    def kind(self, element: Element) -> str:
         """Returns what an element is. A container that says so is not translated; of controls, only those that people write in
         have words, of fields only links."""
         kind = self.vocabulary.kinds.get(element.tag, "atom")
@@ -240,17 +236,18 @@ class Paragraph:
         start, end = self._run_start(properties), f"</{self._run}>"
         for child in run:
             kind = self.kind(child)
-            if kind != "text":
-                if child is not properties:
+            words = "\u2011" if kind == "hyphen" else child.text or ""
+            if kind not in ("text", "hyphen"):
+                if child is not properties and kind != "dropped":
                     self.add_code(raw=start + xml_of([child]) + end, gap=kind == "gap" and top)
             elif plain:
-                self.add_words(child.text or "")
-            elif self._is_note(child.text or ""):
+                self.add_words(words)
+            elif self._is_note(words):
                 self.add_code(raw=start + xml_of([child]) + end)
             else:
                 self._formats.add(start)
                 self.add_edge(start, child)
-                self.add_words(child.text or "")
+                self.add_words(words)
                 self.add_edge(end, child, end=True)
 
     def _run_start(self, properties: Element | None) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from server.documents.formats.xml.paragraph import Vocabulary
 
@@ -23,9 +22,7 @@ def vocabularies(
     names = {kind: elements for kind, *elements in map(str.split, table.strip().splitlines())}
     made: dict[str, Vocabulary] = {}
     for namespace in namespaces:
-        kinds: dict[str, Any] = {
-            namespace + name: kind for kind, elements in names.items() if kind not in ROLES for name in elements
-        }
+        kinds = {namespace + name: kind for kind, elements in names.items() if kind not in ROLES for name in elements}
         roles = {role: namespace + names[role][0] for role in ("run", "properties", "text", "mark") if role in names}
         invisible = frozenset(prefix + name for name in names.get("invisible", ()) for prefix in ("", namespace))
         own = Vocabulary(kinds=kinds, invisible=invisible, spaces=spaces, lines=lines, **roles)
@@ -50,7 +47,8 @@ content sdtContent
 start bookmarkStart commentRangeStart permStart
 end bookmarkEnd commentRangeEnd permEnd
 setting sdtPr sdtEndPr smartTagPr customXmlPr
-dropped proofErr
+hyphen noBreakHyphen
+dropped proofErr lastRenderedPageBreak softHyphen
 invisible lang noProof proofErr
 """
 DRAWING = """
@@ -107,9 +105,12 @@ NUMBERS = frozenset(c + name for c in CHARTS for name in ("numCache", "numLit"))
 LABELS = {
     "{*}docPr": ("descr", "title"),
     "{*}cNvPr": ("descr", "title"),
+    "{*}hyperlink": ("tooltip", *(p + "tooltip" for p in prefixes("wordprocessingml", "main"))),
+    "{*}hlinkClick": ("tooltip",),
     "{*}dataValidation": ("promptTitle", "prompt", "errorTitle", "error"),
 }
-"""Attributes that people read, by element: alternative texts of pictures; what a cell asks for, and says of a wrong value."""
+"""Attributes that people read, by element: alternative texts of pictures; what links say; what a cell asks
+for, and says of a wrong value."""
 PLAIN = (
     *(DC + name for name in ("title", "subject", "description")),
     *(SVG + name for name in ("title", "desc")),

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from server.access.admission import Admission
-from server.documents import readers
+from server.documents import service
 from server.documents.document import Workspace
 from server.documents.formats import format_of
 from server.documents.service import DocumentTranslator
@@ -79,7 +79,7 @@ def test_a_process_that_ends_during_a_task_is_replaced(workspace):
 
 def test_a_document_that_takes_too_long_is_refused(workspace, monkeypatch):
     workspace.upload.write_bytes(b"x")
-    monkeypatch.setattr(readers, "READER_SECONDS", 0.0)
+    monkeypatch.setattr(service, "READER_SECONDS", 0.0)
     assert isinstance(run(workspace, "a.txt")[0], PayloadTooLarge)
 
 

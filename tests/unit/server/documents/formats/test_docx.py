@@ -198,3 +198,15 @@ def test_the_texts_that_empty_controls_show_are_translated():
     }
     made = part(change("a.docx", package("word/document.xml", parts)), "word/glossary/document.xml")
     assert ">CLICK HERE<" in made and '<w:name w:val="ABC"/>' in made
+
+
+def test_hyphens_and_hints_of_the_layout_are_no_codes():
+    run = "<w:p><w:r>{}<w:t>The co</w:t><w:softHyphen/><w:t>lor is dark</w:t><w:noBreakHyphen/><w:t>red.</w:t></w:r></w:p>"
+    document = read_document("a.docx", word_body(run.format("<w:lastRenderedPageBreak/>")), "de")
+    assert document.texts == ("The color is dark\u2011red.",)
+
+
+def test_what_links_say_is_translated():
+    link = '<w:p><w:hyperlink w:anchor="a" w:tooltip="Go there"><w:r><w:t>one word</w:t></w:r></w:hyperlink></w:p>'
+    made = part(change("a.docx", word_body(link)), "word/document.xml")
+    assert 'w:tooltip="GO THERE"' in made and ">ONE WORD<" in made

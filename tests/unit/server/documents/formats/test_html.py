@@ -83,3 +83,8 @@ def test_signs_are_written_as_the_page_has_them(sign):
     assert change("a.html", given.encode()).decode() == given.replace("one", "ONE").replace("two", "TWO").replace(
         " x", " X"
     ).replace("three", "THREE").replace("four", "FOUR")
+
+
+def test_templates_are_text():
+    page = "<template><p>Some words</p></template>"
+    assert change("a.html", page.encode()).decode() == page.replace("Some words", "SOME WORDS")

@@ -97,6 +97,7 @@ def test_markup_within_a_line(source, expected):
         ('!!! note "Title"\n    Some text', '!!! note "TITLE"\n    SOME TEXT'),
         ("Term\n: Its meaning\n: Another one", "TERM\n: ITS MEANING\n: ANOTHER ONE"),
         ("Term\n\n: Its meaning", "TERM\n\n: ITS MEANING"),
+        ("> **Note**\n> Some text\n> here", "> **NOTE**\n> SOME TEXT HERE"),
         ("The formula\n$$\na = b\n$$\nis short", "THE FORMULA\n$$\na = b\n$$\nIS SHORT"),
     ],
 )
@@ -118,6 +119,20 @@ def test_line_ends_are_kept(line_end):
 def test_a_sentence_has_its_code():
     [text] = read_document("a.md", b"Run [the `a*b`](x) now and ``c`d``.\n", "de").texts
     assert [passage.text for passage in tagged_of(text, "coded").passages()] == ["Run the a*b now and ."]
+
+
+@pytest.mark.parametrize(
+    ("source", "passages"),
+    [
+        ("# The tool [![it builds](b.svg)](https://x.org)", ["The tool ", "it builds", ""]),
+        ("[![one](a)](b) [![two](c 'd')](e)", ["one", " ", "two", ""]),
+        ("**Note**\nSome text.", ["Note", "Some text."]),
+        ("Some text with\n**strong words** in it.", ["Some text with strong words in it."]),
+    ],
+)
+def test_pictures_that_are_links_and_lines_of_strong_words_are_no_part_of_a_sentence(source, passages):
+    [text] = read_document("a.md", source.encode(), "de").texts
+    assert [passage.text for passage in tagged_of(text, "coded").passages()] == passages
 
 
 MDX = """import Tabs from '@theme/Tabs';

@@ -70,6 +70,13 @@ def test_the_sounds_of_words_are_left_out_of_their_translation():
     assert ">A WORD</t><phoneticPr" in part(made, "xl/sharedStrings.xml")
 
 
+def test_items_of_a_list_that_a_cell_is_chosen_from_are_kept():
+    cells = "<si><t>yes</t></si><si><t>not &amp; now</t></si><si><t>no</t></si>"
+    rule = '<dataValidation type="list"><formula1>"yes, not &amp; now"</formula1></dataValidation>'
+    made = change("a.xlsx", workbook(cells, sheet=rule))
+    assert re.findall(r"<t[^>]*>([^<]*)</t>", part(made, "xl/sharedStrings.xml")) == ["yes", "not &amp; now", "NO"]
+
+
 def test_line_ends_of_cells_are_kept():
     rich = "<r><rPr><b/></rPr><t>Ann:\nBold</t></r><r><t>\nand more\n</t></r>"
     made = change("a.xlsx", workbook(f"<si><t>One line\nand\n\nanother</t></si><si>{rich}</si>"))
