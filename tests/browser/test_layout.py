@@ -83,5 +83,7 @@ def test_another_word_is_chosen_by_a_click_and_is_part_of_the_link(open_page: Op
     link = open_page(locale="en-US")
     link.goto(page.url)
     link.wait_for_function(shown, arg=wanted)
+    link.click("#inside")  # the explorer shows the chosen words too
+    link.wait_for_function("text => document.querySelector('#film .target')?.textContent === text", arg=wanted)
     page.fill("#text", "The dog sleeps.")
     page.wait_for_function("() => !location.hash.includes('fork')")

@@ -4,6 +4,7 @@ import { howItWorks } from "./paper/how_it_works.js";
 import { modelOf, served } from "./results.js";
 import { direction, remember, state } from "./state.js";
 
+let studying = new AbortController(); // of GET /encoder
 /** Draws the chapters for a sentence into the panel "How it works". */
 export async function works(host, item, found) {
   const tensors = (parameters) =>
@@ -12,7 +13,9 @@ export async function works(host, item, found) {
       return { ...(await ask(path)), path };
     });
   const study = async () => {
-    const answer = await ask("/encoder?" + query({ q: item.read, ...direction(item) }));
+    studying.abort();
+    studying = new AbortController();
+    const answer = await ask("/encoder?" + query({ q: item.read, ...direction(item) }), studying);
     return { ...answer, source: { ...answer.source, text: item.sentence.source } };
   };
   const model = await modelOf(item);

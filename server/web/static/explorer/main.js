@@ -299,12 +299,7 @@ async function restore(typed = "") {
     set("beam", wanted.beam); // without one, what was chosen before the page was ready stays
     setText(wanted.text);
     const { done } = state,
-      same =
-        done &&
-        done.text === wanted.text &&
-        done.from === $("from").value &&
-        done.to === $("to").value &&
-        done.beam === $("beam").value;
+      same = done?.text === wanted.text && ["from", "to", "beam"].every((id) => done[id] === $(id).value);
     if (!same) await translate(wanted);
     if (!same && bare && state.tab === "works" && !state.present) await toLesson();
     if (!same) return;
@@ -360,15 +355,11 @@ function textEvents() {
 }
 function buttons() {
   skipLink();
-  $("from").addEventListener("change", () => {
-    targets();
-    guard(translate)();
-  });
-  $("to").addEventListener("change", () => {
-    targets();
-    guard(translate)();
-  });
-  $("beam").addEventListener("change", () => guard(translate)());
+  for (const id of ["from", "to", "beam"])
+    $(id).addEventListener("change", () => {
+      targets();
+      guard(translate)();
+    });
   $("swap").onclick = guard(swap);
   $("copy").onclick = () => copyFrom($("output").textContent, $("copy"));
   $("link").onclick = () => copyFrom(new URL(permalink(), location.href).href, $("link"));

@@ -59,9 +59,6 @@ export function show(done, answer) {
   $("warning").textContent = warning(done.text, sentences);
   $("warning").hidden = !$("warning").textContent;
   $("status").textContent = answer.translatedText.slice(0, 400);
-  $("inside").href =
-    "attention#" +
-    query({ q: done.text.slice(0, 5000), source: answer.detectedLanguage?.language || done.from, target: done.to });
   choose(items.find((item) => !item.copied) || null, false);
   outdated(false);
 }
@@ -129,9 +126,18 @@ export function outdated(is) {
 /** Chooses the sentence whose alternatives are shown. */
 export function choose(item, marked = true) {
   shown.chosen = item;
+  lead();
   $("alternatives").hidden = true;
   document.querySelectorAll(".s.chosen").forEach((node) => node.classList.remove("chosen"));
   if (marked && shown.items.length > 1) item.targetSpan.classList.add("chosen");
+}
+/** Links to the chosen sentence in the explorer, with the words taken. */
+function lead() {
+  const { done, detected, items, chosen } = shown,
+    s = items.filter(({ copied }) => !copied).indexOf(chosen), // the explorer has no others
+    fork = chosen?.fork?.join(" ");
+  const text = { q: done.text.slice(0, 5000), source: detected?.language || done.from, target: done.to };
+  $("inside").href = "attention#" + query({ ...text, s: s || null, fork });
 }
 
 /** Shows other translations of the chosen sentence. */
@@ -175,6 +181,7 @@ export function take(item, text, took, fork = null) {
   Object.assign(item, { target: text, taken: item.legs === 1, attended: item.legs > 1, targets: null, fork });
   item.targetSpan.textContent = text;
   flag(item, []);
+  lead();
   $("alternatives").hidden = true;
   $("status").textContent = text;
   $("others").focus();

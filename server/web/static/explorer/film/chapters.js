@@ -41,7 +41,7 @@ function who(item, found, open) {
     caption = el("p.caption", { "aria-live": "polite" }),
     choices = el("div.heads", { role: "group", "aria-label": say("Heads") });
   const options = [null, ...heads(found)];
-  const buttons = options.map((option) => head(found, option, () => show(option)));
+  const buttons = options.map((option) => head(found, option, () => show(option) ?? remember()));
   function show(option) {
     state.who = option && [option.layer, option.head];
     buttons.forEach((button, i) => button.setAttribute("aria-pressed", options[i] === option));
@@ -59,7 +59,6 @@ function who(item, found, open) {
     options.find((option) => option && state.who && option.layer === state.who[0] && option.head === state.who[1]) ||
     null;
   requestAnimationFrame(() => picture.isConnected && show(wanted));
-  for (const button of buttons) button.addEventListener("click", () => remember());
   return chapter(
     say("Who looked at whom"),
     caption,

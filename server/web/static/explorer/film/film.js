@@ -28,7 +28,7 @@ export function film(host, item, found, { from = 0, choose, point = () => {} }) 
   });
   host.replaceChildren(el("div.screen", picture, runners), el("div.row.scrub", play, slider), readout);
   const focus = (at) => {
-    view.draw(shown(), at);
+    view.draw(reel.position, at);
     point(...(at ? [at[0], script[at[0] + "s"][at[1]].index] : []));
   };
   const view = stage(picture, script, { ...item.route, onFocus: focus, onPick: (word) => dragged || hold(word) });
@@ -41,7 +41,6 @@ export function film(host, item, found, { from = 0, choose, point = () => {} }) 
   const eye = new IntersectionObserver((seen) => seen.at(-1).isIntersecting && current.play(), {
     rootMargin: UPPER,
   });
-  const shown = () => reel.position;
   picture.addEventListener("pointerdown", () => (dragged = false));
   picture.addEventListener("pointermove", (event) => {
     if (event.buttons !== 1 || (Math.abs(event.movementX) < 1 && !dragged)) return;
@@ -164,8 +163,6 @@ export function film(host, item, found, { from = 0, choose, point = () => {} }) 
       reel.seek(from);
       reel.play();
     },
-    hold,
-    finish,
   };
   changed(false);
   if (state.film !== null && state.film < script.targets.length) hold(state.film);
@@ -174,7 +171,6 @@ export function film(host, item, found, { from = 0, choose, point = () => {} }) 
     eye.observe(picture.querySelector(".source"));
   } else finish();
   state.fresh = false;
-  return current;
 }
 export const stop = () => current?.stop();
 /** Marks a word in the film that is shown. */

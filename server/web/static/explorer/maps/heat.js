@@ -34,14 +34,16 @@ export function heat(
     room = factor && Math.min(LARGEST * 2, Math.max(4, cell * factor));
     resize();
   };
+  const by = (name, factor, sign) =>
+    el("button.quiet", { type: "button", "aria-label": name, onclick: zoom(factor) }, sign);
   const tools = el(
     "div.row.zoom",
     scaleBar(top, scale, map.signed),
     el(
       "span.row",
-      el("button.quiet", { type: "button", "aria-label": say("Smaller"), onclick: zoom(1 / ZOOM) }, "−"),
+      by(say("Smaller"), 1 / ZOOM, "−"),
       textButton(say("Fit"), zoom(0), "quiet"),
-      el("button.quiet", { type: "button", "aria-label": say("Larger"), onclick: zoom(ZOOM) }, "+"),
+      by(say("Larger"), ZOOM, "+"),
     ),
   );
   host.replaceChildren(view, readout, tools);

@@ -25,7 +25,7 @@ const choices = () => [...kinds(), ["alignment", say("Alignment")]];
 export const start = () => ({ kind: "cross", layer: null, head: "mean", level: "word", view: "map", special: false });
 
 /** Draws the panel into `host` and updates `state` (see `start`). `onPoint(state, query, key)` is called with the words
- * or pieces under the pointer. Returns {point(query, key)}, which marks words in the map and the lines. */
+ * or pieces under the pointer; `link.point(query, key)` marks some. */
 export function panel(
   host,
   result,

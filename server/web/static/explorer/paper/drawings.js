@@ -9,7 +9,7 @@ await new Promise((loaded) =>
     el("link", { rel: "stylesheet", href: "static/explorer/lesson.css", onload: loaded, onerror: loaded }),
   ),
 );
-// A card on a phone is as wide: the letters are as large there.
+// A card on a phone is as wide.
 const WIDTH = 340,
   HEIGHT = 190,
   [LEFT, RIGHT, TOP, BOTTOM] = [48, 332, 14, 168];

@@ -1,5 +1,5 @@
 // How such a model is trained: the learning rate, label smoothing, dropout, and the loss of the model that comes with the server.
-import { decimal, el, noted, told } from "../../common/dom.js";
+import { decimal, el, noted, percent, told } from "../../common/dom.js";
 import { say } from "../../common/sentences.js";
 import { beside, chart, slider, strip } from "./drawings.js";
 import { angles } from "./numbers.js";
@@ -28,7 +28,6 @@ const FALLEN = [
   [62.9, 1.964],
   [390.9, 1.497],
 ];
-const percent = (share) => `${decimal(100 * share, 0)} %`;
 /** Draws the chapter of the loss, with that of the model that comes with the server. */
 export function losses(host) {
   const curve = el("div.drawing");

@@ -10,8 +10,7 @@ const STEP = 104,
 
 /** Returns the nodes of the search, first the start: {step, row, parent, piece, total, pieces, dead, win, finished}. */
 function nodes(trace) {
-  const all = [],
-    layers = [[{ step: -1, row: 0, parent: null, piece: say("start"), total: 0, pieces: [] }]];
+  const layers = [[{ step: -1, row: 0, parent: null, piece: say("start"), total: 0, pieces: [] }]];
   const ends = [];
   trace.steps.forEach((step, s) => {
     const before = layers[layers.length - 1];
@@ -37,8 +36,8 @@ function nodes(trace) {
     }
     layers.push(next);
   });
-  all.push(layers[0][0], ...layers.slice(1).flat(), ...ends);
-  const best = trace.hypotheses[0];
+  const all = [...layers.flat(), ...ends],
+    best = trace.hypotheses[0];
   const same = (node) =>
     best && node.pieces.length === best.pieces.length && node.pieces.every((piece, i) => piece === best.pieces[i]);
   const last = ends.find(same) || layers[layers.length - 1].find(same);

@@ -4,8 +4,7 @@ import { parts, say } from "../../common/sentences.js";
 import { ask, query } from "../../common/server.js";
 import { commandDialog } from "../dialog.js";
 import { thumbnails } from "../maps/heads.js";
-import { heat } from "../maps/heat.js";
-import { best, kinds, pick, unpack } from "../maps/maps.js";
+import { best, kinds, unpack } from "../maps/maps.js";
 import { start } from "../maps/panel.js";
 
 import { served } from "../results.js";
@@ -13,6 +12,7 @@ import { direction, guard, pair, remember, showError, state } from "../state.js"
 import { pictureButton } from "../tabs.js";
 import { diff } from "./diff.js";
 import { total } from "./scores.js";
+import { crossMap } from "./whynot.js";
 
 /** Draws the panel. `found` is the attention of the sentence `item` with all heads. */
 export function headsOff(host, item, found) {
@@ -74,9 +74,7 @@ export function headsOff(host, item, found) {
         ),
       ),
     );
-    [found, without].forEach((result, i) =>
-      heat(maps[i], pick(result, "cross", best(found).layer, "mean", "word", false), { label: say("Cross-attention") }),
-    );
+    [found, without].forEach((result, i) => crossMap(maps[i], result, best(found)));
   });
   host.replaceChildren(
     told("Choose heads to switch off: their output becomes zero. Then translate again and compare the translations."),

@@ -33,6 +33,9 @@ const added = ({ pieces, outside }) =>
         outside.map((place) => pieces[place]).join(", "),
       )
     : null;
+/** Draws the mean of the heads of a layer of cross-attention. */
+export const crossMap = (host, result, { layer } = best(result)) =>
+  heat(host, pick(result, "cross", layer, "mean", "word", false), { label: say("Cross-attention") });
 /** Shows two translations of one sentence side by side: that of the model and that of the user. */
 export function compare(host, own, asked) {
   const difference = total(asked) - total(own);
@@ -108,7 +111,5 @@ export function compare(host, own, asked) {
       ),
     ),
   );
-  [own, asked].forEach((result, i) =>
-    heat(maps[i], pick(result, "cross", best(result).layer, "mean", "word", false), { label: say("Cross-attention") }),
-  );
+  [own, asked].forEach((result, i) => crossMap(maps[i], result));
 }
