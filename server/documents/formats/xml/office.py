@@ -91,9 +91,8 @@ def read(data: bytes, target: str) -> Document:
             kept.update(column.get("name", "") for column in parse_xml(archive.part(part)).iter("{*}tableColumn"))
         elif kind == "worksheet":
             content = archive.part(part)
-            kept.update(
-                item.strip() for list in CHOICES.findall(content) for item in unescape(list.decode()).split(",")
-            )
+            for items in CHOICES.findall(content):
+                kept.update(map(str.strip, unescape(items.decode(errors="replace")).split(",")))
             if SHEET_WITH_TEXT.search(content):
                 with_text.append(part)
         elif kind != "customXml":

@@ -81,10 +81,10 @@ def bound_values(
     """Returns the data that controls show, by part, and the elements of it that they show."""
     data: dict[str, Element] = {}
     shown: dict[Element, None] = {}
-    stores: dict[str, str] = {}
-    for binding in (binding for root in roots for binding in root.iter("{*}dataBinding")):
+    bindings = [binding for root in roots for binding in root.iter("{*}dataBinding")]
+    stores = stores_by_id(archive, parts) if bindings else {}
+    for binding in bindings:
         w = binding.tag.removesuffix("dataBinding")
-        stores = stores or stores_by_id(archive, parts)
         name, path = stores.get(binding.get(w + "storeItemID", "").lower()), binding.get(w + "xpath", "")
         if name is None or not PATH.fullmatch(path) or is_choice(binding.getparent()):
             continue
