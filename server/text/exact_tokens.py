@@ -1,4 +1,4 @@
-"""The one comparison of a translation with its source: of exact tokens, which a translation has as often and as written.
+"""Compares a translation with its source by exact tokens, which it has as often and as written.
 
 A token between spaces, without punctuation at its edges, is exact if it has a digit, a sign, or capitals that no language
 writes (fooBar, EUR/USD). A number is compared by its value, a measure also with its unit.

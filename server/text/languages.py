@@ -1,4 +1,4 @@
-"""Names, codes and writing systems of languages. A text without a letter of its language is not translated."""
+"""Names, codes and writing systems of languages."""
 
 from __future__ import annotations
 

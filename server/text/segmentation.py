@@ -154,7 +154,7 @@ def _parts_of_line(line: str, language: str) -> list[str]:
         if not window.isprintable():  # the library fails at spaces of several bytes
             window = "".join([" " if character.isspace() else character for character in window])
         found = segment(language, window)
-        if "".join(found) != window:  # the library has normalised the text: it is kept whole so that nothing is lost
+        if "".join(found) != window:  # the library has normalised the text
             found = [window]
         is_last = begin + len(window) == len(line)
         whole = is_last or len(found) < 2

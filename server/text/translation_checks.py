@@ -29,7 +29,7 @@ COPIED_WORDS, COPIED_SHARE = 3, 0.8
 
 
 def may_repeat(tokens: Sequence[Hashable]) -> bool:
-    """Returns False where no sequence of these tokens or words occurs twice in a row. This test is much faster."""
+    """Returns False where no sequence of these tokens or words occurs twice in a row."""
     return len(set(pairwise(tokens))) < len(tokens) - 1
 
 

@@ -27,7 +27,6 @@ OPERAND = regex.compile(rf"[ ]{_OPERAND}(?![\w-]|['’]\w)")
 OPERAND_END = regex.compile(rf"(?<![\w-]|\w['’]){_OPERAND}[ ]$")
 NAMES = regex.compile(r"\p{L}[\p{L}\p{M}]+(?: \p{L}[\p{L}\p{M}]+)+")
 LONGEST_PART = 100
-CLUSTERS = 100_000
 
 
 def with_unwritable(tagged: Tagged, tokenizer: Tokenizer, readable: Callable[[str], str]) -> Tagged:
@@ -145,7 +144,7 @@ def _with_runs(tagged: Tagged, plain: str, runs: Sequence[tuple[int, int]]) -> T
     return Tagged(text, tuple(codes), tagged.escape)
 
 
-@kept(CLUSTERS)
+@kept(100_000)
 def _writes(tokenizer: Tokenizer, cluster: str) -> bool:
     """Returns whether a vocabulary spells a cluster, its compatibility form, or its small letter without marks: Öl and Noël are
     words, although a vocabulary lacks Ö and ë."""
@@ -155,5 +154,5 @@ def _writes(tokenizer: Tokenizer, cluster: str) -> bool:
     if letter != cluster and letter.isalpha() and _writes(tokenizer, letter):
         return True
     spelled = tokenizer.spelled(cluster)
-    forms = {form for name in ("NFC", "NFKC", "NFD", "NFKD") for form in ("".join(normalize(name, cluster).split()),)}
+    forms = {"".join(normalize(name, cluster).split()) for name in ("NFC", "NFKC", "NFD", "NFKD")}
     return spelled is not None and "".join(spelled.split()) in {*forms, cluster}

@@ -22,6 +22,7 @@ _LINE = re.compile(
     r"(?:[^\"'\n=]{1,99}\5 *=>? *[\"']?|[^\"'\n= ]{1,99}\5 *: *(?:[\"']|(?=[-\d\[{]|true|false|null)))"
     r"|(?=[a-z_])(?:(?=[\w-]{0,99}[._])[\w.-]{1,99}+[ \t]*=[ \t]*+\"?(?![\s=>])"
     r"|[\w.-]{3,99}+=\"?(?=[^\W\d_]{2,}[ !?.,]|[¿¡])|(?-i:[a-z])\w{2,99}+ += +(?=(?-i:[A-ZÀ-Þ])\w* ))"
+    r"|(?-i:To|Cc|Bcc):(?= .*@)"
     r"|(?:BEGIN|END):\w+$|(?-i:[A-Z][A-Z-]{1,30})(?:;[\w-]+=[^:;\n]{1,99})*:(?=\w(?-i:[a-zà-ÿ. ])|(?<=\w{3}:)[^\s:])"
     r"|\[\d\d?:\d\d(?::\d\d)?\] ?<\S{1,30}>|(?-i:[+-](?=[A-ZÀ-Þ][a-zà-ÿ'’]+[ ,.!?]))))",
     re.MULTILINE | re.IGNORECASE,
@@ -52,7 +53,7 @@ def matches(text: str) -> Iterator[Match]:
     """Yields what the lines of a text have that is none. Numbers alone are no dump."""
     may_state = "FROM" in text or "INTO" in text or "SET" in text or "TABLE" in text
     if text[:1].isupper() and text[1:4].islower() and not may_state and not _SIGN.search(text):
-        return  # prose
+        return
     keys = _LINE.finditer(text) if "\n" in text else filter(None, (_LINE.match(text),))
     if _PAIRS.fullmatch(text):
         names = [

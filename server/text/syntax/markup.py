@@ -90,7 +90,7 @@ def markup_tokens(text: str, xml: bool = False) -> Iterator[str | Tag]:
         yield Tag(text[start:end], name, bool(slash))
         position = end
         if name in OPAQUE and not slash and not xml:
-            # The content of a script is not markup: only the script's own end tag ends it.
+            # Only its own end tag ends a script.
             close = re.compile(rf"</{name}\b", re.IGNORECASE).search(text, position)
             if content := text[position : close.start() if close else len(text)]:
                 yield Tag(content)

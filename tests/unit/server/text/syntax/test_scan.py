@@ -136,6 +136,7 @@ def test_prose_has_no_codes(text: str) -> None:
         ("text[[1]](#c) [![a](b)](c)", ["[", "](#c)", "[", "![", "](b)", "](c)"]),
         ("*it is* _so it is_ _fields_", ["*", "*", "_", "_"]),
         ("\x1b[1;31mred\x1b[0m", ["\x1b[1;31m", "\x1b[0m"]),
+        ("To: a@b.org\nCc: c@d.org", ["To:", "a@b.org", "Cc:", "c@d.org"]),
         (":flag-us: :name", [":flag-us:", ":name"]),
         ("#debian-women, #a-b:c.org, #MeToo-Debatte", ["#debian-women", "#a-b:c.org", "#MeToo"]),
         ("[.file]#rc.conf#, [.path]#/etc/rc# C#", ["[.file]#", "#", "[.path]#/etc/rc#"]),
