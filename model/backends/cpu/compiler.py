@@ -54,14 +54,16 @@ class Compiler:
                 return path
             sys.stderr.write(f"Compiling {name} of the CPU backend, once for this version, for up to a minute.\n")
             with tempfile.TemporaryDirectory(dir=self.folder, prefix=SCRATCH) as scratch:
-                output, listed = Path(scratch) / "output", Path(scratch) / "units"
-                objects = [f"{scratch}/{unit.stem}.o" for unit in units]
-                words = [f"{unit}\0-o\0{made}\0" for unit, made in zip(units, objects, strict=True)]
-                listed.write_text("".join(words), encoding="utf-8")
-                jobs = min(8, len(os.sched_getaffinity(0)))  # each takes up to 300 MB
-                each = ["xargs", "-0", "-n3", f"-P{jobs}", f"-a{listed}", compiler, "-c", *flags]
-                _run(each, scratch)
-                _run([compiler, *flags, *objects, "-o", str(output)], scratch)
+                output, listed = Path(scratch) / "output", Path(scratch) / "listed"
+                jobs = min(4, len(units), len(os.sched_getaffinity(0)))  # each takes up to 400 MB
+                parts = [f"{scratch}/{number}" for number in range(jobs)]
+                for number, part in enumerate(parts):  # a unit's headers take longer than its own code
+                    included = "".join([f'#include "{unit}"\n' for unit in units[number::jobs]])
+                    Path(f"{part}.cpp").write_text(included, encoding="utf-8")
+                listed.write_text("\0".join(parts), encoding="utf-8")
+                each = ["xargs", "-0", f"-a{listed}", f"-P{jobs}", "-I{}", compiler, "-c", *flags]
+                _run([*each, "{}.cpp", "-o", "{}.o"], scratch)
+                _run([compiler, *flags, *[f"{part}.o" for part in parts], "-o", str(output)], scratch)
                 output.replace(path)  # atomic: another process sees the whole file or none
         except OSError as error:
             reason = f"The CPU backend could not be written to {self.folder}: {error.strerror}."
