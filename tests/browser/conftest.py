@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 import pytest
 
@@ -170,10 +170,9 @@ def opened(page: Any, live: LiveServer) -> Any:
 
 
 def explored(page: Any, live: LiveServer, text: str = SENTENCE) -> Any:
-    """Opens the explorer, which shows its example, and translates a text."""
-    page.goto(live.url + "/attention")
-    page.wait_for_selector("#output:not(.busy) .w")
-    translate(page, text)
+    """Opens the explorer with a text, and waits for its words and its map."""
+    page.goto(f"{live.url}/attention#source=en&target=de&q={quote(text)}")
+    shown(page)
     return page
 
 
@@ -181,6 +180,10 @@ def translate(page: Any, text: str) -> None:
     """Types a text, translates it and waits for its words and its map."""
     page.fill("#text", text)
     page.click("#go")
+    shown(page)
+
+
+def shown(page: Any) -> None:
     page.wait_for_selector("#inside:not(.busy) #panel-attention canvas")
     page.wait_for_selector("#output:not(.busy) .w")
 

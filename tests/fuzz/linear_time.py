@@ -13,6 +13,7 @@ import asyncio
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
@@ -165,11 +166,18 @@ def _growth(part: str, size: int, runs: int, enough: float, fields: dict[str, An
     return long / short
 
 
+def _growth_of(options: str, format: str, part: str) -> float:
+    return growth(part, format=format, **OPTIONS[options])
+
+
 def main() -> None:
     kinds = [(format, part) for format, parts in (("text", TEXT), ("html", HTML), ("xml", XML)) for part in parts]
     worst: list[tuple[float, str]] = []
-    for name, fields in OPTIONS.items():
-        found = [(growth(part, format=format, **fields), f"{name}, {format}: {part!r}") for format, part in kinds]
+    tasks = [(name, *kind) for name in OPTIONS for kind in kinds]
+    with ProcessPoolExecutor() as processes:
+        ratios = dict(zip(tasks, processes.map(_growth_of, *zip(*tasks, strict=True)), strict=True))
+    for name in OPTIONS:
+        found = [(ratios[name, *kind], f"{name}, {kind[0]}: {kind[1]!r}") for kind in kinds]
         worst += found
         print(
             f"{name}: {len(kinds)} kinds, the most is {max(found)[0]:.1f} times at {GROWTH} times the text: {max(found)[1]}"

@@ -7,8 +7,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.support.models.cpu_models import needs_cpu_backend
 from tests.support.servers.live import ROOT, LiveServer, live_server
 
@@ -17,8 +15,6 @@ SENTENCES = (
     "The old bridge over the river was closed for repairs last winter.",
     "My sister has bought a new bicycle, and she rides it to the office every morning.",
     "Where is the nearest pharmacy?",
-    "The government announced that taxes will rise next year; nobody was surprised.",
-    "Please send me the report before Friday, or call me at 14:30.",
     "THE STATION IS OPEN, and Łukasz Đoković waits there.",
     "Write {name} to info@example.com about item AB-1234/7.",
 )
@@ -77,24 +73,23 @@ def test_the_scores_of_an_id_are_those_that_were_served(tmp_path: Path) -> None:
         check(server, served, exact=True)
         id = next(iter(served))[0]
         assert not shown(server, id, 0, masked_heads="cross.0.1")["exact"]  # another decode
+        check_given(server, shortlist=True)
     with live_server(ROOT / "weights", log, [*arguments, "--shortlist", "off"]) as server:
         check(server, served, exact=True)  # the list of then, not the setting of now
         check(server, translated(server), exact=True)
+        check_given(server, shortlist=False)
     with live_server(ROOT / "weights", log, [*arguments, "--dtype", "float32"]) as server:
-        check(server, served, exact=False)
+        check(server, {key: served[key] for key in list(served)[::5]}, exact=False)
 
 
-@pytest.mark.parametrize("shortlist", ["auto", "off"])
-def test_a_given_translation_is_scored_in_the_set_of_the_search(tmp_path: Path, shortlist: str) -> None:
+def check_given(server: LiveServer, shortlist: bool) -> None:
     """The translation of the model, given back, has its probability; a word that is not on the list is named."""
-    arguments = ["--shortlist", shortlist, "--threads", "1"]
-    with live_server(ROOT / "weights", tmp_path / "log", arguments) as server:
-        body = {"q": SENTENCES[0], "source": "en", "target": "de", "details": True, "beam_size": 1}
-        answer = server.post("/translate", body).json()
-        scores = answer["details"]["sentences"][0][0]["hypotheses"][0]["token_scores"]
-        given = {"q": SENTENCES[0], "source": "en", "target": "de", "translation": answer["translatedText"]}
-        same = server.post("/score", given).json()["scores"]
-        assert same["scores"] == scores and same["outside"] == []
-        strange = server.post("/score", given | {"translation": "Xylophon Quarkspeise 魚."}).json()["scores"]
-        assert bool(strange["outside"]) == (shortlist == "auto")
-        assert all(score <= 0 for score in strange["scores"]), json.dumps(strange)
+    body = {"q": SENTENCES[0], "source": "en", "target": "de", "details": True, "beam_size": 1}
+    answer = server.post("/translate", body).json()
+    scores = answer["details"]["sentences"][0][0]["hypotheses"][0]["token_scores"]
+    given = {"q": SENTENCES[0], "source": "en", "target": "de", "translation": answer["translatedText"]}
+    same = server.post("/score", given).json()["scores"]
+    assert same["scores"] == scores and same["outside"] == []
+    strange = server.post("/score", given | {"translation": "Xylophon Quarkspeise 魚."}).json()["scores"]
+    assert bool(strange["outside"]) == shortlist
+    assert all(score <= 0 for score in strange["scores"]), json.dumps(strange)

@@ -18,7 +18,7 @@ from tests.support.texts.generated_spans import KINDS, SpanTexts
 
 DIRECTIONS = [("en", "de"), ("de", "en"), ("en", "fr"), ("fr", "en"), ("en", "es"), ("es", "en")]
 _BATCH = 100
-MANY = 400
+MANY = 200
 
 
 async def losses(kind: str, direction: tuple[str, str], cases: int, seed: int) -> list[tuple[str, str, str]]:

@@ -77,7 +77,7 @@ async def test_the_worker_translates_as_search_does_alone(tmp_path: Path) -> Non
     masked = DecodingOptions(masked_heads=(("cross", 0, 1),), max_length=9)
     guarded = [DecodingOptions(beam_size=width, loop_guard=True) for width in (1, 2)]
     choices = [DecodingOptions(), beam, scored, masked, DecodingOptions(prefix=(9, 8)), *guarded]
-    texts = sources(30)
+    texts = sources(16)
 
     options = WorkerOptions(device="cpu", dtype="float32", threads=1, slots=8)
     workers = WorkerPool(options, lambda stats: None)
