@@ -61,8 +61,8 @@ def script_of(character: str) -> str | None:
     """Returns the writing system of a letter ("LATIN"), or None for other characters."""
     if not character.isalpha():
         return None
-    words = unicodedata.name(character, "UNKNOWN").split()
-    return words[words[0] in ("FULLWIDTH", "HALFWIDTH") and len(words) > 1]
+    words = unicodedata.name(character, "?").split()
+    return words[1] if words[0].endswith("WIDTH") and words[1:] else words[0]
 
 
 def has_letters(text: str, language: str) -> bool:
