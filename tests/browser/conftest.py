@@ -17,7 +17,7 @@ import pytest
 
 from tests.support.servers.live import LiveServer, live_server, tiny_model
 
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 SENTENCE = "the cat sleeps in a house"
 INTERFACES = ("en", "de", "fr", "es")
 """Languages of the translator's page."""

@@ -27,12 +27,11 @@ STATES = {
         (PHONE, TEXT + "&asked=green+bread&tab=whynot", [], "#panel-whynot .split canvas"),
         (PHONE, TEXT + "&tab=works", [], "#works-logits .doubts"),
         (PHONE, TEXT + "&tab=decoding", [], "#panel-decoding .node"),
-        (DESKTOP, "tab=works", [], "#opening svg"),
         (PHONE, TEXT + "&present=22", [], "#works-training:visible"),
         (PHONE, TEXT + "&tab=heads&off=cross.0.1", ["#again"], "#panel-heads .diff"),
         (PHONE, TEXT + "&view=model&beam=4", ["#panel-attention button >> text=Download"], "#picture[open]"),
         (DESKTOP, TEXT + "&view=figures", [], "#panel-attention tbody"),
-        (DESKTOP, f"source=en&target=de&q={'+'.join(WORDS * 2)}&tab=decoding&trace=8", [], "#panel-decoding .node"),
+        (DESKTOP, f"source=en&target=de&q={'+'.join(WORDS)}&tab=decoding&trace=4", [], "#panel-decoding .node"),
         (DESKTOP, TEXT + "&tab=works", ["#works-norm .figure >> nth=0"], "#dialog[open]"),
     ],
 }
