@@ -91,8 +91,11 @@ def test_a_model_on_its_way_is_503_and_one_whose_download_failed_400_until_it_is
     assert client.get("/admin/models").json()["pulled"] == ["firefox-en-it"]
 
 
+def test_a_pair_that_no_model_serves_is_refused(start) -> None:
+    assert start([], models="en-fr").post("/translate", json=ASK).status_code == 400
+
+
 def test_any_downloads_the_published_model_of_a_pair_that_no_model_serves(start) -> None:
-    assert start([], models="en-fr").post("/translate", json=ASK).status_code == 400, "off by default"
     client = start([asyncio.Event()], models="any")
     assert not pulls(client)
     for fields, status in (
