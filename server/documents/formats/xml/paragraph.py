@@ -34,7 +34,7 @@ LETTERS = re.compile(r"[^\W\d_]+$")
 
 
 class Vocabulary(NamedTuple):
-    """What the elements in a paragraph are, by their tags; others are atoms.
+    """Kinds of the elements in a paragraph, by tag; others are atoms.
 
     A "run" has `properties` and "text"; without runs the text is between the elements (mixed content). Words are in a
     "container", or in its "content" beside a "setting", or between a "start" and an "end" with one name. A "field" is a
@@ -233,22 +233,21 @@ class Paragraph:
     def _add_run(self, run: Element, top: bool) -> None:
         properties = run.find(self.vocabulary.properties)
         plain = self._appearance(properties) == self._appearance(self._base)
-        start, end = self._run_start(properties), f"</{self._run}>"
         for child in run:
             kind = self.kind(child)
             words = "\u2011" if kind == "hyphen" else child.text or ""
-            if kind not in ("text", "hyphen"):
-                if child is not properties and kind != "dropped":
-                    self.add_code(raw=start + xml_of([child]) + end, gap=kind == "gap" and top)
-            elif plain:
+            is_text = kind in ("text", "hyphen")
+            if is_text and plain:
                 self.add_words(words)
-            elif self._is_note(words):
-                self.add_code(raw=start + xml_of([child]) + end)
-            else:
+            elif is_text and not self._is_note(words):
+                start = self._run_start(properties)
                 self._formats.add(start)
                 self.add_edge(start, child)
                 self.add_words(words)
-                self.add_edge(end, child, end=True)
+                self.add_edge(f"</{self._run}>", child, end=True)
+            elif child is not properties and kind != "dropped":
+                raw = f"{self._run_start(properties)}{xml_of([child])}</{self._run}>"
+                self.add_code(raw=raw, gap=kind == "gap" and top)
 
     def _run_start(self, properties: Element | None) -> str:
         return f"<{self._run}>{'' if properties is None else xml_of([properties])}"
