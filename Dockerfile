@@ -57,7 +57,7 @@ RUN apt-get update && apt-get install -y --no-install-recommends g++ && rm -rf /
 COPY model/__init__.py model/atomic_write.py model/
 COPY model/backends/__init__.py model/backends/
 COPY model/backends/cpu/__init__.py model/backends/cpu/__main__.py model/backends/cpu/build.py model/backends/cpu/isa.py \
-    model/backends/cpu/isa.py model/backends/cpu/compiler.py model/backends/cpu/
+    model/backends/cpu/
 COPY model/backends/cpu/csrc model/backends/cpu/csrc
 RUN python -m model.backends.cpu build /libraries
 

@@ -13,6 +13,7 @@ PIP_ARGS ?=
 TORCH_INDEX ?=
 CPU_BACKEND = $(PYTHON) -c "from model.backends.cpu.isa import available; available()" && { command -v g++ || command -v c++ || command -v clang++; }
 TORCH ?= $(shell { test -e /dev/nvidiactl || test -e /dev/dxg || ! { $(CPU_BACKEND); }; } >/dev/null 2>&1 && echo 1)
+BUILD = python -m model.backends.cpu build --isa auto
 PYTEST_ARGS ?=
 # Test processes. Each takes about 1 GB; PYTEST_WORKERS=0 runs the tests in one process, one after the other.
 PYTEST_WORKERS ?= 2
@@ -29,7 +30,7 @@ FETCHED = 2>$(VENV)/pip.log || { if grep -q "from versions: none\|ResolutionImpo
 	echo "The packages cannot be fetched: the network or the package index cannot be reached, or it lacks a pinned version for this Python; see PIP_ARGS." >&2; \
 	else cat $(VENV)/pip.log >&2; fi; exit 1; }
 
-.PHONY: serve wheel test test-unit numeric kernels sanitize conformance check audit lock wheels coverage linear fuzz install install-dev clean
+.PHONY: serve wheel test test-unit numeric kernels sanitize conformance check audit lock wheels coverage linear fuzz install install-dev cpu-backend clean
 .DEFAULT_GOAL := serve
 
 serve: install
@@ -39,7 +40,7 @@ serve: install
 # ISA: where it is installed, nothing is compiled. CXX=aarch64-linux-gnu-g++ MACHINE=aarch64 make wheel makes the one for ARM64.
 # The wheel is for systems whose glibc has the newest symbol that the compiled files need.
 MACHINE ?= $(shell uname -m)
-ISA ?= auto
+ISA ?= all
 DIST ?= dist
 STAGE ?= build/wheel
 CSRC := $(STAGE)/model/backends/cpu/csrc
@@ -148,8 +149,12 @@ lock: install
 		if [ $$name = server ]; then mv server.new server.txt; else awk '$(ADDED)' server.txt $$name.new > $$name.txt; rm $$name.new; fi || exit 1; done
 	echo "setuptools>=77" | $(LOCK) - > deploy/requirements/build.txt
 
-install: $(VENV)/installed $(if $(filter-out 0,$(TORCH)),$(VENV)/torch)
-install-dev: $(VENV)/installed-dev
+install: $(VENV)/installed $(if $(filter-out 0,$(TORCH)),$(VENV)/torch) cpu-backend
+install-dev: $(VENV)/installed-dev cpu-backend
+
+# Compiles what is not there for this version and processor. Without a compiler it says so, and PyTorch decodes.
+cpu-backend: $(VENV)/python-ready
+	@$(BIN)/$(BUILD) >/dev/null || true
 
 $(VENV)/python-ready:
 	@$(or $(PYTHON),false) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { echo "Attentive needs Python 3.11 or newer; set PYTHON=/path/to/python3." >&2; exit 1; }
@@ -163,10 +168,10 @@ $(VENV)/torch: $(VENV)/python-ready constraints.txt
 	@$(PIP) $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) torch $(FETCHED)
 	touch $@
 
-# The CPU backend is compiled meanwhile; the server waits for it.
+# The CPU backend is compiled meanwhile; the target above waits for it.
 $(VENV)/installed: $(VENV)/python-ready pyproject.toml constraints.txt
 	@echo "Installing Attentive into $(VENV) ..."
-	@$(PYTHON) -c 'from model.backends.cpu.build import build; build()' >/dev/null 2>&1 & $(PIP) --editable . $(FETCHED)
+	@$(BIN)/$(BUILD) >/dev/null 2>&1 & $(PIP) --editable . $(FETCHED)
 	touch $@
 
 $(VENV)/installed-dev: $(VENV)/installed $(VENV)/torch

@@ -24,7 +24,7 @@ from model.analysis.encoder_study import SENTENCES
 from model.analysis.head_roles import HeadLosses, HeadRoles, RoleCounter, Tokens, Weights, measure_losses, weights_hash
 from model.analysis.types import AttentionMaps, HeadMask, Kind
 from model.backends.cpu.backend import open_backend
-from model.backends.cpu.build import build
+from model.backends.cpu.build import library
 from model.backends.cpu.isa import CpuBackendUnavailable
 from model.backends.interface import InspectableBackend
 from model.config import ModelConfig
@@ -48,7 +48,7 @@ def open_exact(folder: ModelFolder) -> InspectableBackend:
     """Opens a folder in float32: on the CPU backend, or on PyTorch where that cannot run the model, with a warning. Raises
     FolderError, and ModuleNotFoundError without the torch that is needed."""
     try:
-        return open_backend(folder, build(), slots=_SLOTS, threads=min(16, os.cpu_count() or 1), precision="float32")
+        return open_backend(folder, library(), slots=_SLOTS, threads=min(16, os.cpu_count() or 1), precision="float32")
     except CpuBackendUnavailable as reason:
         log.warning("The model needs PyTorch or a GPU to run. %s", reason)
     from model.backends.torch.backend import TorchBackend

@@ -20,7 +20,7 @@ import numpy as np
 from tqdm import tqdm
 
 from model.backends.cpu.backend import open_backend
-from model.backends.cpu.build import build
+from model.backends.cpu.build import library
 from model.model_folder import ModelFolder, read_folder
 from model.search.driver import translate
 from model.search.options import DecodingOptions, Hypothesis
@@ -44,7 +44,7 @@ class BackTranslator:
     def __init__(self, folder: ModelFolder, *, threads: int, keep: float, max_tokens: int) -> None:
         self._config, self._keep, self._max_tokens = folder.model, keep, max_tokens
         self._tokenizer: Tokenizer = folder.load_tokenizer()
-        self._backend = open_backend(folder, build(), slots=_SLOTS, threads=threads, precision="int8")
+        self._backend = open_backend(folder, library(), slots=_SLOTS, threads=threads, precision="int8")
 
     def pairs(self, texts: Sequence[str], language: str, into: str) -> list[tuple[str, str]]:
         """Returns (text of `language`, its translation `into` the other language) for the texts that are kept."""

@@ -1,16 +1,25 @@
-"""Compilation of the C++ sources into a shared library, once per version of the sources and instruction set."""
+"""The compiled library of an instruction set, and its compilation by `python -m model.backends.cpu build`."""
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
-import platform
-from collections.abc import Callable, Sequence
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from model.backends.cpu.compiler import Compiler
+from model.atomic_write import atomic_write
 from model.backends.cpu.isa import CpuBackendUnavailable, InstructionSet, Isa, available, fastest_first, of_machine
 
+COMMAND = "python -m model.backends.cpu build --isa auto"
 SOURCES = Path(__file__).parent / "csrc"
+"""The folder of the sources and of what is compiled from them."""
+COMPILERS = ("g++", "c++", "clang++")
 FLAGS = (
     "-std=c++20",
     "-O3",
@@ -26,14 +35,23 @@ TRIAL_SOURCES = ("trial/", "kernels/", "layers/linear.")
 """The sources of the trial program begin so; the library has all others than `trial/`."""
 
 
-def default_folder() -> Path:
-    """Returns the folder in which compiled libraries are cached, for this C library: machines may share a home."""
-    return Path.home() / ".cache" / "attentive" / "-".join(platform.libc_ver())
+def library(isa: Isa = "auto") -> Path:
+    """Returns the library of the fastest instruction set that is compiled and that this processor has,
+    or of `isa`. Raises CpuBackendUnavailable if there is none."""
+    compiled = [each for each in available(isa) if (SOURCES / library_name(each)).is_file()]
+    if not compiled:
+        raise CpuBackendUnavailable(f"The CPU backend is not compiled; `{COMMAND}` compiles it.")
+    return SOURCES / library_name(fastest_first(compiled, lambda each: SOURCES / trial_name(each))[0])
 
 
 def library_name(instructions: InstructionSet) -> str:
     """Returns the file name of the library, which contains a hash of the sources and the flags."""
     return _file_name("attentive", instructions, source_files(), FLAGS) + ".so"
+
+
+def trial_name(instructions: InstructionSet) -> str:
+    """Returns the file name of the trial program, as `library_name`."""
+    return _file_name("trial", instructions, source_files(trial=True), TRIAL_FLAGS)
 
 
 def source_files(trial: bool = False) -> list[Path]:
@@ -44,50 +62,39 @@ def source_files(trial: bool = False) -> list[Path]:
     return [path for path in files if path.parent.name != "trial"]
 
 
-def build(folder: Path | None = None, isa: Isa = "auto") -> Path:
-    """Returns a library, compiled into `folder` if necessary, which takes some seconds of one core. Another process that
-    compiles is waited for, and its result is used.
-
-    Uses the next instruction set if the fastest one cannot be compiled. Raises CpuBackendUnavailable if none can.
-    """
-    refusal: CpuBackendUnavailable | None = None
-    with Compiler(folder or default_folder()) as compiler:
-        for instructions in fastest_first(available(isa), lambda each: build_trial(each, compiler)):
+def build(isa: Isa = "auto", folder: Path | None = None) -> Path:
+    """Returns the library of the fastest instruction set of this processor, or of `isa`, compiled into
+    `folder` (SOURCES) if it is not there. Where the compiler cannot compile the fastest one, it is the
+    next one. Raises CpuBackendUnavailable if the compiler can compile none."""
+    candidates, folder, refusal = available(isa), folder or SOURCES, None
+    with locked(folder):
+        for each in candidates if len(candidates) > 1 else []:
+            with suppress(CpuBackendUnavailable):
+                build_trial(each, folder)
+        for each in fastest_first(candidates, lambda each: folder / trial_name(each)):
             try:
-                return build_one(instructions, compiler)
+                return build_one(each, folder)
             except CpuBackendUnavailable as unavailable:
                 refusal = refusal or unavailable
     raise refusal or CpuBackendUnavailable("The CPU backend has no instruction set for this processor.")
 
 
-def build_one(instructions: InstructionSet, compiler: Compiler) -> Path:
-    """Returns the library for `instructions`, compiled if necessary. Raises CpuBackendUnavailable."""
-    return _built(compiler, library_name(instructions), (*FLAGS, *instructions.compiler_flags), source_files())
-
-
-def build_trial(instructions: InstructionSet, compiler: Compiler) -> Path:
-    """Returns the trial program of `instructions`, compiled if necessary. Raises CpuBackendUnavailable."""
-    sources = source_files(trial=True)
-    name = _file_name("trial", instructions, sources, TRIAL_FLAGS)
-    return _built(compiler, name, (*TRIAL_FLAGS, *instructions.compiler_flags), sources)
-
-
-def build_ahead(
+def build_all(
     folder: Path, isa: Isa = "auto", report: Callable[[str], object] = lambda text: None, machine: str = ""
 ) -> list[Path]:
-    """Compiles one instruction set, or all of this machine or another `machine` ("auto") with their trials,
-    also those its processor lacks, for use elsewhere.
+    """Compiles all instruction sets of this machine or of another `machine` with their trials, also
+    those that its processor lacks, or only `isa`, for use elsewhere.
 
     `report` receives a line for each that the compiler cannot compile. Raises CpuBackendUnavailable if it can compile none.
     """
     built, refusal = [], CpuBackendUnavailable("There is nothing to compile.")
     wanted = of_machine(isa, machine)
-    with Compiler(folder) as compiler:
+    with locked(folder):
         for each in wanted:
             try:
-                built.append(build_one(each, compiler))
+                built.append(build_one(each, folder))
                 if len(wanted) > 1:
-                    build_trial(each, compiler)
+                    build_trial(each, folder)
             except CpuBackendUnavailable as unavailable:
                 refusal = unavailable
                 report(f"{each.name}: {unavailable}\n")
@@ -96,16 +103,72 @@ def build_ahead(
     return built
 
 
+def build_one(instructions: InstructionSet, folder: Path) -> Path:
+    """Returns the library for `instructions`, compiled if necessary. Raises CpuBackendUnavailable."""
+    flags = (*FLAGS, *instructions.compiler_flags, f"-I{SOURCES}")
+    return compiled(folder / library_name(instructions), flags, source_files())
+
+
+def build_trial(instructions: InstructionSet, folder: Path) -> Path:
+    """Returns the trial program of `instructions`, compiled if necessary. Raises CpuBackendUnavailable."""
+    flags = (*TRIAL_FLAGS, *instructions.compiler_flags, f"-I{SOURCES}")
+    return compiled(folder / trial_name(instructions), flags, source_files(trial=True))
+
+
+def compiled(path: Path, flags: Sequence[str], sources: Sequence[Path]) -> Path:
+    """Returns `path`, compiled from the sources on up to four cores if there is no such file. Raises
+    CpuBackendUnavailable."""
+    if path.is_file():
+        return path
+    compiler = next(filter(None, map(shutil.which, (os.environ.get("CXX", ""), *COMPILERS))), None)
+    if compiler is None:
+        raise CpuBackendUnavailable("The CPU backend needs a C++ compiler (g++), or a wheel with its libraries.")
+    sys.stderr.write(f"Compiling {path.name} of the CPU backend, once for this version, for up to a minute.\n")
+    units = [source for source in sources if source.suffix == ".cpp"]
+    with tempfile.TemporaryDirectory() as scratch, atomic_write(path) as output:
+        listed = Path(scratch) / "listed"
+        jobs = min(4, len(units), len(os.sched_getaffinity(0)))  # each takes up to 400 MB
+        parts = [f"{scratch}/{number}" for number in range(jobs)]
+        for number, part in enumerate(parts):  # a unit's headers take longer than its own code
+            included = "".join([f'#include "{unit}"\n' for unit in units[number::jobs]])
+            Path(f"{part}.cpp").write_text(included, encoding="utf-8")
+        listed.write_text("\0".join(parts), encoding="utf-8")
+        each = ["xargs", "-0", f"-a{listed}", f"-P{jobs}", "-I{}", compiler, "-c", *flags]
+        _run([*each, "{}.cpp", "-o", "{}.o"], scratch)
+        _run([compiler, *flags, *[f"{part}.o" for part in parts], "-o", str(output)], scratch)
+    return path
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Holds the lock of a folder, which is made if necessary, where its file system has locks. Raises
+    CpuBackendUnavailable if the block cannot write to it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            with suppress(OSError):
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        reason = f"The CPU backend could not be written to {folder}: {error.strerror}."
+        raise CpuBackendUnavailable(reason) from None
+
+
+def _run(command: list[str], scratch: str) -> None:
+    """Runs a compiler, with `scratch` for its temporary files."""
+    variables = os.environ | {"TMPDIR": scratch}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=variables)
+    if done.returncode:
+        first = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr[:200])
+        raise CpuBackendUnavailable(f"The CPU backend did not compile: {first.strip()[:200]}")
+
+
 def _file_name(kind: str, instructions: InstructionSet, sources: Sequence[Path], flags: Sequence[str]) -> str:
     words = (*flags, *instructions.compiler_flags)
     digest = hashlib.sha256("\0".join(words).encode())
     for source in sources:
         digest.update(source.relative_to(SOURCES).as_posix().encode() + b"\0" + source.read_bytes())
     return f"{kind}-{instructions.name}-{digest.hexdigest()[:20]}"
-
-
-def _built(compiler: Compiler, name: str, flags: Sequence[str], sources: Sequence[Path]) -> Path:
-    if (path := SOURCES / name).is_file():  # built ahead
-        return path
-    units = [source for source in sources if source.suffix == ".cpp"]
-    return compiler.compiled(name, [*flags, f"-I{SOURCES}"], units)

@@ -7,7 +7,6 @@ import ctypes
 import platform
 import subprocess
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -119,31 +118,25 @@ def _tiles_permitted() -> bool:
 
 
 TRIAL_SECONDS = 20
-Programs = Callable[[InstructionSet], Path]
-"""Returns the trial program of an instruction set. Raises CpuBackendUnavailable."""
 
 
-def fastest_first(candidates: Sequence[InstructionSet], program: Programs) -> list[InstructionSet]:
-    """Returns the candidates whose products are right, fastest first. A single one is not tried. If all trials fail it returns
-    the candidates that need none: those without tiles, in their order."""
+def fastest_first(
+    candidates: Sequence[InstructionSet], program: Callable[[InstructionSet], Path]
+) -> list[InstructionSet]:
+    """Returns the candidates whose products are right, fastest first, as their trial programs say. A single one is not tried.
+    Without a result it returns the candidates that need none: those without tiles, in their order."""
     if len(candidates) == 1:
         return list(candidates)
-    times = {candidate.name: time for candidate in candidates if (time := _try(candidate, program)) is not None}
-    tried = [candidate for candidate in candidates if candidate.name in times]
-    tried.sort(key=lambda candidate: times[candidate.name])
-    return tried or [candidate for candidate in candidates if not candidate.tiles]
-
-
-def _try(instructions: InstructionSet, program: Programs) -> float | None:
-    """Returns the nanoseconds of the trial, or None if there is no program."""
-    with suppress(CpuBackendUnavailable):
-        return _nanoseconds(program(instructions))
-    return None
+    times = {each.name: time for each in candidates if (time := _nanoseconds(program(each))) is not None}
+    tried = [each for each in candidates if each.name in times]
+    tried.sort(key=lambda each: times[each.name])
+    return tried or [each for each in candidates if not each.tiles]
 
 
 @cache
 def _nanoseconds(program: Path) -> float | None:
-    """Returns what a trial program measured, once in this process, or None if a bit differs or it does not run."""
+    """Returns what a trial program measured, once in this process, or None if it is not there, a bit differs or it does not
+    run."""
     try:
         done = subprocess.run([program], capture_output=True, text=True, timeout=TRIAL_SECONDS, check=False)
         return float(done.stdout) if done.returncode == 0 else None

@@ -35,8 +35,7 @@ _HEALTHY_SECONDS = 10.0
 """A worker that was up for this long restarts at once when it ends."""
 _FROZEN_SECONDS = 15.0
 """A worker that neither sends anything nor uses a processor for this long while it has jobs or loads a model, or that is
-stopped for this long, is killed. One that computes, as in a long step on a slow machine, has `watchdog_seconds`; while a
-compiler works, the worker reports."""
+stopped for this long, is killed. One that computes, as in a long step on a slow machine, has `watchdog_seconds`."""
 _SUSPECT_SECONDS = 10.0
 """After this long it counts as frozen: other workers and servers get its work."""
 

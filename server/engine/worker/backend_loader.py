@@ -1,6 +1,6 @@
 """Opens a model folder on the fastest backend that is available on this device.
 
-On a CPU the CPU backend decodes int8 and float32; it is compiled at the first start. Where it is not available, PyTorch
+On a CPU the CPU backend decodes int8 and float32. Where it is not compiled or not available, PyTorch
 decodes ("eager"). On a GPU PyTorch decodes, with CUDA graphs where they can be used. torch is imported only where it is
 needed.
 """
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from model.backends.cpu.backend import Precision, open_backend
-from model.backends.cpu.build import build
+from model.backends.cpu.build import library
 from model.backends.cpu.isa import CpuBackendUnavailable, available
 from model.backends.interface import InspectableBackend
 from model.model_folder import FolderError, ModelFolder, read_folder
@@ -38,7 +38,7 @@ class LoadedModel:
 
 
 def open_model(path: str, device: DeviceConfig, options: WorkerOptions, ends: int = 0) -> LoadedModel:
-    """Loads a model folder on the fastest backend, compiling it if necessary; see LoadModel for `ends`. Decodes a trial
+    """Loads a model folder on the fastest backend; see LoadModel for `ends`. Decodes a trial
     sentence, so that lazy initialization does not delay the first request. Raises FolderError, also where a score is not
     finite: large weights overflow."""
     started = time.monotonic()
@@ -110,9 +110,10 @@ def cpu_backend_refusal(device: DeviceConfig, options: WorkerOptions) -> str | N
 
 
 def _open_on_cpu_backend(folder: ModelFolder, device: DeviceConfig, options: WorkerOptions) -> InspectableBackend:
-    """Opens a model on the CPU backend. Raises CpuBackendUnavailable for shapes that it does not have, FolderError."""
+    """Opens a model on the CPU backend. Raises CpuBackendUnavailable where it is not
+    compiled, and for shapes that it does not have, FolderError."""
     precision: Precision = "int8" if device.dtype == "int8" else "float32"
-    library = build(isa=options.isa)
+    compiled = library(options.isa)
     return open_backend(
-        folder, library, slots=device.slots, threads=device.threads, precision=precision, shortlist=options.shortlist
+        folder, compiled, slots=device.slots, threads=device.threads, precision=precision, shortlist=options.shortlist
     )

@@ -6,11 +6,12 @@ import hashlib
 from pathlib import Path
 
 from model.backends.cpu import build
-from model.backends.cpu.compiler import Compiler
 from model.backends.cpu.isa import InstructionSet, available
 
 EMULATED = "emulated amx"
 FOLDER = Path(__file__).parent / "amx"
+CACHE = Path.home() / ".cache" / "attentive-tests"
+"""The folder of what tests compile for other processors."""
 
 
 def emulated_library() -> Path:
@@ -23,5 +24,5 @@ def emulated_library() -> Path:
     )  # fmt: skip
     name = build.library_name(InstructionSet("amx", least.cpu_flags, flags))
     units = [*(path for path in build.source_files() if path.suffix == ".cpp"), FOLDER / "emulated_gemm.cpp"]
-    with Compiler(build.default_folder()) as compiler:
-        return compiler.compiled(name, [*build.FLAGS, *flags], units)
+    with build.locked(CACHE):
+        return build.compiled(CACHE / name, [*build.FLAGS, *flags], units)

@@ -16,8 +16,9 @@ import pytest
 
 from model.backends.cpu import bindings
 from model.backends.cpu.attention_capture import _Struct
-from model.backends.cpu.build import FLAGS, SOURCES, default_folder, source_files
+from model.backends.cpu.build import FLAGS, SOURCES, source_files
 from model.backends.cpu.isa import INSTRUCTION_SETS, CpuBackendUnavailable
+from tests.support.processors.amx_emulation import CACHE
 
 COMPILER, EMULATOR = "aarch64-linux-gnu-g++", "qemu-aarch64-static"
 CALLS = Path(__file__).parent / "arm" / "remote_calls.cpp"
@@ -42,7 +43,7 @@ def emulated_program(isa: str) -> Path:
     flags = (*(flag for flag in FLAGS if flag not in ("-shared", "-fPIC")), "-static", *instructions.compiler_flags)
     sources = [*source_files(), CALLS]
     digest = hashlib.sha256("\0".join(flags).encode() + b"".join(path.read_bytes() for path in sources)).hexdigest()
-    program = default_folder() / f"emulated-{isa}-{digest[:20]}"
+    program = CACHE / f"emulated-{isa}-{digest[:20]}"
     if not program.is_file():
         program.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         scratch = program.with_suffix(".new")

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from model.backends.cpu.build import FLAGS, SOURCES
-from model.backends.cpu.compiler import COMPILERS
+from model.backends.cpu.build import COMPILERS, FLAGS, SOURCES
 from model.backends.cpu.isa import INSTRUCTION_SETS, CpuBackendUnavailable
 from tests.support.processors.amx_emulation import emulated_library
 

@@ -1,7 +1,8 @@
-"""Tests of compiling the CPU backend: library names, instruction sets and errors."""
+"""Tests of the compiled CPU backend: library names, instruction sets, the command that compiles, and errors."""
 
 from __future__ import annotations
 
+import os
 import platform
 import shutil
 import subprocess
@@ -12,11 +13,9 @@ from types import SimpleNamespace
 import pytest
 
 from model.backends.cpu import build as module
-from model.backends.cpu import compiler as compilers
 from model.backends.cpu import isa as processor
 from model.backends.cpu.__main__ import main
-from model.backends.cpu.build import build, build_ahead, build_trial, default_folder, library_name
-from model.backends.cpu.compiler import Compiler
+from model.backends.cpu.build import COMMAND, build, build_all, build_trial, library, library_name
 from model.backends.cpu.isa import INSTRUCTION_SETS, CpuBackendUnavailable, available
 from tests.support.models.cpu_models import needs_cpu_backend
 
@@ -54,7 +53,7 @@ def arm(monkeypatch: pytest.MonkeyPatch) -> dict[int, int]:
 
 @pytest.fixture
 def sources(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """Returns a separate folder of sources with one file that compiles for any processor."""
+    """Returns a separate folder of sources with one file that compiles for any processor. What is compiled goes into it."""
     folder = tmp_path / "sources"
     folder.mkdir()
     (folder / "engine.cpp").write_text("int answer() { return 42; }\n")
@@ -72,7 +71,7 @@ def compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
         'for last; do :; done\necho "$*" > "$last"\n'
     )
     script.chmod(0o755)
-    monkeypatch.setattr(compilers, "COMPILERS", (str(script),))
+    monkeypatch.setattr(module, "COMPILERS", (str(script),))
     return script
 
 
@@ -114,7 +113,7 @@ def trials(monkeypatch: pytest.MonkeyPatch, cpu: Path, sources: Path, tmp_path: 
         if len(command) == 1:  # a trial
             return subprocess.CompletedProcess([], *_shell(Path(command[0]).read_text()))
         isa = next(each.name for each in (AMX, BEST, LEAST) if set(each.compiler_flags) <= set(command))
-        if command[4] == "xargs":
+        if command[0] == "xargs":
             return subprocess.CompletedProcess(command, 0, "", "")
         is_trial = "-shared" not in command
         Path(command[-1]).write_text(commands[isa] if is_trial else isa)
@@ -145,25 +144,31 @@ def test_the_fastest_instruction_set_with_right_products_is_used(
     trials: dict[str, str], tmp_path: Path, changes: dict[str, str], used: str
 ) -> None:
     trials.update(changes)
-    assert build(tmp_path).read_text() == used
+    assert build(folder=tmp_path).read_text() == used
 
 
-def test_a_library_that_was_built_ahead_is_chosen_without_a_compiler(
-    monkeypatch: pytest.MonkeyPatch, trials: dict[str, str], tmp_path: Path
+def test_the_server_uses_the_fastest_library_that_is_there_and_compiles_none(
+    monkeypatch: pytest.MonkeyPatch, trials: dict[str, str], sources: Path
 ) -> None:
+    with pytest.raises(CpuBackendUnavailable) as refusal:
+        library()
+    assert f"is not compiled; `{COMMAND}`" in str(refusal.value) and not [*sources.glob("attentive-*")]
+    assert build("avx2") == library()  # without trials
     monkeypatch.setattr(module, "of_machine", lambda *_: [AMX, BEST, LEAST])
-    assert len(build_ahead(tmp_path)) == 3
-    monkeypatch.setattr(compilers, "COMPILERS", ())
-    assert build(tmp_path).read_text() == "amx"
+    assert len(build_all(sources)) == 3
+    monkeypatch.setattr(module, "COMPILERS", ())
+    assert library().read_text() == "amx" and build() == library()
+    (sources / "engine.cpp").write_text("int answer() { return 43; }")
+    with pytest.raises(CpuBackendUnavailable, match="not compiled"):
+        library()
 
 
 @pytest.mark.slow
 @needs_cpu_backend
 def test_the_trials_of_this_processor_pass(tmp_path: Path) -> None:
-    with Compiler(default_folder()) as own:
-        for each in available():
-            done = subprocess.run([build_trial(each, own)], capture_output=True, text=True, timeout=60, check=True)
-            assert float(done.stdout) > 0
+    for each in available():
+        done = subprocess.run([build_trial(each, tmp_path)], capture_output=True, text=True, timeout=60, check=True)
+        assert float(done.stdout) > 0
 
 
 @pytest.mark.slow
@@ -175,8 +180,7 @@ def test_the_trial_finds_a_wrong_product(monkeypatch: pytest.MonkeyPatch, tmp_pa
     code = kernel.read_text()
     kernel.write_text(code.replace("_mm256_load_ps(block.scales + 8 * j)", "_mm256_load_ps(block.bias + 8 * j)"))
     assert kernel.read_text() != code
-    with Compiler(tmp_path) as own:
-        program = build_trial(LEAST, own)
+    program = build_trial(LEAST, tmp_path)
     assert subprocess.run([program], capture_output=True, timeout=60, check=False).returncode == 1
 
 
@@ -208,26 +212,26 @@ def test_arm_processors_without_dot_products_and_instruction_sets_of_x86_are_ref
     arm[16] = 1 << 20
     with pytest.raises(CpuBackendUnavailable, match="needs a processor with i8mm; here PyTorch decodes"):
         available("neon-i8mm")
-    for refused in (lambda: available("avx2"), lambda: build_ahead(tmp_path, "avx2")):
+    for refused in (lambda: available("avx2"), lambda: build_all(tmp_path, "avx2")):
         with pytest.raises(CpuBackendUnavailable, match="x86-64 and this one has ARM64; here PyTorch decodes"):
             refused()
 
 
-def test_every_instruction_set_of_arm_is_built_ahead(
+def test_every_instruction_set_of_arm_is_built(
     arm: dict[int, int], sources: Path, compiler: Path, tmp_path: Path
 ) -> None:
-    built = build_ahead(tmp_path / "target")
+    built = build_all(tmp_path / "target")
     assert [path.name for path in built] == [library_name(each) for each in ARM]
     assert "-march=armv8.2-a+dotprod+i8mm" in built[0].read_text()
     arm[16] = 1 << 20
-    assert build(tmp_path / "target") == built[1]
+    assert build(folder=tmp_path / "target") == built[1]
 
 
 def test_unsupported_processors_and_instruction_sets_of_arm_are_refused(
     cpu: Path, sources: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(CpuBackendUnavailable, match="neon-i8mm needs a processor with ARM64 and this one has x86-64"):
-        build(tmp_path, "neon-i8mm")
+        build("neon-i8mm", tmp_path)
     cpu.write_text(FLAGS.format("sse4_2 avx"))
     with pytest.raises(CpuBackendUnavailable, match=r"needs a processor with avx2, fma; here PyTorch decodes"):
         available()
@@ -255,10 +259,10 @@ def test_an_old_compiler_builds_the_next_best_instruction_set(
     cpu: Path, sources: Path, compiler: Path, tmp_path: Path
 ) -> None:
     cpu.write_text(FLAGS.format("avx2 fma avx_vnni"))
-    library = build(tmp_path / "target")
-    assert library.name == library_name(LEAST)
-    assert set(LEAST.compiler_flags) <= set(library.read_text().split())
-    assert build(tmp_path / "target", "avx2") == library
+    built = build(folder=tmp_path / "target")
+    assert built.name == library_name(LEAST)
+    assert set(LEAST.compiler_flags) <= set(built.read_text().split())
+    assert build("avx2", tmp_path / "target") == built
 
 
 def test_the_command_names_what_did_not_compile(
@@ -279,19 +283,32 @@ def test_the_command_names_what_did_not_compile(
 def test_a_missing_compiler_is_reported(
     monkeypatch: pytest.MonkeyPatch, cpu: Path, sources: Path, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(compilers, "COMPILERS", ("no-such-compiler",))
+    monkeypatch.setattr(module, "COMPILERS", ("no-such-compiler",))
     with pytest.raises(CpuBackendUnavailable, match="compiler"):
-        build(tmp_path)
+        build(folder=tmp_path)
 
 
 def test_failed_compilation_leaves_no_files(cpu: Path, sources: Path, tmp_path: Path) -> None:
     (sources / "engine.cpp").write_text("this is not C++")
     with pytest.raises(CpuBackendUnavailable):
-        build(tmp_path / "target", "avx2")
+        build("avx2", tmp_path / "target")
     assert not any((tmp_path / "target").glob("*"))
 
 
 def test_an_unwritable_folder_is_reported(cpu: Path, sources: Path, compiler: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(CpuBackendUnavailable, match="could not be written"):
-        build(tmp_path / "file" / "below")
+        build(folder=tmp_path / "file" / "below")
+
+
+def test_two_that_compile_at_once_compile_once(sources: Path, tmp_path: Path) -> None:
+    compiler = tmp_path / "slow"
+    compiler.write_text('#!/bin/sh\necho >> "$COUNT"; sleep 0.2; for last; do :; done; echo > "$last"\n')
+    compiler.chmod(0o755)
+    program = "import sys; from pathlib import Path; from model.backends.cpu import build as module\n"
+    program += "module.SOURCES = Path(sys.argv[1]); module.build_all(module.SOURCES, module.of_machine()[-1].name)"
+    command = [sys.executable, "-c", program, str(sources)]
+    variables = os.environ | {"CXX": str(compiler), "COUNT": str(tmp_path / "count")}
+    both = [subprocess.Popen(command, env=variables) for _ in range(2)]
+    assert [each.wait(60) for each in both] == [0, 0]
+    assert len((tmp_path / "count").read_text().splitlines()) == 2  # its one unit, and the link

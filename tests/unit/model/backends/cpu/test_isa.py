@@ -31,7 +31,7 @@ from tests.support.models.cpu_models import (
     tiny,
     torch_backend,
 )
-from tests.support.processors.amx_emulation import EMULATED, emulated_library
+from tests.support.processors.amx_emulation import CACHE, EMULATED, emulated_library
 from tests.support.processors.arm_emulation import PROCESSORS, emulated_processors, emulated_program
 
 pytestmark = [pytest.mark.slow, pytest.mark.numeric]
@@ -62,7 +62,7 @@ def use(monkeypatch: pytest.MonkeyPatch, isa: str) -> None:
         if isa in EMULATED_ARM:
             library = emulated_program(isa)
         else:
-            library = emulated_library() if isa == EMULATED else build(isa=cast(Isa, isa))
+            library = emulated_library() if isa == EMULATED else build(cast(Isa, isa), CACHE)
     except CpuBackendUnavailable as unavailable:
         pytest.skip(str(unavailable))
     monkeypatch.setattr(cpu_models, "LIBRARY", library)

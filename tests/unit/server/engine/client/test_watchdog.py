@@ -143,7 +143,7 @@ def test_a_worker_that_is_frozen_while_it_loads_is_found_as_soon() -> None:
     supervisor.load(LoadModel("m", "folder"))
     for _ in range(100):
         supervisor.tick(1.0)
-        supervisor._on_messages([StepStats()])  # it waits for a compiler
+        supervisor._on_messages([StepStats()])  # the disk is slow
     assert not process.aborted
     assert seconds_until_abort(supervisor, process) <= _FROZEN_SECONDS + 1
 
