@@ -1,4 +1,4 @@
-"""Flags of words, numbers and languages: false alarms on human translations, and what they find in those of a server.
+"""Flags of numbers and languages: false alarms on human translations, and what they find in those of a server.
 
     python -m benchmarks.quality.flags --data DATA --limit 500 --url http://127.0.0.1:8000
 
@@ -21,13 +21,13 @@ from benchmarks.quality.behaviour.__main__ import DIRECTIONS, LANGUAGES
 from model.analysis.confidence import GOOD_CHRF
 from server.text.exact_tokens import lost_numbers
 from server.text.language_id import LanguageDetector
-from server.text.lexicon import is_evidently_in, strange_words
+from server.text.languages import is_evidently_in
 from server.text.translation_checks import ordinary_words
 from server.translation.checks import LEAST_WORDS
 
 SENTENCES = Path(__file__).with_name("behaviour") / "sentences.tsv"
 SETS = ("flores-dev", "tatoeba-dev")
-FLAGS = ("digits", "untranslated", "invented", "source_language")
+FLAGS = ("digits", "source_language")
 RIGHT_CHRF = 50.0
 """Translations above are rarely wrong."""
 
@@ -75,8 +75,6 @@ def shares(sets: Iterable[DevelopmentSet]) -> list[object]:
     for item in sets:
         for source, target in zip(item.sources, item.references, strict=True):
             total += 1
-            pair = item.source, item.target
-            counts.update(strange_words(source, target, *pair))
             counts["digits"] += lost_numbers(source, target, item.target)
             words = ordinary_words(source)
             if len(words) >= LEAST_WORDS and not is_evidently_in(source, item.source):

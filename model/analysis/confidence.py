@@ -22,7 +22,7 @@ from model.weight_files import hash_of_files, weight_files
 FILE = "confidence.json"
 FORMAT = 3
 GOOD_CHRF = 40.0
-LOW = 0.6
+LOW = 0.66
 """Confidence below which a translation is doubtful: the figures are in docs/checks.md."""
 LEAST_GAP = 0.8
 """Smallest limit of `DirectionLimits.gap`."""

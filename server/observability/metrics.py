@@ -40,10 +40,7 @@ SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.
 STEP_SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 RATIOS = tuple(tenth / 10 for tenth in range(11))
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
-FLAGS = (
-    "truncated repetition omission copied wrong_language source_language number untranslated invented low_confidence "
-    "placeholder_restored"
-).split()
+FLAGS = "truncated repetition omission copied wrong_language source_language number low_confidence placeholder_restored".split()
 SENTENCE_TIMES = {
     "request_queue": "Time a sentence waited for a slot.",
     "request_encode": "Time a sentence spent in prefill.",

@@ -10,6 +10,8 @@ from pathlib import Path
 from server.kept import kept
 
 LATIN = frozenset({"LATIN"})
+_WORDS_PER_HIT = 20
+"""A text is evidently in a language if it has more of its frequent words than one in this many words."""
 
 
 @lru_cache
@@ -68,6 +70,19 @@ def script_of(character: str) -> str | None:
 def has_letters(text: str, language: str) -> bool:
     """Returns whether a text has a letter that the language is written with."""
     return any(map(scripts_of(language).__contains__, map(script_of, text)))
+
+
+def is_evidently_in(text: str, language: str) -> bool:
+    """Returns whether a text contains enough words that are frequent in this language and in few others. False is no
+    evidence of another language. Takes a tenth of the time of a detection."""
+    frequent, words = _frequent_words().get(primary_subtag(language)), text.lower().split()
+    return frequent is not None and sum(map(frequent.__contains__, words)) > len(words) // _WORDS_PER_HIT
+
+
+@lru_cache(maxsize=1)
+def _frequent_words() -> dict[str, frozenset[str]]:
+    rows = [row.partition(": ") for row in table("frequent_words")]
+    return {language: frozenset(words.split()) for language, _, words in rows}
 
 
 def language_name(code: str) -> str:

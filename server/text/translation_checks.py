@@ -51,14 +51,14 @@ def _repetition(words: Sequence[str]) -> int:
 
 
 @kept(64)
-def ordinary_words(text: str, capitals: bool = False) -> Sequence[str]:
-    """Returns the words of a text that are written in small letters, or in a script without capitals. Quotations, the parts
-    that every translation repeats and, without `capitals`, names are left out."""
+def ordinary_words(text: str) -> Sequence[str]:
+    """Returns the words of a text that are written in small letters, or in a script without capitals. Quotations and the parts
+    that every translation repeats are left out."""
     plain = list(_QUOTED.sub(lambda match: " " * len(match[0]), text))
     for start, end in kept_spans(text):
         plain[start:end] = " " * (end - start)
     found = _LETTERS.findall("".join(plain))
-    return [word for word in found if (capitals or not word[0].isupper()) and (len(word) > 1 or not word.isascii())]
+    return [word for word in found if not word[0].isupper() and (len(word) > 1 or not word.isascii())]
 
 
 def is_copied(source: str, target: str) -> bool:

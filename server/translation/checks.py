@@ -1,12 +1,11 @@
 """Checks the translation of a sentence: flags that say what may be wrong with it, and its confidence.
 
-Every sentence is checked by its text and its scores. In a `thorough` request its words are checked too, and its attention in
-one more pass of the model over the sentence.
+Every sentence is checked by its text and its scores. In a `thorough` request its attention is checked too, in one more pass of
+the model over the sentence.
 """
 
 from __future__ import annotations
 
-import asyncio
 from functools import partial
 
 from model.analysis.attention_alignment import largest_gap, reading_map, received_attention, words
@@ -15,8 +14,7 @@ from model.analysis.types import ALIGNMENT
 from model.search.repetition import has_loop
 from server.engine.ipc.messages import Look
 from server.text.exact_tokens import lost_numbers
-from server.text.languages import LATIN, scripts_of
-from server.text.lexicon import is_evidently_in, strange_words
+from server.text.languages import LATIN, is_evidently_in, scripts_of
 from server.text.translation_checks import ends_early, is_copied, may_repeat, ordinary_words, repeats
 from server.translation.alignment import Attend
 from server.translation.catalog import Leg
@@ -64,8 +62,6 @@ async def apply(context: SentenceContext, draft: Draft) -> Draft:
         draft.confidence = limits.confidence(best.token_scores, len(draft.text), flagged)
         if draft.confidence < LOW and not flagged:
             flags.add("low_confidence")
-    if context.request.thorough and not (segment.messages or segment.terms):
-        flags |= await asyncio.to_thread(strange_words, source, target, leg.source, leg.target)
     if flags:
         draft.flags = frozenset(flags)
     return draft

@@ -22,8 +22,6 @@ Fault = Literal[
     "wrong_language",
     "source_language",
     "number",
-    "untranslated",
-    "invented",
 ]
 Flag = Fault | Literal["low_confidence", "placeholder_restored"]
 FAULTS: frozenset[Flag] = frozenset(get_args(Fault))

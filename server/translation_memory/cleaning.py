@@ -11,8 +11,7 @@ from pathlib import Path
 from model.pairs import Pair, folded
 from server.errors import InvalidRequest
 from server.text.language_id import LanguageDetector
-from server.text.languages import has_letters, language_name, primary_subtag
-from server.text.lexicon import is_evidently_in
+from server.text.languages import has_letters, is_evidently_in, language_name, primary_subtag
 from server.text.syntax import plain
 from server.translation_memory.formats import KINDS, reader_of
 

@@ -42,8 +42,6 @@ WARNINGS: dict[Flag, str] = {
     "wrong_language": "the translation is in another language than the target.",
     "source_language": "the source is in another language than the stated one.",
     "number": "a number or a code of the source is missing, doubled or changed.",
-    "untranslated": "a word of the source was not translated.",
-    "invented": "the translation has a word that its language does not have.",
     "low_confidence": "the translation is probably not good.",
     "placeholder_restored": "a placeholder was put at the aligned place, because the model dropped it.",
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from server.text.language_id import LanguageDetector
-from server.text.lexicon import is_evidently_in
+from server.text.languages import is_evidently_in
 from server.text.translation_checks import ends_early, is_copied, may_repeat, ordinary_words, repeats
 
 
