@@ -115,10 +115,10 @@ def _sample(
 ) -> tuple[list[tuple[str, str]], list[_Pair]]:
     """Returns the directions that are measured, and their sentences in turns."""
     directions = list(islice((pair for pair in folder.pairs if pair[0] in SENTENCES), _DIRECTIONS))
-    each = [
+    chosen = [
         _pairs(backend, tokenizer, folder, direction, -(-_SENTENCES // len(directions))) for direction in directions
     ]
-    return directions, [pair for number in zip_longest(*each) for pair in number if pair is not None]
+    return directions, [pair for number in zip_longest(*chosen) for pair in number if pair is not None]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -181,9 +181,9 @@ class Tokenizer:
         if new := [word for word in words if word not in kept]:
             spelled = self._target.encode(new, out_type=str, num_threads=1)
             first = [next((piece for piece in pieces if piece != _SPACE), _SPACE) for pieces in spelled]
-            found = {word: self._target_ids.id(piece) for word, piece in zip(new, first, strict=True)}
-            kept.update((word, token) for word, token in found.items() if len(word) <= _KEPT_LENGTH)
-            return tuple([kept[word] if word in kept else found[word] for word in words])
+            tokens = {word: self._target_ids.id(piece) for word, piece in zip(new, first, strict=True)}
+            kept.update((word, token) for word, token in tokens.items() if len(word) <= _KEPT_LENGTH)
+            return tuple([kept[word] if word in kept else tokens[word] for word in words])
         return tuple([kept[word] for word in words])
 
     def as_source(self, ids: Sequence[int], target_language: str) -> tuple[tuple[int, ...], int]:
@@ -277,8 +277,8 @@ class _Vocabulary:
         offsets: list[tuple[int, int]] = []
         for start, end, is_added in self._added.parts(text):
             part = text[start:end]
-            found, places = ((part,), ((0, len(part)),)) if is_added else _pieces(self._processor, part)
-            pieces += found
+            part_pieces, places = ((part,), ((0, len(part)),)) if is_added else _pieces(self._processor, part)
+            pieces += part_pieces
             offsets += [(start + first, start + last) for first, last in places]
             if self._added.trailing_space and not is_added and part[-1:].isspace():
                 pieces.append(_SPACE)

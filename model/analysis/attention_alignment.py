@@ -160,8 +160,8 @@ def alignment_map(maps: AttentionMaps, chosen: AlignmentLayer) -> Weights:
 def _contributed(maps: AttentionMaps, chosen: AlignmentLayer, rows: slice) -> Weights:
     """Returns the contributions of a layer in some rows, divided by their sum over the source."""
     layer = slice(chosen.layer, chosen.layer + 1)
-    [found] = layer_contributions(maps.cross[layer, :, rows], maps.value_products[layer])
-    return np.asarray(found / np.maximum(found.sum(axis=-1, keepdims=True), _LEAST))
+    [shares] = layer_contributions(maps.cross[layer, :, rows], maps.value_products[layer])
+    return np.asarray(shares / np.maximum(shares.sum(axis=-1, keepdims=True), _LEAST))
 
 
 def reading_map(maps: AttentionMaps, chosen: AlignmentLayer) -> Weights:

@@ -189,13 +189,13 @@ def quality(sure: Float64, chrf: Float64) -> Quality:
     )
 
 
-def _area(values: Float64, found: NDArray[np.bool_]) -> float:
+def _area(values: Float64, good: NDArray[np.bool_]) -> float:
     """Returns the area under the ROC curve: the probability that a value of a found item is larger than that of another
     one."""
-    count = int(found.sum())
-    if count in (0, len(found)):
+    count = int(good.sum())
+    if count in (0, len(good)):
         return 0.5
-    return float((_ranks(values)[found].mean() - (count - 1) / 2) / (len(found) - count))
+    return float((_ranks(values)[good].mean() - (count - 1) / 2) / (len(good) - count))
 
 
 def _logistic(inputs: Float64, labels: Float64) -> Float64:

@@ -182,10 +182,10 @@ def word_links(
     jumps = [JUMP_ALONE if evidence is None else JUMP for _, evidence, _ in pairs]
     for words, evidence, soft in pairs:
         scores.append(fit(words, evidence, _of_words(soft, words)))
-    found = yield from posteriors([*scores, *(each.T for each in scores)], [*jumps, *jumps])
+    hidden = yield from posteriors([*scores, *(each.T for each in scores)], [*jumps, *jumps])
     count = len(pairs)
     return [
-        links(np.asarray((found[k] + found[count + k].T) / 2, dtype=np.float32), found[k] > CERTAIN)
+        links(np.asarray((hidden[k] + hidden[count + k].T) / 2, dtype=np.float32), hidden[k] > CERTAIN)
         for k in range(count)
     ]
 
@@ -226,26 +226,26 @@ def posteriors(scores: Sequence[Scores], jumps: Sequence[float]) -> Generator[No
     Emission scores (n, m) of each pair -> (n, m). The expected hidden word is the one after the last hidden word; the empty
     word does not move it. Transitions of a pair prefer the next word by its jump.
     """
-    found = [np.zeros(each.shape, dtype=np.float32) for each in scores]
+    probabilities = [np.zeros(each.shape, dtype=np.float32) for each in scores]
     batches: defaultdict[int, list[int]] = defaultdict(list)
-    for number, each in enumerate(scores):
-        if each.size:
-            batches[(each.shape[0] // _WIDTH + 1) * _WIDTH].append(number)
+    for number, emission in enumerate(scores):
+        if emission.size:
+            batches[(emission.shape[0] // _WIDTH + 1) * _WIDTH].append(number)
     for width, numbers in batches.items():
         longest = max(scores[number].shape[1] for number in numbers)
         emitted, empty = np.zeros((longest, len(numbers), width)), np.ones((longest, len(numbers), 1))
         for place, number in enumerate(numbers):  # shorter ones begin later, so what is padded changes no bit
-            each = scores[number]
-            highest = np.maximum(each.max(axis=0), EMPTY)
-            first = longest - each.shape[1]
-            emitted[first:, place, 1 : each.shape[0] + 1] = np.exp((each - highest).T.astype(np.float64))
+            emission = scores[number]
+            highest = np.maximum(emission.max(axis=0), EMPTY)
+            first = longest - emission.shape[1]
+            emitted[first:, place, 1 : emission.shape[0] + 1] = np.exp((emission - highest).T.astype(np.float64))
             empty[first:, place, 0] = np.exp((EMPTY - highest).astype(np.float64))
         moves = np.stack([_moves(scores[number].shape[0], jumps[number], width) for number in numbers])
         linked = yield from _forward_backward(emitted, empty, moves)
         for place, number in enumerate(numbers):
             n, m = scores[number].shape
-            found[number] = linked[longest - m :, place, 1 : n + 1].T.astype(np.float32)
-    return found
+            probabilities[number] = linked[longest - m :, place, 1 : n + 1].T.astype(np.float32)
+    return probabilities
 
 
 def _forward_backward(
@@ -323,8 +323,8 @@ def _over_spellings(reading: WordReading, other: WordedSentence) -> Scores:
     count = len(other.words)
     if not count:
         return reading.beginnings[:, :0]
-    each = reading.beginnings.reshape(len(reading.beginnings), -1, count)
-    return np.asarray(each.mean(axis=1), dtype=np.float32)
+    spellings = reading.beginnings.reshape(len(reading.beginnings), -1, count)
+    return np.asarray(spellings.mean(axis=1), dtype=np.float32)
 
 
 def _log_share(scores: Scores, axis: int) -> Scores:
@@ -335,14 +335,14 @@ def _log_share(scores: Scores, axis: int) -> Scores:
 
 def _written(words: PairWords) -> Scores:
     """Scores (W, V) for similar spelling, and for a word paired with punctuation or with a genitive."""
-    found = np.zeros((len(words.runs[0]), len(words.runs[1])), dtype=np.float32)
+    scores = np.zeros((len(words.runs[0]), len(words.runs[1])), dtype=np.float32)
     for sides, score in ((words.marks, MIXED), (words.genitives, GENITIVE)):
-        first, second = np.zeros(len(found), dtype=bool), np.zeros(found.shape[1], dtype=bool)
+        first, second = np.zeros(len(scores), dtype=bool), np.zeros(scores.shape[1], dtype=bool)
         first[list(sides[0])], second[list(sides[1])] = True, True
-        found[first[:, None] != second] += score
+        scores[first[:, None] != second] += score
     for i, j, similar in words.alike:
-        found[i, j] += SPELLING * similar
-    return found
+        scores[i, j] += SPELLING * similar
+    return scores
 
 
 def _alike(first: str, second: str) -> float:

@@ -140,7 +140,7 @@ def captured(config: ModelConfig, followed: Followed) -> list[str]:
             case "active" | "share":
                 needed.add(f"{sublayer}.inner")
             case "residual" | "mean" | "variance" | "carried" | "added":
-                needed |= {f"{each}.{part}" for each in SUBLAYERS for part in ("output", "norm")}
+                needed |= {f"{name}.{part}" for name in SUBLAYERS for part in ("output", "norm")}
     return [name for name in names(config, followed) if name in CAPTURED and (not followed.names or name in needed)]
 
 
@@ -171,48 +171,48 @@ def norm_parameters(config: ModelConfig, followed: Followed, parameter: Callable
 def layer_tensors(config: ModelConfig, followed: Followed, maps: AttentionMaps) -> dict[str, Float32]:
     """Returns the wanted tensors of a pass, whose `maps` have those that a backend writes, the
     weights and vectors of the head, and scores."""
-    found = dict(maps.tensors or {})
-    one = slice(None) if followed.position is None else slice(followed.position, followed.position + 1)
+    tensors = dict(maps.tensors or {})
+    rows = slice(None) if followed.position is None else slice(followed.position, followed.position + 1)
     part, head = followed.attention, followed.head
     if (vectors := maps.vectors) is not None:
-        query = vectors.query[one]
-        found |= {
+        query = vectors.query[rows]
+        tensors |= {
             f"{part}.query": query,
             f"{part}.key": vectors.key,
             f"{part}.value": vectors.value,
         }
         products = query.astype(np.float64) @ vectors.key.T  # the same for one row as for all
-        found[f"{part}.scores"] = (products / math.sqrt(config.head_dim)).astype(np.float32)
+        tensors[f"{part}.scores"] = (products / math.sqrt(config.head_dim)).astype(np.float32)
         weights: Float32 = getattr(maps, followed.part)
-        found[f"{part}.weights"] = weights[followed.layer, head, one]
-    if f"{part}.context" in found:
-        found[f"{part}.head"] = found[f"{part}.context"][:, head * config.head_dim : (head + 1) * config.head_dim]
-    if "feed_forward.inner" in found:
-        active = found["feed_forward.active"] = activated(config, found["feed_forward.inner"])
-        found["feed_forward.share"] = (active > 0).mean(axis=-1, dtype=np.float32)
-    found |= _residuals(config, found)
+        tensors[f"{part}.weights"] = weights[followed.layer, head, rows]
+    if f"{part}.context" in tensors:
+        tensors[f"{part}.head"] = tensors[f"{part}.context"][:, head * config.head_dim : (head + 1) * config.head_dim]
+    if "feed_forward.inner" in tensors:
+        active = tensors["feed_forward.active"] = activated(config, tensors["feed_forward.inner"])
+        tensors["feed_forward.share"] = (active > 0).mean(axis=-1, dtype=np.float32)
+    tensors |= _residuals(config, tensors)
     if maps.normalizers is not None:
-        found["normalizer"] = maps.normalizers[one]
-        found["logits"] = maps.candidate_scores[one] + maps.normalizers[one, None]
-    wanted = [name for name in names(config, followed) if name in found and followed.takes(name)]
-    return {name: np.ascontiguousarray(found[name]) for name in wanted}
+        tensors["normalizer"] = maps.normalizers[rows]
+        tensors["logits"] = maps.candidate_scores[rows] + maps.normalizers[rows, None]
+    wanted = [name for name in names(config, followed) if name in tensors and followed.takes(name)]
+    return {name: np.ascontiguousarray(tensors[name]) for name in wanted}
 
 
 def _residuals(config: ModelConfig, tensors: Mapping[str, Float32]) -> dict[str, Float32]:
     """Returns what each residual connection adds up, bit for bit, and its mean and variance over
     the features."""
-    found: dict[str, Float32] = {}
+    sums: dict[str, Float32] = {}
     stream = tensors.get("stream")
     for sublayer in SUBLAYERS:
         if stream is None or f"{sublayer}.output" not in tensors:
             continue
         output = tensors[f"{sublayer}.output"]
-        found |= {f"{sublayer}.carried": _lengths(stream), f"{sublayer}.added": _lengths(output)}
-        total = found[f"{sublayer}.residual"] = stream + output
-        found[f"{sublayer}.mean"] = total.mean(-1, dtype=np.float64).astype(np.float32)
-        found[f"{sublayer}.variance"] = total.var(-1, dtype=np.float64).astype(np.float32)
+        sums |= {f"{sublayer}.carried": _lengths(stream), f"{sublayer}.added": _lengths(output)}
+        total = sums[f"{sublayer}.residual"] = stream + output
+        sums[f"{sublayer}.mean"] = total.mean(-1, dtype=np.float64).astype(np.float32)
+        sums[f"{sublayer}.variance"] = total.var(-1, dtype=np.float64).astype(np.float32)
         stream = total if config.norm == "pre" else tensors[f"{sublayer}.norm"]
-    return found
+    return sums
 
 
 def _lengths(x: Float32) -> Float32:

@@ -114,7 +114,7 @@ class MapChoice:
         if self.scores or None in needed:
             return layers
         own = () if vectors_of is None or vectors_of[0] == "encoder" else (vectors_of[1],)
-        deepest: int = max((-1, *own, *[layer for each in needed for layer in each or ()]))
+        deepest: int = max((-1, *own, *[layer for chosen in needed for layer in chosen or ()]))
         return deepest + 1
 
     def after(self, hidden: Sequence[int]) -> MapChoice:
@@ -192,7 +192,7 @@ class AttentionMaps:
             layers, heads = self.choice.numbers(kind, *maps.shape[:2])
             heads = tuple([head for head in heads if head < maps.shape[1]])  # a recurrence has none
             parts[kind] = (layers, heads, np.ascontiguousarray(maps[np.ix_(layers, heads)]))
-        others = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in KINDS}
+        others = {field.name: getattr(self, field.name) for field in fields(self) if field.name not in KINDS}
         others |= {name: _narrow(others[name]) for name in SOFT if others[name] is not None}
         if not self.choice.products:
             others["value_products"] = np.zeros((0, 0, 0, 0), dtype=np.float32)

@@ -57,23 +57,24 @@ class BeamSearch(Search):
         width, last = self.width, self.steps + 1 >= self.limit
         if last and self.forced_end:
             ids, scores = [[self.end]] * len(ids), [[0.0]] * len(ids)
-        found: list[_Continuation] = []
+        continuations: list[_Continuation] = []
         for parent, total in enumerate(self.totals):
             blocked = self.blocked[parent] if self.blocked else self.forbidden
-            found += [
+            continuations += [
                 (total + score, parent, token, score)
                 for token, score in zip(ids[parent], scores[parent], strict=True)
                 if score > -math.inf and token not in blocked
             ]
-        found.sort(key=_first, reverse=True)  # stable: equal ones keep their order
+        continuations.sort(key=_first, reverse=True)  # stable: equal ones keep their order
         live, ended = [], []
-        for rank, one in enumerate(found[: width - len(self._finished) if self.options.shrinking_beam else 2 * width]):
-            if one[2] != self.end:
-                live.append(one)
+        most = width - len(self._finished) if self.options.shrinking_beam else 2 * width
+        for rank, continuation in enumerate(continuations[:most]):
+            if continuation[2] != self.end:
+                live.append(continuation)
             elif rank < width:
-                ended.append(one)
-            if rank < width and (last or one[2] == self.end):
-                self._finish(one, last)
+                ended.append(continuation)
+            if rank < width and (last or continuation[2] == self.end):
+                self._finish(continuation, last)
         totals, parents, tokens, numbers = map(list, zip(*live[:width], strict=True)) if live else ([],) * 4
         traced = traced_candidates(ids, scores) if self.options.trace else ()
         return self.proceed(parents, tokens, numbers, totals, last, traced, ended)
@@ -158,12 +159,12 @@ def advance_beams(
     """Advances searches of one width by the candidates of their rows, one search after the other. Returns the parents of the
     rows of their next steps, none for those that are done."""
     if len(searches) <= _FEW:
-        given, numbered, found = ids.tolist(), scores.tolist(), []
+        listed, numbered, chosen = ids.tolist(), scores.tolist(), []
         for search in searches:
             live = len(search.totals)
-            found.append(search.select(given[:live], numbered[:live]))
-            del given[:live], numbered[:live]
-        return found
+            chosen.append(search.select(listed[:live], numbered[:live]))
+            del listed[:live], numbered[:live]
+        return chosen
     columns, width, end = max([search.candidates for search in searches]), searches[0].width, searches[0].end
     ids, scores, totals = _aligned(searches, ids[:, :columns], scores[:, :columns])
     sums = totals[:, None] + scores  # (rows of all searches, C), float64
@@ -175,15 +176,15 @@ def advance_beams(
     if len(searches) > 1:
         places = places + np.arange(0, sums.size, rows * columns)[:, None]
     finite = math.isfinite(sum(scores[:, 0].tolist()))
-    ranked = [each.take(places).tolist() for each in (ids, scores, sums)]
-    found = []
+    ranked = [values.take(places).tolist() for values in (ids, scores, sums)]
+    chosen = []
     for first, search, own, tokens, numbers, summed in zip(count(0, rows), searches, parents, *ranked, strict=False):
         if finite and search.steps < search.plain and summed[-1] > -math.inf and end not in tokens:
-            found.append(search.proceed(own, tokens, numbers, summed))
+            chosen.append(search.proceed(own, tokens, numbers, summed))
         else:
             part = slice(first, first + len(search.totals))
-            found.append(search.select(ids[part].tolist(), scores[part].tolist()))
-    return found
+            chosen.append(search.select(ids[part].tolist(), scores[part].tolist()))
+    return chosen
 
 
 def _aligned(

@@ -267,10 +267,10 @@ def translate(
     Returns the hypotheses in the order of the sources. Raises ValueError where the backend has fewer slots than a beam
     needs, and for a prefix or target the model cannot read.
     """
-    each = [options] * len(sources) if isinstance(options, DecodingOptions) else options
+    own_options = [options] * len(sources) if isinstance(options, DecodingOptions) else options
     searches = [
         search_kind(own)(own, start=start, end=end, source=source, max_length=max_length, generation=generation)
-        for own, source in zip(each, sources, strict=True)
+        for own, source in zip(own_options, sources, strict=True)
     ]
     driver = SearchDriver(backend, end=end, max_length=max_length, forbidden=generation.forbidden)
     waiting = sorted(searches, key=lambda search: len(search.source))

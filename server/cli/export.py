@@ -34,8 +34,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def layouts() -> tuple[str, str]:
     """Returns the names of the layouts that have number formats, and of those of one pair, for readers."""
     all_ = exports().values()
-    return " or ".join(each.name for each in all_ if each.quantizes), " or ".join(
-        each.name for each in all_ if each.one_pair
+    return " or ".join(target.name for target in all_ if target.quantizes), " or ".join(
+        target.name for target in all_ if target.one_pair
     )
 
 

@@ -68,7 +68,7 @@ class Leader:
             status,
             services.engine.workers.failures,
             tuple(model.key for model in catalog.models),
-            tuple((each.model.key, each.error, each.retry_at) for each in catalog.failed),
+            tuple((failed.model.key, failed.error, failed.retry_at) for failed in catalog.failed),
             services.models.errors,
             {name: dataclasses.replace(pull) for name, pull in services.pulls.pulls.items()},
         )

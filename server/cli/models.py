@@ -33,7 +33,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="List the models that `attentive pull` and --models find, for a pair such as en-de or for all, with the scores of "
         "their publishers on FLORES. Without a network, they are those of the lists in this version.",
     )
-    add_flags(parser, ("weights", "data", "prefer", *(each.setting for each in publishers() if each.find_all)))
+    add_flags(
+        parser, ("weights", "data", "prefer", *(publisher.setting for publisher in publishers() if publisher.find_all))
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -81,10 +81,10 @@ class Supervisor:
     def __init__(self, settings: Settings, bound: socket.socket, folder: Path) -> None:
         self._settings, self._bound = settings, bound
         url = serve.browser_url(settings.host, bound.getsockname()[1])
-        found = find_served(settings)
-        self._leader = Child(lambda channel: run_leader(settings, folder, found, url, channel))
+        served = find_served(settings)
+        self._leader = Child(lambda channel: run_leader(settings, folder, served, url, channel))
         self._members = [
-            Child(lambda channel: run_member(settings, folder, found, url, channel)) for _ in range(settings.processes)
+            Child(lambda channel: run_member(settings, folder, served, url, channel)) for _ in range(settings.processes)
         ]
         self._turn = 0
         self._stop_at = float("inf")
@@ -209,9 +209,9 @@ class Supervisor:
         if child.pid:
             other.close()
             return
-        for each in self._children:
-            if each.channel is not None:
-                each.channel.close()
+        for sibling in self._children:
+            if sibling.channel is not None:
+                sibling.channel.close()
         self._bound.close()
         os.close(self._wakeup)
         os._exit(in_child(child.main, other))
@@ -312,11 +312,11 @@ class Member(serve.Server):
         await super().shutdown([])
 
 
-def run_member(settings: Settings, folder: Path, found: Any, url: str, channel: socket.socket) -> int:
+def run_member(settings: Settings, folder: Path, served: Any, url: str, channel: socket.socket) -> int:
     """Runs an API process and returns its exit status."""
     link = PoolLink(str(folder / SOCKET))
     try:
-        services = Services(settings, process=ServerProcess(folder, found, link))
+        services = Services(settings, process=ServerProcess(folder, served, link))
         config = serve.server_config(settings, services)
     except SettingsError:  # the leader says it
         return WRONG_SETTINGS
@@ -325,11 +325,11 @@ def run_member(settings: Settings, folder: Path, found: Any, url: str, channel: 
     return 0 if server.started else 1
 
 
-def run_leader(settings: Settings, folder: Path, found: Any, url: str, channel: socket.socket) -> int:
+def run_leader(settings: Settings, folder: Path, served: Any, url: str, channel: socket.socket) -> int:
     """Runs the leader and returns its exit status."""
 
     async def run() -> int:
-        services = Services(settings, process=ServerProcess(folder, found))
+        services = Services(settings, process=ServerProcess(folder, served))
         serve.server_config(settings, services)  # raises SettingsError as in the API processes
         ended, reloads = asyncio.Event(), set[asyncio.Task[None]]()
 

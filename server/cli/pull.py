@@ -65,7 +65,7 @@ def pull(arguments: argparse.Namespace, progress: Progress | None) -> None:
     weights, name = settings.pull_folder, full_name(arguments.model)
     folder = arguments.name or folder_in(weights, name)
     new_folder(weights, folder, arguments.replace)  # raises before the download
-    publisher = next((each for each in publishers() if name.startswith(each.prefix)), None)
+    publisher = next((candidate for candidate in publishers() if name.startswith(candidate.prefix)), None)
     if publisher is not None:
         pair, address = name.removeprefix(publisher.prefix), getattr(settings, publisher.setting)
         download = publisher.download(pair, weights, address, progress)

@@ -58,9 +58,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def option_values(arguments: argparse.Namespace) -> dict[str, Any]:
     """Returns the given flags as `Options.read` expects them."""
-    given = {name: value for name, value in vars(arguments).items() if value is not None}
-    settings = {item.name: given[item.name] for item in dataclasses.fields(Settings) if item.name in given}
-    return {name: given[name] for name in flags() if name in given} | {"settings": settings}
+    stated = {name: value for name, value in vars(arguments).items() if value is not None}
+    settings = {item.name: stated[item.name] for item in dataclasses.fields(Settings) if item.name in stated}
+    return {name: stated[name] for name in flags() if name in stated} | {"settings": settings}
 
 
 def targets(groups: Sequence[Any], app: str) -> list[dict[str, Any]]:

@@ -25,7 +25,7 @@ NAME = "translate"
 HELP = "Translate a document, or a text file or standard input line by line, without a server."
 LINES_AT_ONCE = 256
 DOCUMENTS = tuple(suffix for suffix in SUFFIXES if suffix != ".txt")
-NO_LINES = {each.suffix for each in FORMATS if each.written_as or not each.media_type.startswith("text/")}
+NO_LINES = {kind.suffix for kind in FORMATS if kind.written_as or not kind.media_type.startswith("text/")}
 """Suffixes of files that consist of more than lines of text."""
 
 

@@ -193,7 +193,7 @@ def with_dictionaries(glossary: Glossary, dictionaries: Sequence[Dictionary], ot
     if (count := sum([info.count for info in infos.values()])) > ENTRIES:
         raise PayloadTooLarge(f"{count:,} entries are over the limit of {ENTRIES:,} for a glossary.")
     changed = replace(glossary, dictionaries=tuple(infos.values()))
-    if sum([info.characters for each in (*others, changed) for info in each.dictionaries]) > CHARACTERS:
+    if sum([info.characters for glossary in (*others, changed) for info in glossary.dictionaries]) > CHARACTERS:
         raise PayloadTooLarge(f"All glossaries together must have at most {CHARACTERS:,} characters.")
     return changed
 

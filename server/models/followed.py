@@ -59,13 +59,13 @@ class FollowedModels(ServedModels):
 
     async def _adopt(self, state: PoolState) -> None:
         old = self.catalog
-        known = {model.key: model for model in old.models} | {each.model.key: each.model for each in old.failed}
+        known = {model.key: model for model in old.models} | {failed.model.key: failed.model for failed in old.failed}
         if not {*state.models, *(key for key, _, _ in state.failed)} <= known.keys():
             try:
-                found, _ = await asyncio.to_thread(find_served, self._settings)
+                served, _ = await asyncio.to_thread(find_served, self._settings)
             except SettingsError:  # the folders have changed since; the leader will say more
-                found = []
-            known = {model.key: model for model in found} | known
+                served = []
+            known = {model.key: model for model in served} | known
         for key in state.models:
             if self._engine.failed(key):
                 self._engine.forget(key)

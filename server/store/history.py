@@ -87,9 +87,9 @@ def encoded(record: TranslationRecord) -> bytes:
 
 _FIELDS: dict[type, tuple[list[str], Callable[[object], tuple[object, ...]], frozenset[str]]] = {
     kind: (
-        [each.name for each in fields(kind)],
-        attrgetter(*[each.name for each in fields(kind)]),
-        frozenset([each.name for each in fields(kind) if each.default is MISSING and each.default_factory is MISSING]),
+        [item.name for item in fields(kind)],
+        attrgetter(*[item.name for item in fields(kind)]),
+        frozenset([item.name for item in fields(kind) if item.default is MISSING and item.default_factory is MISSING]),
     )
     for kind in (TranslationRecord, LegRecord, SentenceRecord)
 }
@@ -107,7 +107,7 @@ def _fields(record: TranslationRecord | LegRecord | SentenceRecord | DecodingOpt
 @kept(256)
 def _options(options: DecodingOptions) -> dict[str, object]:
     """Returns what is not the default; translations share few options."""
-    values = {each.name: (getattr(options, each.name), each.default) for each in fields(options)}
+    values = {item.name: (getattr(options, item.name), item.default) for item in fields(options)}
     return {name: value for name, (value, default) in values.items() if value != default}
 
 

@@ -121,10 +121,10 @@ class Keys:
         """Stores keys without the fields that are None, which earlier versions do not all know."""
         entries = {digest: dataclasses.asdict(key).items() for digest, key in keys.items()}
         if entries:
-            given = {
+            stored = {
                 digest: {name: value for name, value in entry if value is not None} for digest, entry in entries.items()
             }
-            await self._store.write({NAME: {digest: json.dumps(entry).encode() for digest, entry in given.items()}})
+            await self._store.write({NAME: {digest: json.dumps(entry).encode() for digest, entry in stored.items()}})
 
     async def _refresh(self) -> None:
         """Reads all keys if they have changed."""

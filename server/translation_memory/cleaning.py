@@ -95,16 +95,16 @@ class Cleaner:
 
 def placeholders(text: str) -> Counter[str]:
     """Returns how often each tag, message and word of a variable is in a text."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for span in plain.codes(text):
         part = text[span.start : span.end]
         if span.message is not None:
-            found["message"] += 1
+            counts["message"] += 1
         elif part[0] in "%{$":
-            found.update(WORD.findall(part))
+            counts.update(WORD.findall(part))
         elif tag := TAG.match(part):  # its attributes may be translated
-            found[tag[0]] += 1
-    return found
+            counts[tag[0]] += 1
+    return counts
 
 
 TABLES = (".tsv", ".csv")

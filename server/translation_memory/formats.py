@@ -86,12 +86,12 @@ def is_in(tag: str, language: str) -> bool:
 
 def pair_of(texts: Sequence[tuple[str, str]], languages: Languages, dropped: Counter[str]) -> Iterator[Pair]:
     """Yields the pair among texts with language tags, if there is one. A text with the very code goes before others."""
-    found = []
+    pair = []
     for code in languages:
         fitting = [(tag.lower() != code.lower(), text) for tag, text in texts if is_in(tag, code)]
-        found += [min(fitting, key=lambda text: text[0])[1]] if fitting else []
-    if len(found) == len(languages):
-        yield Pair(found[0], found[1])
+        pair += [min(fitting, key=lambda text: text[0])[1]] if fitting else []
+    if len(pair) == len(languages):
+        yield Pair(pair[0], pair[1])
     else:
         dropped["in other languages"] += 1
 

@@ -122,5 +122,6 @@ def _in_order(sentences: Sequence[Sentence]) -> list[Sentence]:
     shuffled = random.Random(1).sample(sentences, len(sentences))
     groups = [[sentence for sentence in shuffled if sentence.general == general] for general in (False, True)]
     return [
-        sentence for _, sentence in sorted((i / len(group), one) for group in groups for i, one in enumerate(group))
+        sentence
+        for _, sentence in sorted((i / len(group), sentence) for group in groups for i, sentence in enumerate(group))
     ]

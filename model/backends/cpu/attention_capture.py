@@ -58,7 +58,7 @@ class AttentionCapture:
         self.tensors: dict[str, Float32] = {}
         if followed is not None:
             shapes = [(name, shape(config, followed, name, source, queries)) for name in captured(config, followed)]
-            self.tensors = {name: _zeros(*each) for name, each in shapes}
+            self.tensors = {name: _zeros(*shape) for name, shape in shapes}
         self.vectors: HeadVectors | None = None
         kind, layer, head = _NO_HEAD, 0, 0
         if vectors_of is not None:
@@ -68,7 +68,7 @@ class AttentionCapture:
             keys = queries if vectors_of[0] == "decoder" else source
             self.vectors = HeadVectors(*(_zeros(count, config.head_dim) for count in (rows, keys, keys)))
         arrays = (self.encoder, self.decoder, self.cross)
-        vectors = (None,) * 3 if (found := self.vectors) is None else (found.query, found.key, found.value)
+        vectors = (None,) * 3 if (held := self.vectors) is None else (held.query, held.key, held.value)
         depth = choice.depth(config.decoder_layers, vectors_of)
         masks = map(_mask, (choice.encoder, choice.decoder, cross_layers, choice.value_layers))
         written = map(address, (*arrays, *vectors, self.cross_values, self.forget_gates, self.normalizers))

@@ -195,8 +195,8 @@ class CpuBackend(ForcedPasses):
             raise ValueError("Slots of one prefill must be distinct.")
         masked = self._masked(masked_heads, len(sources))
         self._call("prefill", len(sources), address(where), address(lengths), address(tokens), address(masked))
-        each = restrictions or [Restriction()] * len(sources)
-        for source, slot, restriction in zip(sources, slots, each, strict=True):
+        restricted = restrictions or [Restriction()] * len(sources)
+        for source, slot, restriction in zip(sources, slots, restricted, strict=True):
             common, own = self._allowed_by(restriction, source)
             if common >= 0 or len(own):
                 self.restrict(slot, own, common)
@@ -251,10 +251,10 @@ class CpuBackend(ForcedPasses):
             )
         ids, scores, forced_scores = self._candidates(rows, columns)
         if rows:
-            given = _int32((slots, tokens, forced))  # one array: taking an address is slow
+            stacked = _int32((slots, tokens, forced))  # one array: taking an address is slow
             self._check_slots(slots)
             self._check_forced(forced)
-            first, row = given.ctypes.data, given.strides[0]
+            first, row = stacked.ctypes.data, stacked.strides[0]
             self._call(
                 "step", rows, first, first + row, columns, first + 2 * row, address(ids), address(scores),
                 address(forced_scores), None if capture is None else capture.address,
@@ -274,15 +274,15 @@ class CpuBackend(ForcedPasses):
         if lengths.min() < 1 or lengths.max() > self.config.max_length or len(set(slots)) != len(slots):
             raise ValueError(f"forced_steps needs 1 to {self.config.max_length} tokens for each of its distinct slots.")
         where = self._slots(slots)
-        given, scored = _int32([*chain.from_iterable(tokens)]), _int32([*chain.from_iterable(forced)])
+        fed, scored = _int32([*chain.from_iterable(tokens)]), _int32([*chain.from_iterable(forced)])
         self._check_forced(scored.tolist())
         if scored.min() < 0:
             raise ValueError("forced_steps needs a forced token for each token read.")
-        found = np.empty(len(given), dtype=np.float32)
+        scores_read = np.empty(len(fed), dtype=np.float32)
         self._call(
-            "forced_steps", len(where), address(where), address(lengths), address(given), address(scored), address(found),
+            "forced_steps", len(where), address(where), address(lengths), address(fed), address(scored), address(scores_read),
         )  # fmt: skip
-        return np.split(found, np.cumsum(lengths)[:-1])
+        return np.split(scores_read, np.cumsum(lengths)[:-1])
 
     def attention_passes(
         self,
@@ -304,7 +304,7 @@ class CpuBackend(ForcedPasses):
         capture = AttentionCapture(config, len(source), len(inputs), vectors_of, choice)
         columns = min(CANDIDATES, config.vocab_size)
         ids, scores, forced_scores = self._candidates(len(inputs), columns)
-        read, given, scored = _int32(source), _int32(inputs), _int32(written)
+        read, fed, scored = _int32(source), _int32(inputs), _int32(written)
         masked = self._masked([masked_heads], 1)
         if not choice.scores:
             shortlist = ""
@@ -312,7 +312,7 @@ class CpuBackend(ForcedPasses):
         added = set(own.tolist()).difference(self._allowed_by(Restriction(shortlist), source)[1].tolist())
         outside = tuple(place for place, token in enumerate(target) if token in added)
         arguments = (
-            address(read), address(given), address(masked), common, address(own), len(own), columns,
+            address(read), address(fed), address(masked), common, address(own), len(own), columns,
             address(scored), address(ids), address(scores), address(forced_scores), capture.address,
         )  # fmt: skip
         if not self._held:
@@ -361,10 +361,10 @@ class CpuBackend(ForcedPasses):
             raise ValueError("Scores and maps of the encoder are those of single pairs.")
         for source, target in pairs:
             check_pair(config, source, target)
-        found: list[AttentionMaps] = []
+        maps: list[AttentionMaps] = []
         for first in range(0, len(pairs), MOST_CAPTURES):
-            found += self._captured(pairs[first : first + MOST_CAPTURES], choice)
-        return found
+            maps += self._captured(pairs[first : first + MOST_CAPTURES], choice)
+        return maps
 
     def _captured(self, part: Sequence[Pair], choice: MapChoice, *, kept: bool = False) -> list[AttentionMaps]:
         """Returns the maps of one call; the sources are those that `_read_words` kept, or are encoded."""
@@ -372,8 +372,8 @@ class CpuBackend(ForcedPasses):
         captures = [AttentionCapture(config, len(s), len(t) + 1, None, choice) for s, t in part]
         addresses = np.array([capture.address for capture in captures], dtype=np.uint64)
         read = _int32([*chain.from_iterable(source for source, _ in part)])
-        given = _int32([*chain.from_iterable((config.decoder_start_id, *target) for _, target in part)])
-        self._call("capture", len(part), addresses.ctypes.data, None if kept else address(read), address(given))
+        fed = _int32([*chain.from_iterable((config.decoder_start_id, *target) for _, target in part)])
+        self._call("capture", len(part), addresses.ctypes.data, None if kept else address(read), address(fed))
         return [self._unscored(capture, choice) for capture in captures]
 
     def linked_maps(
@@ -418,24 +418,27 @@ class CpuBackend(ForcedPasses):
         config = self.config
         for sentence, asked in zip(sentences, wanted, strict=True):
             check_words(config, sentence, asked)
-        sizes = [(len(each.ids), len(each.words), len(asked)) for each, asked in zip(sentences, wanted, strict=True)]
+        sizes = [
+            (len(sentence.ids), len(sentence.words), len(asked))
+            for sentence, asked in zip(sentences, wanted, strict=True)
+        ]
         states = np.empty((sum(size[0] for size in sizes), config.d_model), dtype=np.float32)
         scores = np.empty(sum(size[1] * size[2] for size in sizes), dtype=np.float32)
-        read = _int32([*chain.from_iterable(each.ids for each in sentences)])
-        bounds = _int32([bound for each in sentences for word in each.words for bound in word])
+        read = _int32([*chain.from_iterable(sentence.ids for sentence in sentences)])
+        bounds = _int32([bound for sentence in sentences for word in sentence.words for bound in word])
         tokens = _int32([*chain.from_iterable(wanted)])
         counts = _int32([*chain.from_iterable(sizes)])
         self._call(
             "read_words", len(sizes), address(counts), address(read), address(bounds), config.decoder_start_id,
             address(tokens), config.d_model, address(states), address(scores), int(keep),
         )  # fmt: skip
-        found: list[WordReading] = []
+        readings: list[WordReading] = []
         state = score = 0
         for length, words, count in sizes:
             beginnings = scores[score : score + words * count].reshape(words, count)
-            found.append(WordReading(states[state : state + length], beginnings))
+            readings.append(WordReading(states[state : state + length], beginnings))
             state, score = state + length, score + words * count
-        return found
+        return readings
 
     def multi_step(
         self, slots: Sequence[int], tokens: Sequence[int], steps: int, forbidden: Sequence[int] = ()
@@ -450,12 +453,12 @@ class CpuBackend(ForcedPasses):
             raise ValueError(f"multi_step needs one token for each slot and 1 to {limit} steps.")
         ids = np.empty((steps, rows), dtype=np.int32)
         scores = np.empty((steps, rows), dtype=np.float32)
-        where, given, never = self._slots(slots), _int32(tokens), _int32(sorted(set(forbidden)))
+        where, read, never = self._slots(slots), _int32(tokens), _int32(sorted(set(forbidden)))
         if self.end in forbidden or len(never) >= self.config.vocab_size:
             raise ValueError("Neither the end of sentence nor the whole vocabulary can be forbidden.")
         if rows:
             self._call(
-                "multi_step", rows, address(where), address(given), steps, self.end, address(never), len(never), address(ids),
+                "multi_step", rows, address(where), address(read), steps, self.end, address(never), len(never), address(ids),
                 address(scores),
             )  # fmt: skip
         wide = ids.astype(np.int64)
@@ -488,7 +491,7 @@ class CpuBackend(ForcedPasses):
         int8 = self.precision == "int8"
         if int8:
             tensors, shifts = for_int8(self.config, tensors, positions)
-            self._key_shifts = [each.reshape(self.config.heads, self.config.head_dim) for each in shifts]
+            self._key_shifts = [shift.reshape(self.config.heads, self.config.head_dim) for shift in shifts]
         for name, parts, bias in linears(self.config, tensors):
             weight = np.ascontiguousarray(parts[0] if len(parts) == 1 else np.concatenate(parts), dtype=np.float32)
             offset = None if bias is None else np.ascontiguousarray(bias, dtype=np.float32)

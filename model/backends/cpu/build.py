@@ -38,10 +38,10 @@ TRIAL_SOURCES = ("trial/", "kernels/", "layers/linear.")
 def library(isa: Isa = "auto") -> Path:
     """Returns the library of the fastest instruction set that is compiled and that this processor has,
     or of `isa`. Raises CpuBackendUnavailable if there is none."""
-    compiled = [each for each in available(isa) if (SOURCES / library_name(each)).is_file()]
+    compiled = [candidate for candidate in available(isa) if (SOURCES / library_name(candidate)).is_file()]
     if not compiled:
         raise CpuBackendUnavailable(f"The CPU backend is not compiled; `{COMMAND}` compiles it.")
-    return SOURCES / library_name(fastest_first(compiled, lambda each: SOURCES / trial_name(each))[0])
+    return SOURCES / library_name(fastest_first(compiled, lambda candidate: SOURCES / trial_name(candidate))[0])
 
 
 def library_name(instructions: InstructionSet) -> str:
@@ -68,12 +68,12 @@ def build(isa: Isa = "auto", folder: Path | None = None) -> Path:
     next one. Raises CpuBackendUnavailable if the compiler can compile none."""
     candidates, folder, refusal = available(isa), folder or SOURCES, None
     with locked(folder):
-        for each in candidates if len(candidates) > 1 else []:
+        for instructions in candidates if len(candidates) > 1 else []:
             with suppress(CpuBackendUnavailable):
-                build_trial(each, folder)
-        for each in fastest_first(candidates, lambda each: folder / trial_name(each)):
+                build_trial(instructions, folder)
+        for instructions in fastest_first(candidates, lambda candidate: folder / trial_name(candidate)):
             try:
-                return build_one(each, folder)
+                return build_one(instructions, folder)
             except CpuBackendUnavailable as unavailable:
                 refusal = refusal or unavailable
     raise refusal or CpuBackendUnavailable("The CPU backend has no instruction set for this processor.")
@@ -90,14 +90,14 @@ def build_all(
     built, refusal = [], CpuBackendUnavailable("There is nothing to compile.")
     wanted = of_machine(isa, machine)
     with locked(folder):
-        for each in wanted:
+        for instructions in wanted:
             try:
-                built.append(build_one(each, folder))
+                built.append(build_one(instructions, folder))
                 if len(wanted) > 1:
-                    build_trial(each, folder)
+                    build_trial(instructions, folder)
             except CpuBackendUnavailable as unavailable:
                 refusal = unavailable
-                report(f"{each.name}: {unavailable}\n")
+                report(f"{instructions.name}: {unavailable}\n")
     if not built:
         raise refusal
     return built
@@ -133,8 +133,8 @@ def compiled(path: Path, flags: Sequence[str], sources: Sequence[Path]) -> Path:
             included = "".join([f'#include "{unit}"\n' for unit in units[number::jobs]])
             Path(f"{part}.cpp").write_text(included, encoding="utf-8")
         listed.write_text("\0".join(parts), encoding="utf-8")
-        each = ["xargs", "-0", f"-a{listed}", f"-P{jobs}", "-I{}", compiler, "-c", *flags]
-        _run([*each, "{}.cpp", "-o", "{}.o"], scratch)
+        compile_part = ["xargs", "-0", f"-a{listed}", f"-P{jobs}", "-I{}", compiler, "-c", *flags]
+        _run([*compile_part, "{}.cpp", "-o", "{}.o"], scratch)
         _run([compiler, *flags, *[f"{part}.o" for part in parts], "-o", str(output)], scratch)
     return path
 

@@ -127,10 +127,10 @@ def fastest_first(
     Without a result it returns the candidates that need none: those without tiles, in their order."""
     if len(candidates) == 1:
         return list(candidates)
-    times = {each.name: time for each in candidates if (time := _nanoseconds(program(each))) is not None}
-    tried = [each for each in candidates if each.name in times]
-    tried.sort(key=lambda each: times[each.name])
-    return tried or [each for each in candidates if not each.tiles]
+    times = {candidate.name: time for candidate in candidates if (time := _nanoseconds(program(candidate))) is not None}
+    tried = [candidate for candidate in candidates if candidate.name in times]
+    tried.sort(key=lambda candidate: times[candidate.name])
+    return tried or [candidate for candidate in candidates if not candidate.tiles]
 
 
 @cache

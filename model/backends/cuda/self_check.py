@@ -48,7 +48,7 @@ def disagreement(backend: GraphedBackend) -> str | None:
             scores = [
                 compared_backend.step(slots, tokens, candidates, tokens).scores[:, 0] for compared_backend in compared
             ]
-            errors = np.maximum(errors, [np.abs(found - scores[-1]).max() for found in scores[:2]])
+            errors = np.maximum(errors, [np.abs(own - scores[-1]).max() for own in scores[:2]])
         for compared_backend in compared:
             compared_backend.reorder(slots[1:], slots[:-1])
     backend.free(slots)

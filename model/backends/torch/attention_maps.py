@@ -82,7 +82,9 @@ def attention_maps(
     own = [layer.self_attention for layer in decoder if layer.recurrence is None]
     forget = [layer.recurrence.forget for layer in decoder if layer.recurrence is not None]
     cross = [layer.cross_attention for layer in decoder]
-    projections = [part for each in (*encoder, *own, *cross) for part in (each.query, each.key, each.value)]
+    projections = [
+        part for attention in (*encoder, *own, *cross) for part in (attention.query, attention.key, attention.value)
+    ]
     with recorded(transformer.modules() if followed else [*projections, *forget]) as passed:
         logits = transformer(ids, mask, inputs, gates)
     length = inputs.shape[1]
@@ -100,8 +102,8 @@ def attention_maps(
         candidate_ids=best_ids.cpu().numpy(),
         candidate_scores=to_array(best),
         value_products=value_products(
-            np.stack([to_array(_vectors(each, passed)[2]) for each in cross]),
-            [to_array(each.output.weight.T.reshape(config.heads, -1, config.d_model)) for each in cross],
+            np.stack([to_array(_vectors(attention, passed)[2]) for attention in cross]),
+            [to_array(attention.output.weight.T.reshape(config.heads, -1, config.d_model)) for attention in cross],
             masked_heads,
         ),
         vectors=None if vectors_of is None else _head_vectors(transformer, vectors_of, passed),
@@ -190,7 +192,7 @@ def _weights(
     attentions: Sequence[MultiHeadAttention], passed: Passed, bias: Tensor | None = None
 ) -> NDArray[np.float32]:
     """Returns the weights of several layers (L, H, T, S)."""
-    return np.stack([to_array(attention_weights(*_vectors(each, passed)[:2], bias)) for each in attentions])
+    return np.stack([to_array(attention_weights(*_vectors(attention, passed)[:2], bias)) for attention in attentions])
 
 
 def _head_vectors(transformer: Transformer, head: Head, passed: Passed) -> HeadVectors:

@@ -105,7 +105,7 @@ class TorchBackend(ForcedPasses):
 
     def read_words(self, sentences: Sequence[WordedSentence], wanted: Sequence[Sequence[int]]) -> list[WordReading]:
         """Returns the states of sentences and their words' first tokens (model/backends/torch/backend.py)."""
-        return [read_words(self.transformer, *each) for each in zip(sentences, wanted, strict=True)]
+        return [read_words(self.transformer, *arguments) for arguments in zip(sentences, wanted, strict=True)]
 
     def linked_maps(
         self,

@@ -179,7 +179,7 @@ def _positions(file: Path, stored: Tensors, width: int) -> tuple[str, list[NDArr
     names = {side: f"{side}/position_encodings/encodings" for side in SIDES}
     if not any(name in stored for name in names.values()):
         return "learned", [offset_sinusoids(_LONGEST, width, pad=0)]
-    table, decoder = [each[:_LONGEST] for each in take_tensors(file, stored, names).values()]
+    table, decoder = [words[:_LONGEST] for words in take_tensors(file, stored, names).values()]
     if not np.array_equal(table, decoder):
         return "learned_per_side", [table, decoder]
     for kind, half_first in (("sinusoidal", False), ("sinusoidal_half", True)):

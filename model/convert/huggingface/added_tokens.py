@@ -25,10 +25,10 @@ def read_added(path: Path) -> dict[str, dict[str, Any]]:
     file = path / FILES[2]
     listed = read_object(file, most=MAX_VOCABULARY_BYTES).get("added_tokens") if file.is_file() else None
     stated = read_optional(path / FILES[1]).get("added_tokens_decoder")
-    found = [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
+    rows = [entry for entry in listed if isinstance(entry, dict)] if isinstance(listed, list) else []
     if isinstance(stated, dict):
-        found += [{**entry, "id": int(i)} for i, entry in stated.items() if isinstance(entry, dict) and i.isdecimal()]
-    entries |= {entry["content"]: entry for entry in found if isinstance(entry.get("content"), str) and "id" in entry}
+        rows += [{**entry, "id": int(i)} for i, entry in stated.items() if isinstance(entry, dict) and i.isdecimal()]
+    entries |= {entry["content"]: entry for entry in rows if isinstance(entry.get("content"), str) and "id" in entry}
     if len(entries) > _MOST or any(not 0 < len(token) <= _LONGEST for token in entries):
         raise ImportRefused(path, ["its added tokens are too many, too long or empty"])
     return entries
