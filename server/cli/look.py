@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -11,9 +13,6 @@ from typing import Any
 import numpy as np
 import orjson
 from pydantic import ValidationError
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from server.access.authentication import Caller
 from server.api.attention_formats import PICTURES, attention_query
@@ -21,7 +20,7 @@ from server.api.errors import validation_message
 from server.api.routes.attention import inspected
 from server.api.schemas.attention import AttentionParameters
 from server.cli.local_services import FLAGS, local_services, local_settings, running
-from server.cli.terminal import add_direction, whole_number
+from server.cli.terminal import add_direction, print_table, whole_number
 from server.config import add_flags
 from server.errors import InvalidRequest
 from server.services import Services
@@ -82,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise InvalidRequest("The text is empty; give a sentence.")
     requests = requests_of(arguments)
     answers = asyncio.run(local(local_services(local_settings(arguments)), requests))
-    show(orjson.loads(answers[0]), Console(highlight=False), arguments.heads)
+    show(orjson.loads(answers[0]), arguments.heads)
     if arguments.output is not None:
         try:
             Path(arguments.output).write_bytes(answers[1])
@@ -128,46 +127,35 @@ async def local(services: Services, requests: list[dict[str, Any]]) -> list[byte
 
 _BAR = 12
 """Width of the bar of weight 1, in characters."""
+BOLD, DIM, CYAN = 1, 2, 36
+"""Attributes of ANSI terminals."""
 SIDES = {"cross": ("target", "source"), "encoder": ("source", "source"), "decoder": ("target", "decoder_input")}
 
 
-def show(answer: dict[str, Any], console: Console, heads: int) -> None:
+def show(answer: dict[str, Any], heads: int) -> None:
     """Prints the sentence, its translation, the alignment, and the strongest heads of an answer in JSON at word level."""
-    console.print(Text(answer["source"]["text"], style="bold"))
-    console.print(Text(answer["target"]["text"], style="bold cyan"))
+    print(styled(answer["source"]["text"], BOLD))
+    print(styled(answer["target"]["text"], BOLD, CYAN))
     if answer["sentences"] > 1:
-        console.print(f"Sentence {answer['sentence']} of {answer['sentences']}, counted from 0.", style="dim")
-    console.print()
-    console.print(alignment_table(answer))
+        print(styled(f"Sentence {answer['sentence']} of {answer['sentences']}, counted from 0.", DIM))
+    print(f"\nWord alignment ({answer['alignment']['method']})")
+    print_table(("translation", "source", "weight"), *alignment_rows(answer))
     if heads and (strong := strongest(answer)[:heads]):
-        console.print()
-        console.print(head_table(strong))
+        print("\nStrongest heads")
+        rows = [(name, role, largest, bar(strength)) for strength, name, role, largest in strong]
+        print_table(("head", "role", "largest weight", "strength"), *rows)
 
 
-def alignment_table(answer: dict[str, Any]) -> Table:
-    """Returns a table with a row for each word of the translation and the source words that it is linked to."""
-    sources, targets = answer["source"]["words"], answer["target"]["words"]
-    table = Table(title=f"Word alignment ({answer['alignment']['method']})", title_justify="left", box=None)
-    for name in ("translation", "source", "weight"):
-        table.add_column(name)
-    for number, word in enumerate(targets):
+def alignment_rows(answer: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """Returns for each word of the translation the word, the source words that it is linked to, and the largest weight."""
+    sources, rows = answer["source"]["words"], []
+    for number, word in enumerate(answer["target"]["words"]):
         if word["start"] == word["end"]:
             continue
         links = [(sources[i]["text"], weight) for i, j, weight in answer["alignment"]["links"] if j == number]
-        largest = max((weight for _, weight in links), default=0.0)
-        linked = Text(", ".join(text for text, _ in links)) if links else Text("none", style="dim")
-        table.add_row(Text(word["text"]), linked, bar(largest) if links else "")
-    return table
-
-
-def head_table(heads: list[tuple[float, str, str, str]]) -> Table:
-    """Returns a table of the heads of `strongest`."""
-    table = Table(title="Strongest heads", title_justify="left", box=None)
-    for name in ("head", "role", "strength", "largest weight"):
-        table.add_column(name)
-    for strength, name, role, largest in heads:
-        table.add_row(name, role, bar(strength), Text(largest))
-    return table
+        linked = ", ".join(text for text, _ in links) or "-"
+        rows.append((word["text"], linked, bar(max(weight for _, weight in links)) if links else ""))
+    return rows
 
 
 def strongest(answer: dict[str, Any]) -> list[tuple[float, str, str, str]]:
@@ -195,7 +183,14 @@ def strongest(answer: dict[str, Any]) -> list[tuple[float, str, str, str]]:
     return sorted(heads, key=lambda head: -head[0])
 
 
-def bar(share: float) -> Text:
+def bar(share: float) -> str:
     """Returns a bar with its number."""
     full = round(_BAR * max(0.0, min(1.0, share)))
-    return Text.assemble(("█" * full, "cyan"), ("·" * (_BAR - full), "dim"), f" {share:.2f}")
+    return f"{styled('█' * full, CYAN)}{styled('·' * (_BAR - full), DIM)} {share:.2f}"
+
+
+def styled(text: str, *styles: int) -> str:
+    """Returns a text with attributes of ANSI terminals, or without them where the output is none or NO_COLOR is set."""
+    if not sys.stdout.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return text
+    return f"\x1b[{';'.join(map(str, styles))}m{text}\x1b[0m"

@@ -9,6 +9,7 @@ import io
 import json
 import sys
 import threading
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from pathlib import Path
@@ -54,9 +55,16 @@ def print_json(value: object) -> None:
 
 def print_table(*rows: Sequence[str]) -> None:
     """Prints rows, the first of them headings; all columns but the last have the same width in each row."""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
+    widths = [max(columns(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
     for row in rows:
-        print("  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]))
+        cells = [cell + " " * (width - columns(cell)) for cell, width in zip(row, widths, strict=False)]
+        print("  ".join([*cells, row[-1]]))
+
+
+def columns(text: str) -> int:
+    """Returns the columns of a terminal that a text takes: two for each wide character, none for a combining one."""
+    wide = sum(unicodedata.east_asian_width(character) in ("W", "F") for character in text)
+    return len(text) + wide - sum(unicodedata.category(character) in ("Mn", "Me", "Cf") for character in text)
 
 
 def utf8_lines(lines: Iterable[str], name: str = "The input") -> Iterator[str]:

@@ -8,6 +8,7 @@ from server.__main__ import main
 from server.api.errors import STATUS
 from server.cli import look
 from server.cli.local_services import local_services
+from server.cli.terminal import print_table
 from server.config import Settings
 from tests.support.engine.fake_engine import FakeEngine, fake_catalog
 
@@ -83,3 +84,18 @@ def test_no_heads_are_listed_with_0_and_a_negative_number_is_refused(capsys):
         main([*ASK, "--heads", "-1"])
     assert ended.value.code == 2
     assert "argument --heads: must be a whole number from 0, not '-1'" in capsys.readouterr().err
+
+
+def test_only_terminals_get_colors(monkeypatch):
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    assert look.bar(0.5) == "██████······ 0.50"
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert look.bar(0.5) == "\x1b[36m██████\x1b[0m\x1b[2m······\x1b[0m 0.50"
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b" not in look.bar(0.5)
+
+
+def test_columns_of_a_table_count_wide_and_combining_characters(capsys):
+    print_table(("word", "x"), ("日本語", "1"), ("cafe\u0301", "2"))
+    assert capsys.readouterr().out == "word    x\n日本語  1\ncafe\u0301    2\n"
