@@ -8,6 +8,7 @@ import json
 import os
 import random
 import re
+import select
 import shutil
 import signal
 import socket
@@ -285,6 +286,39 @@ def test_a_request_meets_a_new_server_that_does_not_listen_yet_at_most_once(fron
         for _ in clients:
             answer(next(posts))
         assert [client.getresponse().status for client in clients] == [200] * 4
+
+
+@pytest.mark.slow  # starts HAProxy
+def test_a_request_whose_servers_have_all_ended_is_answered_although_its_connection_is_not_new(
+    front_variables: dict[str, str], tmp_path: Path
+) -> None:
+    text = CONFIGURATION.read_text(encoding="utf-8")
+    text = text.replace(" 1-16 ", " 1 ").replace(
+        "default-server check", "default-server"
+    )  # one server, which counts as up
+    (tmp_path / "haproxy.cfg").write_text(text)
+    with ExitStack() as stack:
+        server = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        variables = front_variables | {"SERVER": f"127.0.0.1:{server.getsockname()[1]}"}
+        port, _ = stack.enter_context(running_front(variables, tmp_path / "haproxy.cfg"))
+        client = stack.enter_context(closing(connection_to(port)))
+        client.request("POST", "/translate", b'{"q": "a"}')
+        answered = stack.enter_context(server.accept()[0])
+        assert answered.recv(1000).startswith(b"POST")
+        answered.sendall(b"HTTP/1.1 200 \r\nContent-Length: 0\r\n\r\n")
+        assert client.getresponse().read() == b""
+        client.request("POST", "/translate", b'{"q": "a"}')
+        if server in select.select([server], [], [], 1)[0]:
+            answered = stack.enter_context(server.accept()[0])
+        assert answered.recv(1000).startswith(b"POST")
+        server.close()
+        answered.close()
+        with client.getresponse() as received:
+            assert (received.status, received.headers["Retry-After"], json.load(received).keys()) == (
+                503,
+                "2",
+                {"error"},
+            )
 
 
 def test_errors_of_the_front_are_json_and_name_when_to_return(front: tuple[int, subprocess.Popen[bytes]]) -> None:
