@@ -131,8 +131,16 @@ def test_only_the_servers_reach_redis() -> None:
     networks = {name: set(service.get("networks", ["default"])) for name, service in SERVICES.items()}
     assert networks["redis"] == {"state"} and SCALED["networks"]["state"] == {"internal": True}
     assert {name for name, found in networks.items() if "state" in found} == {"redis"}
-    assert SCALED_SERVER["networks"] == ["default", "state"] and SCALED_SERVER["ports"] == []
+    assert SCALED_SERVER["networks"].keys() == {"default", "state"} and SCALED_SERVER["ports"] == []
     assert "ports" not in SERVICES["redis"]
+
+
+def test_the_front_finds_the_servers_by_two_names() -> None:
+    """A backend of HAProxy has each address of a name once, but two servers for it: one is checked by /ready, one by /health."""
+    names = re.findall(
+        r'server-template \S+ 1-16 "\$\{\w+-(.+):8000\}"', (ROOT / "deploy/haproxy/haproxy.cfg").read_text()
+    )
+    assert names == ["server", *SCALED_SERVER["networks"]["default"]["aliases"]]
 
 
 def test_files_that_containers_mount_exist() -> None:

@@ -42,7 +42,12 @@ def front_variables(tmp_path: Path) -> dict[str, str]:
         pytest.skip("haproxy is not installed (Debian packages: haproxy, openssl)")
     subprocess.run(["sh", ROOT / "deploy/haproxy/make-certificate.sh", tmp_path], capture_output=True, check=True)
     assert [path.name for path in tmp_path.iterdir()] == ["front.pem"]
-    return {**os.environ, "SERVER": "127.0.0.1:1", "CERTIFICATE": str(tmp_path / "front.pem")}
+    return {
+        **os.environ,
+        "SERVER": "127.0.0.1:1",
+        "SERVER_ALIVE": "127.0.0.1:1",
+        "CERTIFICATE": str(tmp_path / "front.pem"),
+    }
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
@@ -167,7 +172,7 @@ def front_of_a_server(
         configuration.write(text)
         configuration.flush()
         address = f"127.0.0.1:{server.getsockname()[1]}"
-        with running_front(variables | {"SERVER": address}, configuration.name) as (port, _):
+        with running_front(variables | {"SERVER": address, "SERVER_ALIVE": address}, configuration.name) as (port, _):
             yield port, posts()
 
 
@@ -299,7 +304,8 @@ def test_a_request_whose_servers_have_all_ended_is_answered_although_its_connect
     (tmp_path / "haproxy.cfg").write_text(text)
     with ExitStack() as stack:
         server = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
-        variables = front_variables | {"SERVER": f"127.0.0.1:{server.getsockname()[1]}"}
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        variables = front_variables | {"SERVER": address, "SERVER_ALIVE": address}
         port, _ = stack.enter_context(running_front(variables, tmp_path / "haproxy.cfg"))
         client = stack.enter_context(closing(connection_to(port)))
         client.request("POST", "/translate", b'{"q": "a"}')
