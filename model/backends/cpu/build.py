@@ -16,7 +16,8 @@ from pathlib import Path
 from model.atomic_write import atomic_write
 from model.backends.cpu.isa import CpuBackendUnavailable, InstructionSet, Isa, available, fastest_first, of_machine
 
-COMMAND = "python -m model.backends.cpu build --isa auto"
+COMMAND = "python -P -m model.backends.cpu build --isa auto"
+"""Compiles for the installed package: without -P, in a checkout, Python would take that of the checkout."""
 SOURCES = Path(__file__).parent / "csrc"
 """The folder of the sources and of what is compiled from them."""
 COMPILERS = ("g++", "c++", "clang++")

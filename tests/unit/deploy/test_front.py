@@ -294,8 +294,9 @@ def test_a_request_meets_a_new_server_that_does_not_listen_yet_at_most_once(fron
 
 
 @pytest.mark.slow  # starts HAProxy
+@pytest.mark.parametrize(("part", "status"), [(b"", 503), (b"HTTP/1.1 200 \r\nContent-Length: 10\r\n\r\n123", 502)])
 def test_a_request_whose_servers_have_all_ended_is_answered_although_its_connection_is_not_new(
-    front_variables: dict[str, str], tmp_path: Path
+    front_variables: dict[str, str], tmp_path: Path, part: bytes, status: int
 ) -> None:
     text = CONFIGURATION.read_text(encoding="utf-8")
     text = text.replace(" 1-16 ", " 1 ").replace(
