@@ -236,6 +236,8 @@ def whose(folder: Path | None) -> str:
         with contextlib.suppress(OSError):
             status = path.stat()
             if not os.access(path, os.R_OK | os.W_OK, effective_ids=True):
+                if os.statvfs(path).f_flag & os.ST_RDONLY:
+                    return f" {folder} is mounted read-only: mount it with write access."
                 return (
                     f" {path} belongs to user {status.st_uid} and group {status.st_gid} with mode "
                     f"{stat.S_IMODE(status.st_mode):o}, and the server runs as user {os.geteuid()} and group {os.getegid()}: "

@@ -11,6 +11,7 @@ import sqlite3
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from starlette.testclient import TestClient
@@ -212,6 +213,12 @@ def test_data_of_another_user_names_owner_mode_and_remedy():
     owner = f"{folder} belongs to user {user} and group {os.getegid()} with mode 555"
     assert f"{owner}, and the server runs as user {other}" in str(caught.value)
     assert str(caught.value).endswith(f"or chown -R {other} {folder}.")
+
+
+def test_data_on_a_read_only_mount_names_the_mount(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "access", lambda *_, **__: False)
+    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_flag=os.ST_RDONLY))
+    assert sqlite.whose(tmp_path) == f" {tmp_path} is mounted read-only: mount it with write access."
 
 
 def test_values():
