@@ -43,12 +43,12 @@ async def apply(context: SentenceContext, draft: Draft) -> Draft:
 
 async def with_all_codes(context: SentenceContext, draft: Draft) -> Draft:
     """Returns the draft with the texts of its hypotheses, with all codes, in the case of the segment."""
-    if not draft.text.strip():
-        return await _copied(context, draft)
     segment, decode = draft.segment, context.leg.model.tokenizer.decode
     if segment.reading.missing(draft.text) and not stand_ins_of(context.leg.model.tokenizer).symbols:
         draft = await _without_stand_ins(context, segment)
         segment = draft.segment
+    if is_blank(segment.reading, draft.text):
+        return await _copied(context, draft)
     others = [decode(hypothesis.tokens) for hypothesis in draft.answer.hypotheses[1:]]
     reading, texts = segment.reading, [draft.text, *others]
     if not segment.tagged.codes and reading.is_complete(draft.text):
@@ -70,6 +70,11 @@ async def with_all_codes(context: SentenceContext, draft: Draft) -> Draft:
     if tagged is not segment.tagged:
         draft.segment = replace(segment, tagged=tagged)
     return draft
+
+
+def is_blank(reading: Reading, target: str) -> bool:
+    """Returns whether a translation is empty but for stand-ins and symbols."""
+    return not SYMBOL.sub("", reading.without_stand_ins(target)).strip()
 
 
 async def _copied(context: SentenceContext, draft: Draft) -> Draft:

@@ -11,15 +11,17 @@ import random
 import re
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import zip_longest
 
 import polib
 import yaml
 from markdown_it import MarkdownIt
 
+from model.symbols import SYMBOLS
 from server.documents.formats.xml.parsing import parse_xml
 from server.errors import InvalidRequest
+from server.text.reading import SYMBOL
 from server.translation.preparation import prepare
 from server.translation.types import TranslationRequest
 from tests.support.texts import document_files as make
@@ -271,9 +273,17 @@ FILES: Mapping[str, Callable[[list[str], list[str]], bytes]] = {
 SUFFIXES = tuple(FILES)
 
 
-def hostile(text: str, format: str, seed: int) -> str:
+class Silent(HostileTranslation):
+    """A model that writes nothing but symbols and stand-ins."""
+
+    def _target(self, ids: Sequence[int]) -> str:
+        written = SYMBOL.findall(super()._target(ids))
+        return " ".join([*written, *self._chance.choices(("", "\u2047", "\ufffd", SYMBOLS[0]), k=2)])
+
+
+def hostile(text: str, format: str, seed: int, model: type[HostileTranslation] = HostileTranslation) -> str:
     """Returns a text of a document as a hostile model translates it."""
-    case = HostileTranslation(TaggedText(text, format, ()), seed)  # type: ignore[arg-type]
+    case = model(TaggedText(text, format, ()), seed)  # type: ignore[arg-type]
     request = TranslationRequest(texts=(text,), source="en", target="de", format=format)  # type: ignore[arg-type]
     [prepared] = prepare(request, CATALOGS[case._tokenizer], None)  # type: ignore[arg-type]  # detects no language
     assert prepared.segmented is not None

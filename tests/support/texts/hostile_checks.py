@@ -87,19 +87,21 @@ class HostileTranslation:
         tagged = segment.tagged._replace(codes=tuple(arms))
         reading = segment.reading
         target = self._target(segment.ids)
-        if not target.strip():
+        if reading.missing(target) and self._tokenizer is NAMED:
+            reading = masked(tagged, {}, reading.capitals, reading.apart)
+            target = self._target(self._tokenizer.encode_ids(reading.text))
+        if finish_pass.is_blank(reading, target):
             bare = replace(segment, tagged=tagged, messages=())
             finished = result(finish_pass._copied(None, Draft(bare, COPIED))).finished[0]  # type: ignore[arg-type]
             self.faults += segment_faults(tagged, finished)
             return finished
-        if reading.missing(target) and self._tokenizer is NAMED:
-            reading = masked(tagged, {}, reading.capitals, reading.apart)
-            target = self._target(self._tokenizer.encode_ids(reading.text)) or "cat"
         finished = self._finish(
             tagged, reading, target, self._links(reading.text, target), str.upper if reading.capitals else str
         )
         self.faults += [*segment_faults(tagged, finished), *text_faults(tagged, reading, target, finished)]
         self.faults += containment_faults(tagged, reading, finished)
+        if not finished.bare.strip():
+            self.faults.append(Fault("empty", segment.text, finished.text))
         return finished
 
     def _target(self, ids: Sequence[int]) -> str:

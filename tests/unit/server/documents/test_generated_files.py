@@ -10,7 +10,7 @@ import pytest
 
 from server.documents.reader_process import read_document
 from tests.support.texts.document_files import archive, open_document, word_body
-from tests.support.texts.generated_files import SUFFIXES, GeneratedFiles, faults, hostile
+from tests.support.texts.generated_files import SUFFIXES, GeneratedFiles, Silent, faults, hostile
 
 SEEDS = range(12)
 
@@ -36,6 +36,17 @@ def test_texts_that_are_written_as_they_were_read_leave_the_file(suffix: str) ->
         if suffix in (".docx", ".pptx", ".xlsx", ".odt"):
             before, after = (zipfile.ZipFile(io.BytesIO(data)) for data in (given, written))
             assert [before.read(name) for name in before.namelist()] == [after.read(name) for name in after.namelist()]
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_a_model_that_writes_nothing_leaves_the_texts(suffix: str) -> None:
+    for seed in SEEDS[:4]:
+        given = GeneratedFiles(suffix, seed).file(3)
+        document = read_document(f"a{suffix}", given, "de")
+        silent = [hostile(text, document.format, seed + i, Silent) for i, text in enumerate(document.texts)]
+        written = document.write(silent)
+        document = read_document(f"a{suffix}", given, "de")
+        assert written == document.write(document.texts), f"{suffix} {seed}"
 
 
 @pytest.mark.parametrize(
