@@ -26,8 +26,8 @@ longer declare the encoding."""
 ROOT = re.compile(r"<html\b[^>]{0,1000}>", re.IGNORECASE)
 LANGUAGE = re.compile(r"(\s(?:xml:)?lang\s*=\s*[\"'])[\w\-]{1,40}", re.IGNORECASE)
 VALUE = re.compile(r"""(\s)([a-zA-Z:_-]+)(\s*=\s*)(["'])((?:(?!\4).)*)\4""", re.DOTALL)
-LABELS = frozenset(("alt", "title", "placeholder", "aria-label", "label"))
-"""Attributes that people read, of any element."""
+LABELS = frozenset("alt title placeholder aria-label label summary description caption".split())
+"""Attributes that people read, of any element; the last two of components."""
 NO_BREAK = 0xA0
 BUTTON = re.compile(r"\stype\s*=\s*[\"']?(?:submit|reset|button)\b", re.IGNORECASE)
 META = re.compile(
@@ -52,18 +52,15 @@ def read(data: bytes, target: str) -> Document:
     texts = [escaped(html.unescape(value)) for value in values]
 
     def write(translations: Sequence[str]) -> bytes:
-        made = {
-            value: html.escape(valid_text(parse(new).text), quote=False).translate(references((value,)))
-            for value, text, new in zip(values, texts, translations[len(parts) :], strict=True)
-            if new != text
-        }
+        translated = zip(values, texts, translations[len(parts) :], strict=True)
+        made = {value: parse(new).text for value, text, new in translated if new != text}
         page = "".join(spelled_as(part, new, made) for part, new in zip(parts, translations, strict=False))
         return encode(ROOT.sub(lambda root: LANGUAGE.sub(rf"\g<1>{target}", root[0]), page, count=1))
 
     return Document((*parts, *texts), "html", write)
 
 
-def references(texts: Iterable[str]) -> dict[int, str]:
+def spellings(texts: Iterable[str]) -> dict[int, str]:
     """Returns how the characters are written that these texts of a page only have as references."""
     parts = [part for text in texts for part in pieces(text)]
     literal = set("<>&").union(*(text for text, raw in parts if text == raw))
@@ -73,7 +70,7 @@ def references(texts: Iterable[str]) -> dict[int, str]:
 
 def spelled_as(source: str, new: str, values: Mapping[str, str]) -> str:
     """Returns a translation of HTML with its references as in its source, and with other values of attributes."""
-    signs = {} if new == source else references(token for token in markup_tokens(source) if isinstance(token, str))
+    signs = {} if new == source else spellings(token for token in markup_tokens(source) if isinstance(token, str))
     return "".join(respelled(token, signs, values) for token in markup_tokens(new))
 
 
@@ -82,11 +79,17 @@ def respelled(token: str | Tag, spelled: Mapping[int, str], values: Mapping[str,
     if isinstance(token, str):
         return token.replace("&nbsp;", "\xa0").translate(spelled) if spelled else token
     edits = [
-        (*value.span(5), values[value[5]].replace(value[4], html.escape(value[4])))
+        (*value.span(5), attribute(values[value[5]], value[5], value[4]))
         for value in labels(token)
         if value[5] in values
     ]
     return edited(token.raw, edits)[0]
+
+
+def attribute(text: str, source: str, quote: str) -> str:
+    """Returns a text as the value of an attribute in these quotes, with the references of its source."""
+    written = html.escape(valid_text(text), quote=False).translate(spellings((source,)))
+    return written.replace(quote, html.escape(quote))
 
 
 def labels(tag: str | Tag) -> Iterator[re.Match[str]]:

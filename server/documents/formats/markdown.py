@@ -1,5 +1,6 @@
-"""Reads Markdown (.md). Paragraphs, headings, table cells and HTML blocks are translated in place; everything else (code,
-link targets, front matter, comments) is copied. markdown-it finds the blocks, whose markup are codes.
+"""Reads Markdown (.md). Paragraphs, headings, table cells and HTML blocks are translated in place, after the labels in their
+markup: titles of links, and attributes that people read; and the titles in front matter. Everything else (code, link targets,
+comments) is copied. markdown-it finds the blocks, whose markup are codes.
 """
 
 from __future__ import annotations
@@ -8,19 +9,24 @@ import html
 import re
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import pairwise
+from operator import itemgetter
 from os.path import commonprefix
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from markdown_it import MarkdownIt
 from markdown_it.common.utils import normalizeReference
+from yaml import YAMLError
 
 from server.documents.document import Document, Place, has_words, in_place
-from server.documents.formats.html import spelled_as
-from server.documents.formats.messages import blank
+from server.documents.formats.html import LABELS, attribute, labels, spelled_as, spellings
+from server.documents.formats.messages import blank, find_scalars, rendered
 from server.documents.formats.plain import decode
+from server.errors import InvalidRequest
+from server.text.offsets import edited
 from server.text.syntax.html import LONGEST_NAME, Builder, parse
 from server.text.syntax.markup import OPAQUE, Tag, markup_tokens
 from server.text.syntax.match import Opened
@@ -33,6 +39,8 @@ BLOCKS = MarkdownIt("commonmark").enable("table").disable("inline")
 PARAGRAPH = ["paragraph_open", "inline", "paragraph_close"]
 CELLS = ("td_open", "th_open")
 FRONT_MATTER = re.compile(r"\A(?:---\n.*?\n(?:---|\.\.\.)(?:\n|\Z)|\+\+\+\n.*?\n\+\+\+(?:\n|\Z))", re.DOTALL)
+TITLES = LABELS | set("linkTitle subtitle sidebar_label heading excerpt tagline lead details".split())
+"""Keys of front matter whose texts a page shows."""
 FENCE = re.compile(r"\s*(?:[-*+>]\s+)*(`{3,}|~{3,})([^`\n]*)")
 FRAME = re.compile(
     r"[\s>]*(?:(?:\{\{[<%].*[>%]\}\}|\{\{/\*.*\*/\}\}|\{%.*%\}|\{:[^{}]*\}|:(?:class|name|icon|open):.*)"
@@ -61,6 +69,14 @@ MARKER = re.compile(
 """The mark at the beginning of a line that begins a block."""
 
 
+class Label(NamedTuple):
+    """A text within markup, which is an attribute of an element or is in quotes."""
+
+    start: int
+    end: int
+    is_attribute: bool
+
+
 class Block(NamedTuple):
     """A part of the file from `start` to `end`. `source` are its lines without their `indent`, the line break within it with
     the indentation of the next line. `escaped` are the characters that are written as in the source. One that is `in_line`
@@ -80,24 +96,85 @@ def read(data: bytes, target: str) -> Document:
     text, encode = decode(data, markup=True)
     line_end = next((end for end in ("\r\n", "\n", "\r") if end in text), "\n")
     text = text.replace("\r\n", "\n").replace("\r", "\n")
-    found = sorted(find_blocks(text), key=lambda block: block.start)
-    places = [
-        Place(block.start, block.end, coded(block.tagged), partial(written, block))
-        for block in found
-        if has_words(block.tagged.text)
-    ]
-    return in_place(text, lambda made: encode(made.replace("\n", line_end)), places, "coded")
+    places, in_markup = places_of(text)
+
+    def write(translations: Sequence[str]) -> bytes:
+        edits = [
+            (place.start, place.end, place.write(new))
+            for place, new in zip(in_markup, translations[len(places) :], strict=True)
+            if new != place.text
+        ]
+        changed = edited(text, edits)[0]
+        again = places_of(changed)[0] if edits else places
+        if len(again) != len(places):  # the labels are left as they were
+            changed, again = text, places
+        document = in_place(changed, lambda made: encode(made.replace("\n", line_end)), again, "coded")
+        return document.write(translations[: len(places)])
+
+    return Document(tuple([place.text for place in (*places, *in_markup)]), "coded", write)
 
 
-def find_blocks(text: str) -> Iterator[Block]:
-    """Yields the blocks of text."""
+def places_of(text: str) -> tuple[list[Place], list[Place]]:
+    """Returns the places of the blocks with words, and those of the labels in their markup."""
+    in_markup = list(front_places(text))
+    blocks: list[Place] = []
+    for found in sorted(find_blocks(text), key=itemgetter(0)):
+        if isinstance(found, Label):
+            in_markup.append(label_place(text, found))
+        elif has_words(found.tagged.text):
+            blocks.append(Place(found.start, found.end, coded(found.tagged), partial(written, found)))
+    return blocks, [place for place in in_markup if has_words(place.text)]
+
+
+def front_places(text: str) -> Iterator[Place]:
+    """Yields the titles and descriptions in front matter, which is in YAML or TOML."""
+    front = FRONT_MATTER.match(text)
+    if front and text[0] == "+":
+        for found in SHORTCODE.finditer(front[0]):
+            yield label_place(text, Label(*found.span(found.lastindex or 0), False))
+    elif front:
+        with suppress(YAMLError, ValueError, RecursionError, InvalidRequest):
+            for key, value in pairwise(find_scalars(front[0])):
+                if key.key and not value.key and key.depth == value.depth and key.text in TITLES:
+                    yield Place(value.start, value.end, value.text, partial(rendered, value, text))
+
+
+def label_place(text: str, found: Label) -> Place:
+    """Returns a label as a place, which is in quotes or brackets."""
+    start, end, is_attribute = found
+    source, quotes = text[start:end], text[start - 1] + text[end]
+
+    def write(new: str) -> str:
+        new = " ".join(new.split())
+        if is_attribute:
+            return attribute(new, source, quotes[0])
+        new = new.replace("&", "&amp;") if "&amp;" in source else new
+        return re.sub(rf"[\\{quotes}]", r"\\\g<0>", new.translate(spellings((source,))))
+
+    own = html.unescape(source if is_attribute else ESCAPED.sub(lambda found: unescaped(found[0]), source))
+    return Place(start, end, coded(Tagged(" ".join(own.split()))), write)
+
+
+def labels_in(markup: str, start: int) -> Iterator[Label]:
+    """Yields the labels in markup that begins at `start`."""
+    sign, at = markup.lstrip("> \t\n")[:1], start
+    for token in markup_tokens(markup) if sign == "<" else ():
+        yield from (Label(at + value.start(5), at + value.end(5), True) for value in labels(token))
+        at += len(token if isinstance(token, str) else token.raw)
+    for found in TEXTS[sign].finditer(markup) if sign in TEXTS else ():
+        low, high = found.span(found.lastindex or 0)
+        yield Label(start + low, start + high, False)
+
+
+def find_blocks(text: str) -> Iterator[Block | Label]:
+    """Yields the blocks of text, and the labels in markup."""
     lines = [0]
     for line in text.split("\n"):
         lines.append(lines[-1] + len(line) + 1)
-    environment: dict[str, Any] = {}
+    references: dict[str, Any] = {}
     end, before = 0, ""
     frame, titles = without_frames(FRONT_MATTER.sub(blank, text))
-    for token in BLOCKS.parse(frame, environment):
+    for token in BLOCKS.parse(frame, {"references": references}):
         if token.type != "inline":
             before = token.type
         if token.map is None or token.type not in ("inline", "html_block"):
@@ -108,6 +185,7 @@ def find_blocks(text: str) -> Iterator[Block]:
         limit = min(len(text), lines[min(token.map[1], len(lines) - 1)])
         if token.type == "html_block":
             yield Block(position, limit, parse(text[position:limit]), text[position:limit])
+            yield from labels_in(text[position:limit], position)
             end = limit
             continue
         spans: list[tuple[int, int]] = []
@@ -127,18 +205,26 @@ def find_blocks(text: str) -> Iterator[Block]:
             indent = commonprefix(ends) or "\n"  # noqa: RUF071  characters are meant
             kept = [gap[: gap.index("\n") + 1] + end[len(indent) :] for gap, end in zip(gaps, ends, strict=True)]
             source = "".join(text[a:b] + gap for (a, b), gap in zip(spans, [*kept, ""], strict=True))
-            tagged, escaped = to_inline(source, environment.get("references", {}))
+            tagged, escaped = to_inline(source, references)
+            for markup in TOKEN.finditer(text, spans[0][0], end):
+                yield from labels_in(markup[0], markup.start())
             if before in CELLS:
                 escaped["|"] = "\\|"
             yield Block(spans[0][0], end, tagged, source, escaped, indent, before in (*CELLS, "heading_open"))
+    for reference in references.values():
+        start, stop = [lines[number] for number in reference["map"]]
+        yield from labels_in(text[start : stop - 1], start)
     for start, stop in titles:
-        tagged, escaped = to_inline(text[start:stop], environment.get("references", {}))
+        if text[start] == "{":
+            yield from labels_in(text[start:stop], start)
+            continue
+        tagged, escaped = to_inline(text[start:stop], references)
         yield Block(start, stop, tagged, "", {'"': '\\"', **escaped}, in_line=True)
 
 
 def without_frames(text: str) -> tuple[str, list[tuple[int, int]]]:
     """Returns text with as many lines, in which those of templates and the first and last ones of admonitions and tabs are
-    empty, and their bodies are not indented; and the places of their titles."""
+    empty, and their bodies are not indented; and the places of their titles and of templates."""
     lines: list[str] = []
     titles: list[tuple[int, int]] = []
     bodies: list[int] = []
@@ -162,6 +248,8 @@ def without_frames(text: str) -> tuple[str, list[tuple[int, int]]]:
             bodies.append(size + 4)
         if found and found.lastgroup and found.lastgroup.startswith("title"):
             titles.append((position + found.start(found.lastgroup), position + found.end(found.lastgroup)))
+        elif found and "{" in line:
+            titles.append((position + line.index("{"), position + len(line)))
         position += len(line) + 1
     return "\n".join(lines), titles
 
@@ -198,7 +286,9 @@ def wrapped(text: str, width: int) -> str:
     return text if "\n" in text else BLOCK_START.sub(" ", "\n".join(lines))
 
 
-TARGET = r"\((?:[^()\s\\]|\\.|\([^()\s]*\))*(?:\s+(?:\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'))?\s*\)"
+TARGET = (
+    r"\((?:[^()\s\\]|\\.|\([^()\s]*\))*(?:\s[\s>]*(?:\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|\((?:[^()\\]|\\.)*\)))?\s*\)"
+)
 EXTENSION = (
     r"(?:[ \t]?\n[ \t]*|\A|(?<=\n))"
     r"(?:(?:\[!\w+\][^\n]*|\$\$[^$]+\$\$)(?:\n|\Z)|:[ \t]+|\[\^[^\]\s]+\]:[ \t]*"
@@ -216,6 +306,13 @@ JSX = r"</?(?:[A-Z][\w.]*(?:[^<>{}]*\{[^{}\n]*\})*[^<>{}]*)?/?>"
 CHARACTER = r"\\[!-/:-@\[-`{-~]|&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z]\w{1,31});"
 WRAP = r"[ \t]*\n\s*"
 ESCAPED = re.compile(f"({CHARACTER}|{WRAP})")
+QUOTED = r"(?:([\"'])((?:(?!\1|\\).|\\.)+)\1|\(((?:[^()\\]|\\.)+)\))"
+TITLE = re.compile(rf"\s{QUOTED}(?=\s*(?:\)|\Z))", re.DOTALL)
+"""The title of a link, of a picture, or of a definition of one."""
+SHORTCODE = re.compile(rf"\s(?:{'|'.join(sorted(TITLES))})\s*=\s*{QUOTED}")
+"""An attribute of a template that people read."""
+TEXTS = {"{": SHORTCODE, "[": TITLE, "]": TITLE}
+"""The texts in markup, by its first character."""
 TOKEN = re.compile(
     r"(?P<atom>(?P<ticks>`+)(?!`).+?(?<!`)(?P=ticks)(?!`)|<[a-z][a-z0-9+.\-]{1,31}:[^\s<>]*>|<[^\s<>@]+@[^\s<>]+>"
     r"|\[\^[^\]\s]+\]|\[[ xX]\](?=\s)|(?<=[)\]`*_])\{[^{}\n]+\}|\{\{[<%][^\n]*?[>%]\}\})"
@@ -263,11 +360,16 @@ def to_inline(source: str, references: Mapping[str, Any]) -> tuple[Tagged, dict[
             if number % 2 == 0 or not part.strip():
                 yield " " if number % 2 else part, part
                 continue
-            character = part[1:] if part[0] == "\\" else html.unescape(part)
+            character = unescaped(part)
             escaped[character] = part
             yield character, part
 
     return Builder(read=read).build(parts).tagged(""), escaped
+
+
+def unescaped(part: str) -> str:
+    """Returns an escaped character."""
+    return part[1:] if part[0] == "\\" else html.unescape(part)
 
 
 def paired(tokens: Sequence[re.Match[str]], source: str, references: Mapping[str, Any]) -> dict[int, tuple[int, str]]:

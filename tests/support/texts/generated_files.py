@@ -57,6 +57,8 @@ GRAMMARS: Mapping[str, Grammar] = {
             '<w:bookmarkStart w:id="{n}" w:name="z{n}z"/>{inner}<w:bookmarkEnd w:id="{n}"/>',
             '<w:sdt><w:sdtPr><w:tag w:val="z{n}z"/></w:sdtPr><w:sdtContent>{inner}</w:sdtContent></w:sdt>',
             '<w:ins w:id="z{n}z">{inner}</w:ins>',
+            '<w:r><w:ruby><w:rubyPr><w:lid w:val="z{n}z"/></w:rubyPr><w:rt><w:r><w:t>kan</w:t></w:r></w:rt>'
+            "<w:rubyBase>{inner}</w:rubyBase></w:ruby></w:r>",
         ),
     },
     ".pptx": {
@@ -85,7 +87,11 @@ GRAMMARS: Mapping[str, Grammar] = {
             '<text:page-number x="z{n}z">7</text:page-number>',
             '<text:bookmark-start text:name="z{n}z"/>',
         ),
-        "pair": ('<text:span text:style-name="z{n}z">{inner}</text:span>', '<text:a x="z{n}z">{inner}</text:a>'),
+        "pair": (
+            '<text:span text:style-name="z{n}z">{inner}</text:span>',
+            '<text:a x="z{n}z">{inner}</text:a>',
+            '<text:ruby x="z{n}z"><text:ruby-base>{inner}</text:ruby-base><text:ruby-text>kan</text:ruby-text></text:ruby>',
+        ),
     },
     ".xlf": {
         "text": (" {words} ",),
@@ -119,6 +125,7 @@ GRAMMARS: Mapping[str, Grammar] = {
             "![{words}](z{n}z.png)",
             "[^z{n}z]",
             '<br id="z{n}z">',
+            '<img id="z{n}z" alt="{words}">',
             "<https://a.b/z{n}z>",
             "x<!-- z{n}z -->",
         ),

@@ -174,16 +174,7 @@ class Paragraph:
         if kind == "run":
             self._add_run(child, top)
         elif kind == "container":
-            inner = next((part for part in child if self.kind(part) == "content"), child)
-            start, end = tags_of(inner)
-            start += xml_of(part for part in inner if self.kind(part) == "setting")
-            if inner is not child:
-                around = tags_of(child)
-                start = around[0] + xml_of(reversed(list(inner.itersiblings(preceding=True)))) + start
-                end += xml_of(inner.itersiblings()) + around[1]
-            self.add_edge(start, child)
-            self.add_children(inner, top=False)
-            self.add_edge(end, child, end=True)
+            self._add_container(child)
         elif kind == "last":
             self._last.append(child)
         elif kind in ("start", "end"):
@@ -194,6 +185,19 @@ class Paragraph:
             self.add_text(" ")
         elif kind in ("gap", "atom"):
             self.add_code(child, gap=kind == "gap" and top)
+
+    def _add_container(self, child: Element, before: str = "", after: str = "") -> None:
+        """Adds a container, which may be in a run from `before` to `after`."""
+        inner = next((part for part in child if self.kind(part) == "content"), child)
+        start, end = tags_of(inner)
+        start += xml_of(part for part in inner if self.kind(part) == "setting")
+        if inner is not child:
+            around = tags_of(child)
+            start = around[0] + xml_of(reversed(list(inner.itersiblings(preceding=True)))) + start
+            end += xml_of(inner.itersiblings()) + around[1]
+        self.add_edge(before + start, child)
+        self.add_children(inner, top=False)
+        self.add_edge(end + after, child, end=True)
 
     def _add_edge(self, child: Element, kind: str) -> None:
         """Adds the start or end of words. Those that overlap others become single marks."""
@@ -245,6 +249,8 @@ class Paragraph:
                 self.add_edge(start, child)
                 self.add_words(words)
                 self.add_edge(f"</{self._run}>", child, end=True)
+            elif kind == "container":
+                self._add_container(child, self._run_start(properties), f"</{self._run}>")
             elif child is not properties and kind != "dropped":
                 raw = f"{self._run_start(properties)}{xml_of([child])}</{self._run}>"
                 self.add_code(raw=raw, gap=kind == "gap" and top)

@@ -40,10 +40,10 @@ text t
 mark fldChar
 first pPr
 gap tab br cr ptab
-container hyperlink ins smartTag moveTo customXml dir bdo
+container hyperlink ins smartTag moveTo customXml dir bdo ruby
 field fldSimple
 control sdt
-content sdtContent
+content sdtContent rubyBase
 start bookmarkStart commentRangeStart permStart
 end bookmarkEnd commentRangeEnd permEnd
 setting sdtPr sdtEndPr smartTagPr customXmlPr
@@ -71,7 +71,8 @@ dropped rPh
 """
 OPEN_DOCUMENT = """
 paragraph p h
-container span a meta ruby-base
+container span a meta ruby
+content ruby-base
 start bookmark-start reference-mark-start
 end bookmark-end reference-mark-end
 gap tab line-break

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import html
 import re
 
 import pytest
+from markdown_it import MarkdownIt
 
 from server.documents.document import tagged_of
+from server.documents.formats.markdown import kinds
 from server.documents.reader_process import read_document
 from tests.support.texts.document_files import change, unchanged
 
@@ -47,10 +50,13 @@ def test_unchanged_markdown_is_identical():
 
 def test_only_text_changes():
     expected = PAGE
-    words = "quoted text|in two lines|one task|after a break|an image|head|cell|snake_case|kept|A *title* with"
+    words = (
+        "Front matter|quoted text|in two lines|one task|after a break|an image|head|cell|snake_case|kept|A *title* with"
+    )
     for text in (
         *words.split("|"),
         "Some text with **bold words** and a [link]",
+        ' "t"',
         "which is wrapped\nover two lines with a [ref]",
         "An <b>HTML</b> block",
     ):
@@ -84,7 +90,7 @@ def test_markup_within_a_line(source, expected):
             '{{< tab >}}\nSome text\n{{< /tab >}}\nMore {{< ref "a.md" >}}',
             '{{< tab >}}\nSOME TEXT\n{{< /tab >}}\nMORE {{< ref "a.md" >}}',
         ),
-        ('[a link](u "a \\"b\\" c"){ .x y=1 }', '[A LINK](u "a \\"b\\" c"){ .x y=1 }'),
+        ('[a link](u "a \\"b\\" c"){ .x y=1 }', '[A LINK](u "A \\"B\\" C"){ .x y=1 }'),
         (
             '=== "Tab"\n\n    - one\n    - two\n\n        deep\n\n    ```\n    !!! x\n    ```',
             '=== "TAB"\n\n    - ONE\n    - TWO\n\n        DEEP\n\n    ```\n    !!! x\n    ```',
@@ -125,7 +131,7 @@ def test_a_sentence_has_its_code():
     ("source", "passages"),
     [
         ("# The tool [![it builds](b.svg)](https://x.org)", ["The tool ", "it builds", ""]),
-        ("[![one](a)](b) [![two](c 'd')](e)", ["one", " ", "two", ""]),
+        ("[![one](a)](b) [![two](c)](e)", ["one", " ", "two", ""]),
         ("**Note**\nSome text.", ["Note", "Some text."]),
         ("Some text with\n**strong words** in it.", ["Some text with strong words in it."]),
     ],
@@ -171,12 +177,13 @@ def test_modules_components_and_definitions_are_kept():
     assert document.write(document.texts).decode() == MDX
     texts = [re.sub("<[^<>]*>", "", text) for text in document.texts]
     assert texts[:2] == ["Hello there", "We import goods from many countries."]
-    assert not any(word in " ".join(texts) for word in ("theme", "export", "example.com", "A title", "npm'"))
+    assert not any(word in " ".join(texts) for word in ("theme", "export", "example.com", "npm'"))
     written = change("a.mdx", MDX.encode()).decode().split("\n")
     for line in MDX.split("\n"):
-        if line.startswith(("import", "export", "<Tabs", "</Tabs", "[ref", "[other", "  One", "}")):
+        if line.startswith(("import", "export", "<Tabs", "</Tabs", "  One", "}")):
             assert line in written
     assert {"[^1]: THE FIRST NOTE.", "[^two]: THE SECOND NOTE."} <= set(written)
+    assert {'[ref]: https://example.com "A TITLE"', "[other]: <a b> 'ANOTHER TITLE'"} <= set(written)
     assert '  <Tab value="npm">INSTALL IT WITH `npm`.</Tab>' in written
     assert "A WORD <Badge>NEW</Badge> WITHIN A TEXT" in written
 
@@ -232,3 +239,48 @@ def test_code_of_templates_is_kept(kept):
 def test_every_paragraph_is_translated(given):
     made = change("a.md", given.encode(), lambda text: text.replace("the", "THE")).decode()
     assert made == given.replace("the", "THE")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "A [link](/u \"the &amp; 'title'\"), ![one](a_(b).png 'the \\'picture\\'') [x][ref].",
+        "[![one](a 'the badge')](b \"the link\") two",
+        "> Two lines [one](/u (the title)) [two](/v\n> 'the other').",
+        '# One <img src="a" alt="the red &quot;house&quot;" title=\'the "tip"\'> two',
+        '<p align="center">\n  <img src="a" alt="the house">\n</p>',
+        "Run `<img alt=\"x\">` or <kbd title='the one'>Ctrl</kbd>.",
+        '<Tabs>\n  <TabItem value="a" label="the tab">One</TabItem>\n</Tabs>',
+        'Text <Card title="the card"\n  description="the words" /> here',
+        'one\n[a]: /u "the title"\ntwo',
+        "> [a]: /u (the title)\n> [b]: <u v>\n>  'the other'",
+        '{{< figure src="a.png" title="the \\"title\\"" caption=\'the words\' >}}',
+        'One {{< icon name="a" label="the icon" >}} two',
+        '{% include figure alt="the picture" %}',
+        '```\n<img alt="x">\n[a](b "c")\n```',
+        "---\ntitle: the page\ndate: 2020-01-01\ndescription: >-\n  the words\ntags: [tho]\n---\n# One",
+        '---\nhero:\n  tagline: "the \\"one\\""\n  name: x\n---\none',
+        "---\ntitle: 'tho\nx\n---\none",
+        '+++\ntitle = "the \\"page\\""\nkind = "x"\n[params]\ndescription = \'the words\'\n+++\none',
+    ],
+)
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+def test_labels_in_markup_are_translated(given, line_end):
+    given = given.replace("\n", line_end)
+    assert unchanged("a.mdx", given.encode()).decode() == given
+    made = change("a.mdx", given.encode(), lambda text: text.replace("the", "THE").replace("x", "y")).decode()
+    assert made.replace("y", "x").split() == given.replace("the", "THE").split()
+    assert '"x"' not in given or '"x"' in made
+
+
+@pytest.mark.parametrize("new", ["x", "L'\u00e9t\u00e9 (l'\"ann\u00e9e\") & <b> \\", "# a\n\n- b", "](b) [c](d"])
+@pytest.mark.parametrize(
+    "given", ['[a](/u "{}")', "![a](/u '{}')", "[a](/u ({}))", '<img alt="{}"> a', "a\n\n[b]: /u '{}'"]
+)
+def test_a_label_becomes_no_other_markup(given, new):
+    page = given.format("the title") + "\n\nlast\n"
+    document = read_document("a.md", page.encode(), "de")
+    made = document.write([new if text == "the title" else text for text in document.texts]).decode()
+    assert kinds(made) == kinds(page)
+    titles = [*re.findall(r'title="([^"]*)"|alt="([^"]*)"', MarkdownIt().render(made))]
+    assert " ".join(new.split()) in [html.unescape(a or b) for a, b in titles] or "[b]" in given
