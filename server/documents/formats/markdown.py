@@ -22,11 +22,10 @@ from markdown_it.common.utils import normalizeReference
 from yaml import YAMLError
 
 from server.documents.document import Document, Place, has_words, in_place
-from server.documents.formats.html import LABELS, attribute, labels, spelled_as, spellings
+from server.documents.formats.html import LABELS, attribute, labels, spelled_as
 from server.documents.formats.messages import blank, find_scalars, rendered
 from server.documents.formats.plain import decode
 from server.errors import InvalidRequest
-from server.text.offsets import edited
 from server.text.syntax.html import LONGEST_NAME, Builder, parse
 from server.text.syntax.markup import OPAQUE, Tag, markup_tokens
 from server.text.syntax.match import Opened
@@ -99,13 +98,9 @@ def read(data: bytes, target: str) -> Document:
     places, in_markup = places_of(text)
 
     def write(translations: Sequence[str]) -> bytes:
-        edits = [
-            (place.start, place.end, place.write(new))
-            for place, new in zip(in_markup, translations[len(places) :], strict=True)
-            if new != place.text
-        ]
-        changed = edited(text, edits)[0]
-        again = places_of(changed)[0] if edits else places
+        new = translations[len(places) :]
+        changed = in_place(text, str.encode, in_markup, "coded").write(new).decode() if in_markup else text
+        again = places_of(changed)[0] if changed != text else places
         if len(again) != len(places):  # the labels are left as they were
             changed, again = text, places
         document = in_place(changed, lambda made: encode(made.replace("\n", line_end)), again, "coded")
@@ -148,8 +143,7 @@ def label_place(text: str, found: Label) -> Place:
         new = " ".join(new.split())
         if is_attribute:
             return attribute(new, source, quotes[0])
-        new = new.replace("&", "&amp;") if "&amp;" in source else new
-        return re.sub(rf"[\\{quotes}]", r"\\\g<0>", new.translate(spellings((source,))))
+        return re.sub(rf"[\\{quotes}]", r"\\\g<0>", new.replace("&", "&amp;") if "&amp;" in source else new)
 
     own = html.unescape(source if is_attribute else ESCAPED.sub(lambda found: unescaped(found[0]), source))
     return Place(start, end, coded(Tagged(" ".join(own.split()))), write)
@@ -286,9 +280,7 @@ def wrapped(text: str, width: int) -> str:
     return text if "\n" in text else BLOCK_START.sub(" ", "\n".join(lines))
 
 
-TARGET = (
-    r"\((?:[^()\s\\]|\\.|\([^()\s]*\))*(?:\s[\s>]*(?:\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|\((?:[^()\\]|\\.)*\)))?\s*\)"
-)
+TARGET = r"\((?:[^()\s\\]|\\.|\([^()\s]*\))*(?:\s[\s>]*(?:\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|\((?:[^()\\]|\\.)*\)))?\s*\)"
 EXTENSION = (
     r"(?:[ \t]?\n[ \t]*|\A|(?<=\n))"
     r"(?:(?:\[!\w+\][^\n]*|\$\$[^$]+\$\$)(?:\n|\Z)|:[ \t]+|\[\^[^\]\s]+\]:[ \t]*"

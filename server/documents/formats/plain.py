@@ -12,9 +12,10 @@ import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby, pairwise
+from operator import itemgetter
 from typing import NamedTuple
 
-from server.documents.document import UNIT_CHARACTERS, Document, Place, in_place
+from server.documents.document import Document, Place, in_place, join_pieces
 from server.errors import InvalidRequest
 from server.text.characters import NO_SPACES
 from server.text.segmentation import BREAKS
@@ -67,30 +68,19 @@ FIRST_WORD = re.compile(r"\s*(\S+)")
 def read(data: bytes, target: str) -> Document:
     """Reads a text in UTF-8, or in UTF-16 with a byte order mark."""
     text, encode = decode(data)
-    parts: list[str | Paragraph] = []
-    for part in paragraphs(LINES.findall(text)):
-        last = parts[-1] if parts else None
-        if isinstance(part, str) and isinstance(last, str) and len(last + part) <= UNIT_CHARACTERS:
-            parts[-1] = last + part
-        else:
-            parts.append(part)
     places: list[Place] = []
     position = 0
-    for part in parts:
-        source = part if isinstance(part, str) else "".join(part.lines)
-        inner, start = source.strip("\r\n"), position
-        position += len(source)
-        if isinstance(part, Paragraph):
-            places.append(Place(start, position, part.text, part.wrapped))
-        elif has_content(inner):
-            start += source.index(inner)
-            places.append(Place(start, start + len(inner), inner, str))
+    for paragraph, group in groupby(paragraphs(LINES.findall(text)), itemgetter(1)):
+        sources = [source for source, _ in group]
+        for source in sources if paragraph else join_pieces(sources):
+            inner, start = source.strip("\r\n"), position
+            position += len(source)
+            if paragraph:
+                places.append(Place(start, position, paragraph.text, paragraph.wrapped))
+            elif BREAKS.sub("", inner).strip():
+                start += source.index(inner)
+                places.append(Place(start, start + len(inner), inner, str))
     return in_place(text, encode, places, "text")
-
-
-def has_content(text: str) -> bool:
-    """Returns whether a text has more than white space and characters that separate sentences."""
-    return bool(BREAKS.sub("", text).strip())
 
 
 def decode(data: bytes, encoding: str = "utf-8", markup: bool = False) -> tuple[str, Callable[[str], bytes]]:
@@ -172,26 +162,26 @@ class Paragraph(NamedTuple):
         return first[len(first.rstrip("\r\n")) :].join(rows) + last[len(last.rstrip("\r\n")) :]
 
 
-def paragraphs(lines: Sequence[str]) -> Iterator[str | Paragraph]:
-    """Yields the lines of a text in order: wrapped ones as paragraphs, all others as they are."""
-    for _, group in groupby(lines, lambda line: not line.strip()):
+def paragraphs(lines: Sequence[str]) -> Iterator[tuple[str, Paragraph | None]]:
+    """Yields the lines of a text in order: wrapped ones with their paragraph, all others alone."""
+    for _, group in groupby(lines, str.isspace):
         yield from _parts(list(group))
 
 
-def _parts(lines: Sequence[str]) -> Iterator[str | Paragraph]:
+def _parts(lines: Sequence[str]) -> Iterator[tuple[str, Paragraph | None]]:
     """Yields the parts of lines that are all blank, or none of which is."""
     width = max([len(line.rstrip()) for line in lines])
     if len(lines) == 1 or not MIN_WIDTH <= width <= MAX_WIDTH:
-        yield from lines
+        yield from ((line, None) for line in lines)
         return
     start = 0
     for i in range(1, len(lines) + 1):
         if i == len(lines) or not _continues(lines[i - 1], lines[i], width, first=i - 1 == start):
             part = lines[start:i]
             if _is_prose(part):
-                yield Paragraph(tuple(part), _joined(part))
+                yield "".join(part), Paragraph(tuple(part), _joined(part))
             else:
-                yield from part
+                yield from ((line, None) for line in part)
             start = i
 
 

@@ -95,21 +95,20 @@ class Paragraph:
         before = after = ""
         if run and element.find(vocabulary.text) is None:
             before, after = self._run_start(self._base), f"</{run}>"
-        start, end = tags_of(element)
-        parts = [start]
+        parts: list[str] = []
         inside = not run
         written = [(each, "") if isinstance(each, str) else ("", str(codes[each].data)) for each in pieces(translated)]
-        for is_text, group in groupby(written, lambda item: not item[1] or item[1] == LINE_END):
+        for is_text, group in groupby(written, lambda item: item[1] in ("", LINE_END)):
             if not is_text:
                 for _, code in group:
                     inside = code in self._formats or (inside and code != f"</{run}>")
                     parts.append(code)
                 continue
-            words = escape(valid_text("".join(word + line_end for word, line_end in group)))
+            words = escape(valid_text("".join(map("".join, group))))
             if run:
                 words = f"<{text}{PRESERVE if vocabulary.spaces else ''}>{words}</{text}>"
             parts += (words,) if inside else (before, words, after)
-        made = etree.fromstring("".join((*parts, end)), PARSER)
+        made = etree.fromstring("".join(parts).join(tags_of(element)), PARSER)
         element.text = made.text
         element[:] = [*(child for child in element if self.kind(child) == "first"), *made, *self._last]
 
@@ -158,14 +157,13 @@ class Paragraph:
             self.add_code(*field)
             return
         self._fields_around += 1
-        closes = ended and self._marks(field[-1]) == ["end"]
-        if closes:
+        if ended and self._marks(field[-1]) == ["end"]:
             self.add_edge(xml_of(field[:middle]), field[0])
+            self._add_fields(field[middle:-1], top=False)
+            self.add_edge(xml_of(field[-1:]), field[0], end=True)
         else:
             self.add_code(*field[:middle])
-        self._add_fields(field[middle : -1 if closes else None], top and not closes)
-        if closes:
-            self.add_edge(xml_of(field[-1:]), field[0], end=True)
+            self._add_fields(field[middle:], top)
         self._fields_around -= 1
 
     def add(self, child: Element, top: bool) -> None:
@@ -243,17 +241,19 @@ class Paragraph:
             is_text = kind in ("text", "hyphen")
             if is_text and plain:
                 self.add_words(words)
-            elif is_text and not self._is_note(words):
-                start = self._run_start(properties)
-                self._formats.add(start)
-                self.add_edge(start, child)
-                self.add_words(words)
-                self.add_edge(f"</{self._run}>", child, end=True)
-            elif kind == "container":
-                self._add_container(child, self._run_start(properties), f"</{self._run}>")
-            elif child is not properties and kind != "dropped":
-                raw = f"{self._run_start(properties)}{xml_of([child])}</{self._run}>"
-                self.add_code(raw=raw, gap=kind == "gap" and top)
+            elif child is properties or kind == "dropped":
+                continue
+            else:
+                start, end = self._run_start(properties), f"</{self._run}>"
+                if is_text and not self._is_note(words):
+                    self._formats.add(start)
+                    self.add_edge(start, child)
+                    self.add_words(words)
+                    self.add_edge(end, child, end=True)
+                elif kind == "container":
+                    self._add_container(child, start, end)
+                else:
+                    self.add_code(raw=start + xml_of([child]) + end, gap=kind == "gap" and top)
 
     def _run_start(self, properties: Element | None) -> str:
         return f"<{self._run}>{'' if properties is None else xml_of([properties])}"
@@ -269,13 +269,12 @@ class Paragraph:
     def _most_frequent(self) -> Element | None:
         """Returns the properties of the appearance with the largest number of characters in the runs."""
         sizes: Counter[str] = Counter()
-        examples: dict[str, Element | None] = {}
+        examples: dict[str, Element | None] = {"": None}
         for run in self._runs(self.element):
             properties = run.find(self.vocabulary.properties)
-            seen = self._appearance(properties)
-            examples.setdefault(seen, properties)
+            examples.setdefault(seen := self._appearance(properties), properties)
             sizes[seen] += sum(len(piece.text or "") for piece in run.iterchildren(self.vocabulary.text))
-        return examples[sizes.most_common(1)[0][0]] if sizes else None
+        return examples[max(sizes, key=sizes.__getitem__, default="")]
 
     def _appearance(self, properties: Element | None) -> str:
         """Returns the visible properties of a run in a form that can be compared."""
@@ -287,9 +286,11 @@ class Paragraph:
         return f"{attributes}{children}" if attributes or children else ""
 
     def _is_note(self, text: str) -> bool:
-        """Returns whether a formatted text is the number of a note at the end of a word. The 2 of CO2 belongs to its word."""
+        """Returns whether a formatted text is the number of a note at the end of a word, which is longer than a unit or a
+        variable (m², x₁) and no formula (CaCO₃)."""
         letters = LETTERS.search(self._word)
-        return bool(NOTE.fullmatch(text) and letters and not _is_formula(letters[0]))
+        word = letters[0] if letters and NOTE.fullmatch(text) else ""
+        return len(word) > 2 and not any(map(str.isupper, word[1:]))
 
 
 def xml_of(elements: Iterable[Element]) -> str:
@@ -303,12 +304,6 @@ def tags_of(element: Element) -> tuple[str, str]:
     shell.text = "|"
     start, _, end = xml_of([shell]).rpartition("|")
     return start, end
-
-
-def _is_formula(letters: str) -> bool:
-    """Returns whether the letters beside a raised or lowered digit are a unit, a variable or a formula (m², x₁, CaCO₃).
-    Longer words in small letters have the number of a note."""
-    return len(letters) <= 2 or any(map(str.isupper, letters[1:]))
 
 
 def is_choice(properties: Iterable[Element]) -> bool:
