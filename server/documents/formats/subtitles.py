@@ -20,14 +20,11 @@ from server.translation.coded_text import coded, written
 
 LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 MOMENT = re.compile(r"(<\d[\d:.,]*>)")
+POINT = re.compile(rf"{MOMENT.pattern[:-1]}|\{{\\[^}}]{{0,100}}\}})")
+"""The time of a word, or a position."""
 SOUND = re.compile(r"^((?:<[^<>]*>)*[(\[][^()\[\]<>a-zß-ÿ]*[A-ZÀ-Þ][^()\[\]<>a-zß-ÿ]*[)\]])\s+(?=\S)")
 """A sound before the words, which is a text of its own: `(LAUGHS) That is funny!`"""
-HEAD, OPEN_HEAD = (
-    re.compile(rf"(?:\{{\\[^}}]{{0,100}}\}}|[-–—]\s{opening})*") for opening in ("", r"|<[^<>/\d][^<>/]*>")
-)
-"""What is before the text, with tags where none ends."""
-TAIL = re.compile(r"(?:</[^<>]*>)*$")
-TAG = re.compile(r"<[^<>]*>")
+TAG = re.compile(r"<[^<>]*>|\{\\[^}]*\}")
 WORDS = re.compile(r"(?:<[^<>]*>|[^ \t\r\n])+")
 OPEN_END = re.compile(r"[\w,’']$")
 JOINED_CUES = 4
@@ -40,14 +37,14 @@ ALONE = re.compile(r"\s*(?:<[^<>]*>|\{\\[^}]*\})*(?:[(\[][^()\[\]]*[)\]]|[♪♫
 
 
 class Cue(NamedTuple):
-    """Lines of a subtitle that are one text, from `start` on. `lines` are as written, `head` and `tail` are what is before and
-    after the `text`."""
+    """Lines of a subtitle, as written from `start` on, that are one text."""
 
     start: int
     lines: tuple[str, ...]
-    head: str
-    text: str
-    tail: str
+
+    @property
+    def text(self) -> str:
+        return " ".join(line.strip() for line in self.lines)
 
     @property
     def end(self) -> int:
@@ -57,7 +54,7 @@ class Cue(NamedTuple):
 def read(data: bytes, target: str, web: bool = False) -> Document:
     """Reads subtitles in the format SubRip, or WebVTT (`web`), which escapes text as HTML does."""
     text, encode = decode(data)
-    cues = [cue for cue in split_cues(text, web) if has_words(cue.text)]
+    cues = [cue for cue in split_cues(text, web) if has_words(TAG.sub("", cue.text))]
     return in_place(text, encode, [place_of(group, text, web) for group in joined_cues(cues)], "coded")
 
 
@@ -83,7 +80,7 @@ def joined_cues(cues: Sequence[Cue]) -> list[list[Cue]]:
     groups: list[list[Cue]] = []
     for cue in cues:
         last = groups[-1][-1] if groups else None
-        continues = last is not None and OPEN_END.search(last.text) and cue.text[:1].islower() and not cue.head
+        continues = last is not None and OPEN_END.search(last.text) and cue.text[:1].islower()
         if continues and "<" not in groups[-1][-1].text + cue.text and len(groups[-1]) < JOINED_CUES:
             groups[-1].append(cue)
         else:
@@ -124,19 +121,9 @@ def cues_of(lines: list[str], end: int) -> Iterator[Cue]:
     first, start = 0, end - sum(map(len, lines))
     for i, length in enumerate(accumulate([len(line) + 1 for line in words]), 1):
         if i == len(lines) or alone[i - 1] or alone[i] or length - 1 in ends or SPEAKER.match(lines[i]):
-            yield make_cue(lines[first:i], start)
+            yield Cue(start, tuple(lines[first:i]))
             start += sum(map(len, lines[first:i]))
             first = i
-
-
-def make_cue(lines: list[str], start: int) -> Cue:
-    """Returns the lines from a place on as one cue."""
-    joined = " ".join(line.strip() for line in lines)
-    head = (HEAD if "</" in joined else OPEN_HEAD).match(joined).end()  # type: ignore[union-attr]
-    tail = len(joined)
-    if TAG.match(joined, joined.find("<", head)) and joined.find("</", head) == joined.find("<", head):
-        tail = TAIL.search(joined, head).start()  # type: ignore[union-attr]
-    return Cue(start, tuple(lines), joined[:head], joined[head:tail], joined[tail:])
 
 
 def tagged_of(text: str, web: bool) -> Tagged:
@@ -144,7 +131,7 @@ def tagged_of(text: str, web: bool) -> Tagged:
     sound = SOUND.match(text)
     begin, end = (sound.end(1), sound.end()) if sound else (0, 0)
     tokens: list[str | Tag] = [*markup_tokens(text[:begin]), Tag(text[begin:end], "br")] if sound else []
-    for number, part in enumerate(MOMENT.split(text[end:])):
+    for number, part in enumerate(POINT.split(text[end:])):
         tokens += [Tag(part, "img")] if number % 2 else markup_tokens(part)
     return Builder(read=pieces if web else lambda raw: iter([(raw, raw)])).build(tokens).tagged("html" if web else "")
 
@@ -159,7 +146,7 @@ def written_as(source: str, tagged: Tagged, translated: str) -> str:
 
 def lay_out(cues: Sequence[Cue], translated: str) -> Iterator[str]:
     """Yields each cue of a text as written to the file, with its share of the words in as many lines of similar length."""
-    words = WORDS.findall(cues[0].head + translated + cues[-1].tail)
+    words = WORDS.findall(translated)
     ends = list(accumulate((len(cue.text) + 1) / len(cue.lines) for cue in cues for _ in cue.lines))
     share = ends[-1] / (sum(map(len, words)) + len(words) or 1)
     rows: list[list[str]] = [[] for _ in ends]
