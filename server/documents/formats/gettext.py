@@ -63,10 +63,10 @@ def read(data: bytes, target: str) -> Document:
         width = UNLIMITED if any(LONG_LINE.match(line) for line in lines) else WIDTH
         edits = []
         for entry in entries:
-            singular = framed(entry.msgid, next(done))
+            singular = next(done)
             made = {-1: singular}
             if entry.msgid_plural:
-                plural = framed(entry.msgid_plural, next(done))
+                plural = next(done)
                 made = {i: plural if i or forms == 1 else singular for i in range(forms)}
             first, last = entry_lines(lines, entry.linenum - 2)
             edits.append((first, last, rewritten(lines[first:last], made, width)))
@@ -144,11 +144,6 @@ def is_translated(entry: polib.POEntry) -> bool:
     """Returns whether a message has a translation that is not marked as fuzzy."""
     filled = all(entry.msgstr_plural.values()) if entry.msgstr_plural else bool(entry.msgstr)
     return filled and "fuzzy" not in entry.flags
-
-
-def framed(source: str, translated: str) -> str:
-    """Returns a translation with the line ends of its source at the beginning and the end, which gettext compares."""
-    return "\n" * source.startswith("\n") + translated.strip("\n") + "\n" * source.endswith("\n")
 
 
 def plural_rule(target: str) -> str:

@@ -73,13 +73,11 @@ def read(data: bytes, target: str) -> Document:
     for paragraph, group in groupby(paragraphs(LINES.findall(text)), itemgetter(1)):
         sources = [source for source, _ in group]
         for source in sources if paragraph else join_pieces(sources):
-            inner, start = source.strip("\r\n"), position
-            position += len(source)
+            start, position = position, position + len(source)
             if paragraph:
                 places.append(Place(start, position, paragraph.text, paragraph.wrapped))
-            elif BREAKS.sub("", inner).strip():
-                start += source.index(inner)
-                places.append(Place(start, start + len(inner), inner, str))
+            elif BREAKS.sub("", source).strip():
+                places.append(Place(start, position, source, str))
     return in_place(text, encode, places, "text")
 
 
