@@ -84,15 +84,9 @@ def read(data: bytes, target: str) -> Document:
 def decode(data: bytes, encoding: str = "utf-8", markup: bool = False) -> tuple[str, Callable[[str], bytes]]:
     """Returns the text of a file and a function that encodes a text in the same way: what the encoding lacks becomes references
     in `markup`, and other files UTF-8. Raises InvalidRequest."""
-    mark = b""
-    for byte_order_mark, name in BYTE_ORDER_MARKS:
-        if data.startswith(byte_order_mark):
-            mark, encoding = byte_order_mark, name
-            break
-    if not ENCODINGS.match(encoding):
-        encoding = "utf-8"
-    if not mark and (unmarked := unmarked_utf_16(data)):
-        encoding = unmarked
+    marks = (each for each in BYTE_ORDER_MARKS if data.startswith(each[0]))
+    mark, marked = next(marks, (b"", unmarked_utf_16(data)))
+    encoding = marked or (encoding if ENCODINGS.match(encoding) else "utf-8")
     try:
         text = data[len(mark) :].decode(encoding)
         text.encode(encoding)
@@ -115,9 +109,8 @@ def unmarked_utf_16(data: bytes) -> str | None:
     """Returns the name of the encoding of UTF-16 without a byte order mark: every second byte of most text is zero."""
     head = data[:HEAD_BYTES]
     high, low = head[::2].count(0), head[1::2].count(0)
-    if len(data) % 2 or max(high, low) < UTF_16_SHARE * len(head) / 2 or min(high, low) > 0:
-        return None
-    return "utf-16-be" if high > low else "utf-16-le"
+    is_utf_16 = len(data) % 2 == 0 == min(high, low) and max(high, low) >= UTF_16_SHARE * len(head) / 2
+    return ("utf-16-be" if high else "utf-16-le") if is_utf_16 else None
 
 
 def legacy_encoding(data: bytes) -> str:
@@ -163,19 +156,13 @@ class Paragraph(NamedTuple):
 def paragraphs(lines: Sequence[str]) -> Iterator[tuple[str, Paragraph | None]]:
     """Yields the lines of a text in order: wrapped ones with their paragraph, all others alone."""
     for _, group in groupby(lines, str.isspace):
-        yield from _parts(list(group))
-
-
-def _parts(lines: Sequence[str]) -> Iterator[tuple[str, Paragraph | None]]:
-    """Yields the parts of lines that are all blank, or none of which is."""
-    width = max([len(line.rstrip()) for line in lines])
-    if len(lines) == 1 or not MIN_WIDTH <= width <= MAX_WIDTH:
-        yield from ((line, None) for line in lines)
-        return
-    start = 0
-    for i in range(1, len(lines) + 1):
-        if i == len(lines) or not _continues(lines[i - 1], lines[i], width, first=i - 1 == start):
-            part = lines[start:i]
+        block = list(group)
+        width, start = max([len(line.rstrip()) for line in block]), 0
+        is_wide = MIN_WIDTH <= width <= MAX_WIDTH
+        for i in range(1, len(block) + 1):
+            if is_wide and i < len(block) and _continues(block[i - 1], block[i], width, first=i - 1 == start):
+                continue
+            part = block[start:i]
             if _is_prose(part):
                 yield "".join(part), Paragraph(tuple(part), _joined(part))
             else:
