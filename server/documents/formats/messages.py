@@ -70,7 +70,6 @@ def read(data: bytes, target: str, comments: bool = False) -> Document:
     def hides(collections: tuple[str, ...]) -> bool:
         return any(collections[:depth] in with_message for depth in range(1, len(collections) + 1))
 
-    texts = [value for value in values if is_text(value, hides)]
     locales = [
         (value.start, value.end, json.dumps(target))
         for value in values
@@ -78,7 +77,8 @@ def read(data: bytes, target: str, comments: bool = False) -> Document:
     ]
     places = [
         labelled(start, end, own, partial(quoted, source=text[start:end], ascii_only=escapes))
-        for start, end, _, own in texts
+        for start, end, path, own in values
+        if is_text(path, own, hides)
     ]
     return in_place(text, encode, places, "text", locales)
 
@@ -118,13 +118,16 @@ def find_values(text: str) -> Iterator[Value]:
             yield Value(token.start(), token.end(), tuple(path), orjson.loads(raw))
 
 
-def is_text(value: Value, hides: Callable[[tuple[str, ...]], bool]) -> bool:
+def is_text(path: tuple[str, ...], text: str, hides: Callable[[tuple[str, ...]], bool]) -> bool:
     """Returns whether people read a string. `hides` says whether its collections are metadata."""
-    if value.path[-1:] != ("message",) and hides(value.path[:-1]):
+    if path[-1:] != ("message",) and hides(path[:-1]):
         return False  # the description or a placeholder of a browser extension's message
-    if any(key.startswith("@") for key in value.path):
-        return False
-    return has_words(value.text) and not CODE.fullmatch(value.text)
+    return is_words(text) and not any(key.startswith("@") for key in path)
+
+
+def is_words(text: str) -> bool:
+    """Returns whether a string has words and is no code."""
+    return has_words(text) and not CODE.fullmatch(text)
 
 
 class Scalar(NamedTuple):
@@ -148,20 +151,15 @@ def read_yaml(data: bytes, target: str) -> Document:
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         raise InvalidRequest(f"The file is not valid YAML{f'; see line {mark.line + 1}' if mark else ''}.") from error
+    locales: list[tuple[int, int, str]] = []
     tops = [scalar for scalar in scalars if scalar.depth == 1]
-    texts = [
-        scalar for scalar in scalars if not scalar.key and has_words(scalar.text) and not CODE.fullmatch(scalar.text)
+    if len(tops) == 1 and tops[0].key and not tops[0].style and LANGUAGE.fullmatch(tops[0].text):
+        locales = [(*tops[0][:2], target)] if primary_subtag(tops[0].text) in NAMES else []
+    places = [
+        labelled(scalar.start, scalar.end, scalar.text, partial(rendered, scalar, text))
+        for scalar in scalars
+        if not scalar.key and is_words(scalar.text)
     ]
-    locales = [
-        (top.start, top.end, target)
-        for top in tops
-        if len(tops) == 1
-        and top.key
-        and not top.style
-        and LANGUAGE.fullmatch(top.text)
-        and primary_subtag(top.text) in NAMES
-    ]
-    places = [labelled(each.start, each.end, each.text, partial(rendered, each, text)) for each in texts]
     return in_place(text, encode, places, "text", locales)
 
 
@@ -199,16 +197,12 @@ def rendered(scalar: Scalar, text: str, new: str) -> str:
     source = text[scalar.start : scalar.end]
     if scalar.style in ("|", ">"):
         header, _, body = source.partition("\n")
-        first = next((line for line in body.split("\n") if line.strip()), "  ")
-        indent = first[: len(first) - len(first.lstrip(" "))]
+        indent = re.match(r"(?:[ ]*\n)*([ ]*)", body)[1]  # type: ignore[index]
         ending = body[len(body.rstrip("\n ")) :] or "\n"
         if indent and not re.search(r"\d", header) and not new.startswith(" "):
             between = "\n" if scalar.style == "|" else "\n\n"
-            return (
-                f"{header}\n"
-                + between.join(indent + line if line else "" for line in new.strip("\n").split("\n"))
-                + ending
-            )
+            lines = new.strip("\n").split("\n")
+            return f"{header}\n{between.join(indent + line if line else '' for line in lines)}{ending}"
     if scalar.style == "'" and "\n" not in new and new.isprintable():
         return "'" + new.replace("'", "''") + "'"
     if not scalar.style and is_plain(scalar, new):

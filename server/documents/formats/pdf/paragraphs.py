@@ -124,12 +124,11 @@ def paragraphs(rows: Sequence[list[Cell]]) -> Iterator[Piece]:
         box, font = around([cell.box for cell in cells]), cells[0].font
         height = max(1.0, top - bottom)
         bullet = BULLET.match(text)
-        new = last is None or last[1] - top > PARAGRAPH_GAP * height or top > last[3] + height
-        new = new or (last is not None and left - last[0] > INDENT * height and top < last[1] + height / 2)
-        in_item = bool(pieces) and pieces[-1].kind == "li"
-        new = (new and not (in_item and last is not None and last[1] - top <= PARAGRAPH_GAP * height)) or bool(
-            bullet or NUMBER.match(text)
-        )
+        new = bool(bullet or NUMBER.match(text)) or last is None
+        if not new and last is not None:
+            is_near = last[1] - top <= PARAGRAPH_GAP * height
+            is_indented = left - last[0] > INDENT * height and top < last[1] + height / 2
+            new = not is_near or ((top > last[3] + height or is_indented) and pieces[-1].kind != "li")
         if bullet:
             pieces.append(Piece(text[bullet.end() :], box, font, "li"))
         elif new:
