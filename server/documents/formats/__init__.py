@@ -21,26 +21,19 @@ class FileFormat(NamedTuple):
 OFFICE = "application/vnd.openxmlformats-officedocument"
 OPEN_DOCUMENT = "application/vnd.oasis.opendocument"
 FORMATS = tuple(
-    FileFormat(*row)
-    for row in (
+    FileFormat(suffix, *row)
+    for suffixes, *row in (
         (".txt", "text/plain", "plain"),
         (".srt", "application/x-subrip", "subtitles"),
         (".vtt", "text/vtt", "subtitles", "read_webvtt"),
-        (".html", "text/html", "html"),
-        (".htm", "text/html", "html"),
+        (".html .htm", "text/html", "html"),
         (".docx", f"{OFFICE}.wordprocessingml.document", "xml.office"),
-        (".md", "text/markdown", "markdown"),
-        (".markdown", "text/markdown", "markdown"),
-        (".mdx", "text/markdown", "markdown"),
-        (".po", "text/x-gettext-translation", "gettext"),
-        (".pot", "text/x-gettext-translation", "gettext"),
-        (".json", "application/json", "messages"),
+        (".md .markdown .mdx", "text/markdown", "markdown"),
+        (".po .pot", "text/x-gettext-translation", "gettext"),
+        (".json .arb", "application/json", "messages"),
         (".jsonc", "application/json", "messages", "read_with_comments"),
-        (".arb", "application/json", "messages"),
-        (".yml", "application/yaml", "messages", "read_yaml"),
-        (".yaml", "application/yaml", "messages", "read_yaml"),
-        (".xlf", "application/xliff+xml", "xml.xliff"),
-        (".xliff", "application/xliff+xml", "xml.xliff"),
+        (".yml .yaml", "application/yaml", "messages", "read_yaml"),
+        (".xlf .xliff", "application/xliff+xml", "xml.xliff"),
         (".pptx", f"{OFFICE}.presentationml.presentation", "xml.office"),
         (".xlsx", f"{OFFICE}.spreadsheetml.sheet", "xml.office"),
         (".odt", f"{OPEN_DOCUMENT}.text", "xml.office", "read_open_document"),
@@ -50,6 +43,7 @@ FORMATS = tuple(
         (".pdf", "text/html", "pdf.pages", "read", ".html"),
         (".epub", "application/epub+zip", "xml.book"),
     )
+    for suffix in suffixes.split()
 )
 SUFFIXES = tuple(dict.fromkeys(format.suffix for format in FORMATS))
 

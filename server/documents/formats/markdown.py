@@ -68,14 +68,6 @@ MARKER = re.compile(
 """The mark at the beginning of a line that begins a block."""
 
 
-class Label(NamedTuple):
-    """A text within markup, which is an attribute of an element or is in quotes."""
-
-    start: int
-    end: int
-    is_attribute: bool
-
-
 class Block(NamedTuple):
     """A part of the file from `start` to `end`. `source` are its lines without their `indent`, the line break within it with
     the indentation of the next line. `escaped` are the characters that are written as in the source. One that is `in_line`
@@ -111,32 +103,25 @@ def read(data: bytes, target: str) -> Document:
 
 def places_of(text: str) -> tuple[list[Place], list[Place]]:
     """Returns the places of the blocks with words, and those of the labels in their markup."""
-    in_markup = list(front_places(text))
-    blocks: list[Place] = []
-    for found in sorted(find_blocks(text), key=itemgetter(0)):
-        if isinstance(found, Label):
-            in_markup.append(label_place(text, found))
-        elif has_words(found.tagged.text):
-            blocks.append(Place(found.start, found.end, coded(found.tagged), partial(written, found)))
-    return blocks, [place for place in in_markup if has_words(place.text)]
+    found = sorted(find_blocks(text), key=itemgetter(0))
+    blocks = [block for block in found if isinstance(block, Block) and has_words(block.tagged.text)]
+    places = [Place(block.start, block.end, coded(block.tagged), partial(written, block)) for block in blocks]
+    return places, [label for label in found if isinstance(label, Place) and has_words(label.text)]
 
 
-def front_places(text: str) -> Iterator[Place]:
-    """Yields the titles and descriptions in front matter, which is in YAML or TOML."""
-    front = FRONT_MATTER.match(text)
-    if front and text[0] == "+":
-        for found in SHORTCODE.finditer(front[0]):
-            yield label_place(text, Label(*found.span(found.lastindex or 0), False))
-    elif front:
-        with suppress(YAMLError, ValueError, RecursionError, InvalidRequest):
-            for key, value in pairwise(find_scalars(front[0])):
-                if key.key and not value.key and key.depth == value.depth and key.text in TITLES:
-                    yield Place(value.start, value.end, value.text, partial(rendered, value, text))
+def labels_of(text: str, start: int, end: int) -> Iterator[Place]:
+    """Yields the labels in a part of the text, which is markup."""
+    sign, at = text[start:end].lstrip("> \t\n")[:1], start
+    for token in markup_tokens(text[start:end]) if sign == "<" else ():
+        for value in labels(token):
+            yield label_place(text, at + value.start(5), at + value.end(5), is_attribute=True)
+        at += len(token if isinstance(token, str) else token.raw)
+    for found in QUOTES[sign].finditer(text, start, end) if sign in QUOTES else ():
+        yield label_place(text, *found.span(found.lastindex or 0))
 
 
-def label_place(text: str, found: Label) -> Place:
-    """Returns a label as a place, which is in quotes or brackets."""
-    start, end, is_attribute = found
+def label_place(text: str, start: int, end: int, is_attribute: bool = False) -> Place:
+    """Returns the place of a label in quotes or brackets."""
     source, quotes = text[start:end], text[start - 1] + text[end]
 
     def write(new: str) -> str:
@@ -149,19 +134,20 @@ def label_place(text: str, found: Label) -> Place:
     return Place(start, end, coded(Tagged(" ".join(own.split()))), write)
 
 
-def labels_in(markup: str, start: int) -> Iterator[Label]:
-    """Yields the labels in markup that begins at `start`."""
-    sign, at = markup.lstrip("> \t\n")[:1], start
-    for token in markup_tokens(markup) if sign == "<" else ():
-        yield from (Label(at + value.start(5), at + value.end(5), True) for value in labels(token))
-        at += len(token if isinstance(token, str) else token.raw)
-    for found in TEXTS[sign].finditer(markup) if sign in TEXTS else ():
-        low, high = found.span(found.lastindex or 0)
-        yield Label(start + low, start + high, False)
+def front_labels(text: str) -> Iterator[Place]:
+    """Yields the titles and descriptions in front matter, which is in YAML or TOML."""
+    front = FRONT_MATTER.match(text)
+    for found in SHORTCODE.finditer(front[0]) if front and text[0] == "+" else ():
+        yield label_place(text, *found.span(found.lastindex or 0))
+    with suppress(YAMLError, ValueError, RecursionError, InvalidRequest):
+        for key, value in pairwise(find_scalars(front[0])) if front and text[0] == "-" else ():
+            if key.key and not value.key and key.depth == value.depth and key.text in TITLES:
+                yield Place(value.start, value.end, value.text, partial(rendered, value, text))
 
 
-def find_blocks(text: str) -> Iterator[Block | Label]:
+def find_blocks(text: str) -> Iterator[Block | Place]:
     """Yields the blocks of text, and the labels in markup."""
+    yield from front_labels(text)
     lines = [0]
     for line in text.split("\n"):
         lines.append(lines[-1] + len(line) + 1)
@@ -179,7 +165,7 @@ def find_blocks(text: str) -> Iterator[Block | Label]:
         limit = min(len(text), lines[min(token.map[1], len(lines) - 1)])
         if token.type == "html_block":
             yield Block(position, limit, parse(text[position:limit]), text[position:limit])
-            yield from labels_in(text[position:limit], position)
+            yield from labels_of(text, position, limit)
             end = limit
             continue
         spans: list[tuple[int, int]] = []
@@ -201,16 +187,16 @@ def find_blocks(text: str) -> Iterator[Block | Label]:
             source = "".join(text[a:b] + gap for (a, b), gap in zip(spans, [*kept, ""], strict=True))
             tagged, escaped = to_inline(source, references)
             for markup in TOKEN.finditer(text, spans[0][0], end):
-                yield from labels_in(markup[0], markup.start())
+                yield from labels_of(text, *markup.span())
             if before in CELLS:
                 escaped["|"] = "\\|"
             yield Block(spans[0][0], end, tagged, source, escaped, indent, before in (*CELLS, "heading_open"))
     for reference in references.values():
         start, stop = [lines[number] for number in reference["map"]]
-        yield from labels_in(text[start : stop - 1], start)
+        yield from labels_of(text, start, stop - 1)
     for start, stop in titles:
         if text[start] == "{":
-            yield from labels_in(text[start:stop], start)
+            yield from labels_of(text, start, stop)
             continue
         tagged, escaped = to_inline(text[start:stop], references)
         yield Block(start, stop, tagged, "", {'"': '\\"', **escaped}, in_line=True)
@@ -303,8 +289,8 @@ TITLE = re.compile(rf"\s{QUOTED}(?=\s*(?:\)|\Z))", re.DOTALL)
 """The title of a link, of a picture, or of a definition of one."""
 SHORTCODE = re.compile(rf"\s(?:{'|'.join(sorted(TITLES))})\s*=\s*{QUOTED}")
 """An attribute of a template that people read."""
-TEXTS = {"{": SHORTCODE, "[": TITLE, "]": TITLE}
-"""The texts in markup, by its first character."""
+QUOTES = {"{": SHORTCODE, "[": TITLE, "]": TITLE}
+"""What finds the texts in markup, by its first character."""
 TOKEN = re.compile(
     r"(?P<atom>(?P<ticks>`+)(?!`).+?(?<!`)(?P=ticks)(?!`)|<[a-z][a-z0-9+.\-]{1,31}:[^\s<>]*>|<[^\s<>@]+@[^\s<>]+>"
     r"|\[\^[^\]\s]+\]|\[[ xX]\](?=\s)|(?<=[)\]`*_])\{[^{}\n]+\}|\{\{[<%][^\n]*?[>%]\}\})"
