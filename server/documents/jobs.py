@@ -19,7 +19,7 @@ from server.documents.service import DocumentTranslator, ReceivedDocument
 from server.documents.store import StoredFile
 from server.errors import TIME_PASSED, AttentiveError, NotFound, StateUnreachable
 from server.kept import forget_soon
-from server.store.interface import BEAT_SECONDS, Store
+from server.store.interface import Store
 from server.store.keys import digest
 from server.translation.types import TranslationRequest
 
@@ -58,7 +58,7 @@ class FileJobs:
         record: Record = {"id": id, "digest": digest(key), "server": self._server, "state": "translating"}
         record["characters"] = document.characters
         await self._say_running()
-        await self._put(record)
+        await self._records.put(*self._stored(record))
         task = asyncio.create_task(self._translate(record, document, request))
         self._working[id] = (record, task)
         task.add_done_callback(lambda _: self._working.pop(id, None))
@@ -98,14 +98,14 @@ class FileJobs:
         for record, task in working:
             if task.cancelled():
                 with contextlib.suppress(StateUnreachable):  # its heartbeat ends
-                    await self._put(record | {"state": "error", "problem": STOPPED})
+                    await self._records.put(*self._stored(record | {"state": "error", "problem": STOPPED}))
 
     async def _find(self, id: str) -> Record | None:
         data = await self._records.find("jobs", id) if ID.fullmatch(id) else None
         return None if data is None else orjson.loads(data)
 
-    async def _put(self, record: Record) -> None:
-        await self._records.put("jobs", record["id"], orjson.dumps(record), self._seconds)
+    def _stored(self, record: Record) -> tuple[str, str, bytes, float]:
+        return "jobs", record["id"], orjson.dumps(record), self._seconds
 
     async def _say_running(self) -> None:
         await self._records.put("servers", self._server, b"", HEARTBEAT_SECONDS)
@@ -127,9 +127,4 @@ class FileJobs:
         except Exception:  # the job's client learns of it by its state
             log.exception("a file could not be translated")
             record |= {"state": "error", "problem": FAILED}
-        while True:
-            try:
-                await self._put(record)
-                return
-            except StateUnreachable:
-                await asyncio.sleep(BEAT_SECONDS)
+        await self._records.put_patiently(*self._stored(record))

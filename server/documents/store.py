@@ -24,7 +24,7 @@ from model.atomic_write import atomic_write
 from server.config import Settings, flag_and_variable
 from server.documents.document import Workspace
 from server.errors import ExpiredTranslation, NotFound, PayloadTooLarge, SettingsError, StateUnreachable, Unavailable
-from server.store.interface import BEAT_SECONDS, Store
+from server.store.interface import Store
 
 log = logging.getLogger(__name__)
 NAME = "files"
@@ -104,14 +104,8 @@ class FileStore:
             in_folder = self._results is not None and (self._alone or size > IN_REDIS)
             content = await self._moved(workspace.result, size, token if in_folder else "")
         record = orjson.dumps((name, media_type, in_folder)) + b"\n" + content
-        while True:
-            try:
-                await self._records.put(NAME, token, record, self._seconds, TRANSFER_SECONDS)
-                break
-            except StateUnreachable:
-                if not patient:
-                    raise
-                await asyncio.sleep(BEAT_SECONDS)
+        put = self._records.put_patiently if patient else self._records.put
+        await put(NAME, token, record, self._seconds, TRANSFER_SECONDS)
         self._entries[token] = Entry(monotonic() + self._seconds, size, caller)
         await self.prune()
         return token

@@ -110,6 +110,16 @@ class Store(ABC):
         """Stores a record for `life` seconds. `seconds` is a time limit for large records."""
         await self.add(collection, [(id, value)], Bounds(RECORDS_LIMIT, RECORDS_BYTES, life))
 
+    async def put_patiently(
+        self, collection: str, id: str, value: bytes, life: float, seconds: float | None = None
+    ) -> None:
+        """Stores a record as `put` does, and waits while the store cannot be used."""
+        while True:
+            try:
+                return await self.put(collection, id, value, life, seconds)
+            except StateUnreachable:
+                await asyncio.sleep(BEAT_SECONDS)
+
     async def exists(self, collection: str, id: str) -> bool:
         """Returns whether `find` would return a record."""
         return await self.find(collection, id) is not None

@@ -71,19 +71,15 @@ def spellings(texts: Iterable[str]) -> dict[int, str]:
 def spelled_as(source: str, new: str, values: Mapping[str, str]) -> str:
     """Returns a translation of HTML with its references as in its source, and with other values of attributes."""
     signs = {} if new == source else spellings(token for token in markup_tokens(source) if isinstance(token, str))
-    return "".join(respelled(token, signs, values) for token in markup_tokens(new))
-
-
-def respelled(token: str | Tag, spelled: Mapping[int, str], values: Mapping[str, str]) -> str:
-    """Returns markup with other values of attributes, and text with its references as its page has them."""
-    if isinstance(token, str):
-        return token.replace("&nbsp;", "\xa0").translate(spelled) if spelled else token
-    edits = [
-        (*value.span(5), attribute(values[value[5]], value[5], value[4]))
-        for value in labels(token)
-        if value[5] in values
-    ]
-    return edited(token.raw, edits)[0]
+    parts: list[str] = []
+    for token in markup_tokens(new):
+        if isinstance(token, str):
+            parts.append(token.replace("&nbsp;", "\xa0").translate(signs) if signs else token)
+            continue
+        found = [value for value in labels(token) if value[5] in values] if values else ()
+        edits = [(*value.span(5), attribute(values[value[5]], value[5], value[4])) for value in found]
+        parts.append(edited(token.raw, edits)[0])
+    return "".join(parts)
 
 
 def attribute(text: str, source: str, quote: str) -> str:

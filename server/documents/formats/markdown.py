@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from operator import itemgetter
 from os.path import commonprefix
 from types import MappingProxyType
@@ -148,9 +148,7 @@ def front_labels(text: str) -> Iterator[Place]:
 def find_blocks(text: str) -> Iterator[Block | Place]:
     """Yields the blocks of text, and the labels in markup."""
     yield from front_labels(text)
-    lines = [0]
-    for line in text.split("\n"):
-        lines.append(lines[-1] + len(line) + 1)
+    lines = list(accumulate((len(line) + 1 for line in text.split("\n")), initial=0))
     references: dict[str, Any] = {}
     end, before = 0, ""
     frame, titles = without_frames(FRONT_MATTER.sub(blank, text))

@@ -80,8 +80,8 @@ def joined_cues(cues: Sequence[Cue]) -> list[list[Cue]]:
     groups: list[list[Cue]] = []
     for cue in cues:
         last = groups[-1][-1] if groups else None
-        continues = last is not None and OPEN_END.search(last.text) and cue.text[:1].islower()
-        if continues and "<" not in groups[-1][-1].text + cue.text and len(groups[-1]) < JOINED_CUES:
+        continues = last and OPEN_END.search(last.text) and cue.text[:1].islower()
+        if last and continues and "<" not in last.text + cue.text and len(groups[-1]) < JOINED_CUES:
             groups[-1].append(cue)
         else:
             groups.append([cue])
@@ -89,27 +89,22 @@ def joined_cues(cues: Sequence[Cue]) -> list[list[Cue]]:
 
 
 def split_cues(text: str, web: bool) -> Iterator[Cue]:
-    """Yields the spoken text of a file in order. A line with times begins a subtitle. In SubRip an empty line ends one only
-    where another follows."""
+    """Yields the spoken text of a file in order. A line with times, or the number above it, begins a subtitle. In SubRip an
+    empty line ends one only where another follows."""
     lines = LINE.findall(text)
+    times = [bool(TIMES.match(line)) for line in lines]
     spoken: list[str] = []
     position, inside = 0, False
-    for line, starts in zip(lines, header_lines(lines), strict=True):
+    for line, is_time, next_is in zip(lines, times, [*times[1:], False], strict=False):
+        starts = is_time or (next_is and line.strip().isdigit())
         if inside and line.strip() and not starts:
             spoken.append(line)
         else:
             yield from cues_of(spoken, position)
             spoken = []
-            inside = bool(TIMES.match(line)) if starts else inside and not web
+            inside = is_time if starts else inside and not web
         position += len(line)
     yield from cues_of(spoken, position)
-
-
-def header_lines(lines: Sequence[str]) -> list[bool]:
-    """Returns whether each line belongs to the beginning of a subtitle: its times, or the number above them."""
-    times = [bool(TIMES.match(line)) for line in lines]
-    after = zip(lines, times, [*times[1:], False], strict=False)
-    return [own or (below and line.strip().isdigit()) for line, own, below in after]
 
 
 def cues_of(lines: list[str], end: int) -> Iterator[Cue]:

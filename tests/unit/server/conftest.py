@@ -40,8 +40,7 @@ def engine() -> FakeEngine:
 def serve(engine: FakeEngine, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., TestClient]]:
     """Returns a function that starts a server with given settings and returns its client. Stores write more often than
     usual, so that tests wait less."""
-    for module in ("server.store.interface", "server.documents.jobs"):
-        monkeypatch.setattr(f"{module}.BEAT_SECONDS", 0.05)
+    monkeypatch.setattr("server.store.interface.BEAT_SECONDS", 0.05)
     clients: list[TestClient] = []
 
     def start(catalog=None, **settings) -> TestClient:
