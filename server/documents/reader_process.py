@@ -25,7 +25,7 @@ from server.documents.document import (
     tagged_of,
 )
 from server.documents.formats import format_of
-from server.errors import AttentiveError, PayloadTooLarge, TextTooLong, Unavailable
+from server.errors import AttentiveError, PayloadTooLarge, TextTooLong, TranslationFailed, Unavailable
 from server.process import tune_garbage_collector
 from server.text.segmentation import cut_text
 from server.text.tagged import Tagged
@@ -83,12 +83,8 @@ def perform(action: str, folder: str, name: str, target: str, characters: int, o
     except OSError as error:
         return failure(Unavailable(f"The file cannot be kept: {error.strerror}.", 60))
     except Exception as error:  # noqa: BLE001  one document must not end the process
-        trace = "".join(traceback.format_tb(error.__traceback__))
-        return {
-            "error": "TranslationFailed",
-            "message": "The file could not be translated.",
-            "trace": f"{trace}{type(error).__name__}",
-        }
+        trace = "".join([*traceback.format_tb(error.__traceback__), type(error).__name__])
+        return failure(TranslationFailed("The file could not be translated."), trace=trace)
 
 
 def cut_pieces(document: Document, text: str) -> list[str]:
@@ -113,9 +109,9 @@ def read_document(name: str, content: bytes, target: str, output: str = "") -> D
     return read(content, target)
 
 
-def failure(error: AttentiveError) -> dict[str, Any]:
+def failure(error: AttentiveError, **trace: str) -> dict[str, Any]:
     """Returns an error as the result of a task."""
-    return {"error": type(error).__name__, "message": error.message}
+    return {"error": type(error).__name__, "message": error.message, **trace}
 
 
 if __name__ == "__main__":

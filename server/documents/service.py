@@ -59,10 +59,9 @@ class Readers:
             try:
                 async with asyncio.timeout(READER_SECONDS):
                     return await process.run(task)
-            except TimeoutError:
-                raise PayloadTooLarge("The file takes too long to read; split it.") from None
-            except MemoryError:
-                raise PayloadTooLarge(NO_MEMORY) from None
+            except (TimeoutError, MemoryError) as error:
+                late = isinstance(error, TimeoutError)
+                raise PayloadTooLarge("The file takes too long to read; split it." if late else NO_MEMORY) from None
             finally:
                 self._free.append(process)
 
@@ -247,4 +246,4 @@ def translated_name(name: str, target: str, written_as: str = "") -> str:
     plain = "".join(character for character in plain if character.isprintable() and character not in '"/\\:<>|?*')
     stem, dot, suffix = plain.rpartition(".")
     suffix = written_as.removeprefix(".") or suffix
-    return f"{stem[:NAME_CHARACTERS]}.{target}{dot}{suffix}" if stem else f"translated.{target}{dot}{suffix}"
+    return f"{stem[:NAME_CHARACTERS] or 'translated'}.{target}{dot}{suffix}"

@@ -27,6 +27,7 @@ RATIO_LIMIT = 300
 """Limit on the ratio of unpacked to packed size. Real documents stay below 50."""
 OLD_OFFICE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 """The first bytes of files of Office 97, and of encrypted files of later versions."""
+NO_ARCHIVE = "The file is damaged, or its name does not say what it is"
 METHODS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 
 
@@ -41,10 +42,11 @@ class Archive:
         try:
             self._zip = zipfile.ZipFile(io.BytesIO(data))
         except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError) as error:
-            raise InvalidRequest("The file is damaged, or its name does not say what it is.") from error
+            raise InvalidRequest(f"{NO_ARCHIVE}.") from error
         self._entries = self._zip.infolist()
         self.names = {entry.filename: entry for entry in self._entries}
         """The entries by name, in order."""
+        self._compared = {compared(name): name for name in self.names}
         self._read: set[str] = set()
         self._size, self._memory = 0, 0  # of the parts that were read; the memory is estimated
         unpacked = sum(entry.file_size for entry in self._entries)
@@ -57,10 +59,14 @@ class Archive:
         for entry in self._entries:  # damage is reported before the translation starts
             self._copy(entry, None)
 
+    def found(self, name: str) -> str | None:
+        """Returns the name of an entry as the archive writes it."""
+        return self._compared.get(compared(name))
+
     def require(self, name: str) -> None:
         """Raises InvalidRequest if there is no such entry."""
         if name not in self.names:
-            raise InvalidRequest("The file is damaged, or its name does not say what it is: a part of it is missing.")
+            raise InvalidRequest(f"{NO_ARCHIVE}: a part of it is missing.")
 
     def part(self, name: str) -> bytes:
         """Returns the content of an entry. Raises InvalidRequest if it is missing or damaged, and PayloadTooLarge if it
@@ -107,3 +113,8 @@ class Archive:
                         target.write(piece)
         except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError) as error:
             raise InvalidRequest("The file is damaged: a part of it cannot be unpacked.") from error
+
+
+def compared(name: str) -> str:
+    """Returns a name as Office compares it: without a slash before it, and whatever its letters' case."""
+    return name.replace("\\", "/").lstrip("/").lower()

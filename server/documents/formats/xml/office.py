@@ -5,9 +5,9 @@ a cell is chosen from are not changed, because formulas refer to them.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from html import unescape
-from itertools import chain
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -30,7 +30,8 @@ from server.translation.coded_text import coded, written
 
 KINDS = frozenset(
     "header footer footnotes endnotes comments slide slideMaster slideLayout notesSlide chart chartEx chartUserShapes "
-    "diagramData diagramDrawing drawing glossaryDocument sharedStrings threadedComment customXml table".split()
+    "diagramData diagramDrawing drawing glossaryDocument sharedStrings threadedComment customXml table worksheet "
+    "chartsheet dialogsheet".split()
 )
 """Kinds of parts with text, or that say which text is kept."""
 SHEET_WITH_TEXT = re.compile(rb"inlineStr|dataValidation |headerFooter|tooltip=")
@@ -80,6 +81,11 @@ class Label(NamedTuple):
             self.element.set(self.name, text)
 
 
+Reader = Callable[[], Paragraph | SheetMargin | Label]
+"""Reads a text; all at once need much memory."""
+PROMPT = "{*}nvSpPr/{*}nvPr/{*}ph"
+
+
 def read(data: bytes, target: str) -> Document:
     """Reads an Office Open XML file."""
     archive = Archive(data)
@@ -117,50 +123,40 @@ def read_parts(
     """Reads these parts. Texts in `kept` are not translated. `package` are all parts with their kinds."""
     roots = {name: parse_xml(archive.part(name), tables is OPEN_PARAGRAPHS) for name in parts}
     data, shown = bound_values(archive, package, roots.values())
-    elements = (
-        element for root in roots.values() for element in root.iter(*tables, *MARGINS) if not is_prompt(element, root)
-    )
-    labels = [*find_labels(roots.values()), *map(Label, shown)]
-    texts: list[Element | Label] = []
-    found: list[str] = []
-    for text in chain(elements, labels):
-        tagged = reader_of(text, tables).tagged
+    found = [reader for root in roots.values() for reader in find_texts(root, tables)]
+    found += [partial(Label, element) for element in shown]
+    readers: list[Reader] = []
+    texts: list[str] = []
+    for reader in found:
+        tagged = reader().tagged
         if has_words(tagged.text) and tagged.text not in kept:
-            texts.append(text)
-            found.append(coded(tagged))
+            readers.append(reader)
+            texts.append(coded(tagged))
 
     def write(translations: Sequence[str]) -> bytes:
         changed: set[Element] = set()
         # Backwards, because a text box in a paragraph has paragraphs, which must be filled before it is moved.
-        for text, source, new in reversed(list(zip(texts, found, translations, strict=True))):
+        for reader, source, new in reversed(list(zip(readers, texts, translations, strict=True))):
             if new != source:
-                reader_of(text, tables).fill(new)
-                element = text.element if isinstance(text, Label) else text
-                changed.add(element.getroottree().getroot())
+                text = reader()
+                text.fill(new)
+                changed.add(text.element.getroottree().getroot())
         return archive.replaced({name: write_xml(root) for name, root in (roots | data).items() if root in changed})
 
-    return Document(tuple(found), "coded", write)
+    return Document(tuple(texts), "coded", write)
 
 
-def is_prompt(paragraph: Element, root: Element) -> bool:
-    """Returns whether a paragraph of a master or layout of slides asks for a text. Slides do not show it."""
-    if not root.tag.endswith(("}sldMaster", "}sldLayout")):
-        return False
-    return any(shape.find("{*}nvSpPr/{*}nvPr/{*}ph") is not None for shape in paragraph.iterancestors("{*}sp"))
-
-
-def reader_of(text: Element | Label, tables: Mapping[str, Vocabulary]) -> Paragraph | SheetMargin | Label:
-    """Returns what reads a text; all at once need much memory."""
-    if isinstance(text, Label):
-        return text
-    return SheetMargin(text) if text.tag in MARGINS else Paragraph(text, tables[text.tag])
-
-
-def find_labels(roots: Iterable[Element]) -> Iterator[Label]:
-    """Yields the plain texts outside paragraphs."""
-    for root in roots:
-        for tag, names in LABELS.items():
-            yield from (Label(element, name) for element in root.iter(tag) for name in names)
-        yield from (
-            Label(element) for element in root.iter(*PLAIN) if next(element.iterancestors(*NUMBERS), None) is None
-        )
+def find_texts(root: Element, tables: Mapping[str, Vocabulary]) -> Iterator[Reader]:
+    """Yields what reads each text of a part, but for the paragraphs of a master or layout of slides that ask for a text,
+    which slides do not show."""
+    is_master = root.tag.endswith(("}sldMaster", "}sldLayout"))
+    for element in root.iter(*tables, *MARGINS):
+        if element.tag in MARGINS:
+            yield partial(SheetMargin, element)
+        elif not is_master or not any(shape.find(PROMPT) is not None for shape in element.iterancestors("{*}sp")):
+            yield partial(Paragraph, element, tables[element.tag])
+    for tag, names in LABELS.items():
+        yield from (partial(Label, element, name) for element in root.iter(tag) for name in names)
+    for element in root.iter(*PLAIN):
+        if next(element.iterancestors(*NUMBERS), None) is None:
+            yield partial(Label, element)

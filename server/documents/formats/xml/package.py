@@ -15,8 +15,6 @@ from server.documents.formats.xml.paragraph import is_choice
 from server.documents.formats.xml.parsing import Element, parse_xml
 from server.documents.zip_archive import Archive
 
-FOLLOWED = frozenset(("worksheet", "chartsheet", "dialogsheet"))
-"""Kinds of parts that have relationships to parts with texts."""
 MAIN = frozenset(("document", "presentation", "workbook"))
 PATH = re.compile(r"(?:/(?:[\w.-]+:)?[\w.-]+(?:\[\d{1,9}\])?){1,100}")
 """A path from the root to one element. Other expressions could take long."""
@@ -27,13 +25,12 @@ def parts_by_kind(archive: Archive, kinds: frozenset[str]) -> dict[str, str]:
     """Returns the main part, the properties, and the parts of these kinds that relationships lead to, in the order of the
     archive, each with its kind: the last word of the relationship's type. Raises InvalidRequest if the root element of the
     main part is none of MAIN."""
-    names = {compared(name): name for name in archive.names}
     parts: dict[str, str] = {}
     sources = [""]
     while sources:
         source = sources.pop()
-        expected = {*kinds, *FOLLOWED} if source else {"officeDocument", "core-properties"}
-        for part, kind in related(archive, names, source):
+        expected = kinds if source else {"officeDocument", "core-properties"}
+        for part, kind in related(archive, source):
             if part not in parts and kind in expected:
                 parts[part] = kind
                 sources.append(part)
@@ -43,32 +40,23 @@ def parts_by_kind(archive: Archive, kinds: frozenset[str]) -> dict[str, str]:
     return {name: parts[name] for name in archive.names if name in parts}
 
 
-def related(archive: Archive, names: Mapping[str, str], source: str) -> Iterator[tuple[str, str]]:
-    """Yields the parts to which a part, or the package itself (""), has relationships, with their kinds. `names` are those of
-    the archive by `compared`."""
+def related(archive: Archive, source: str) -> Iterator[tuple[str, str]]:
+    """Yields the parts to which a part, or the package itself (""), has relationships, with their kinds."""
     folder, _, file = source.replace("\\", "/").rpartition("/")
-    relationships = names.get(compared(f"{folder}/_rels/{file}.rels"))
-    if relationships is None:
-        return
-    for relationship in parse_xml(archive.part(relationships)).iter("{*}Relationship"):
+    relationships = archive.found(f"{folder}/_rels/{file}.rels")
+    for relationship in parse_xml(archive.part(relationships)).iter("{*}Relationship") if relationships else ():
         target = posixpath.normpath(posixpath.join("/", folder, unquote(relationship.get("Target", ""))))
-        part = names.get(compared(target))
+        part = archive.found(target)
         if part and relationship.get("TargetMode") != "External":
             yield part, relationship.get("Type", "").rpartition("/")[2]
 
 
-def compared(name: str) -> str:
-    """Returns a part's name as it is compared: without a slash before it, and whatever its letters' case."""
-    return name.replace("\\", "/").lstrip("/").lower()
-
-
 def stores_by_id(archive: Archive, parts: Mapping[str, str]) -> dict[str, str]:
     """Returns the parts with data, of those in `parts` with their kinds, by the ids that their properties say."""
-    names = {compared(name): name for name in archive.names}
     return {
         value.lower(): part
-        for part in (part for part, kind in parts.items() if kind == "customXml")
-        for properties, kind in related(archive, names, part)
+        for part in parts
+        for properties, kind in related(archive, part)
         if kind == "customXmlProps"
         for name, value in parse_xml(archive.part(properties)).items()
         if name.endswith("}itemID")

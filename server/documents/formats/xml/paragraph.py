@@ -83,7 +83,7 @@ class Paragraph:
         self._word = ""
         self._builder.code(raw or xml_of(elements), gap, "br" if gap else "img")
 
-    def add_edge(self, raw: str, key: object = "", end: bool = False) -> None:
+    def add_edge(self, raw: str, key: object, end: bool = False) -> None:
         """Adds the start or the `end` of a pair around words, which have the same key."""
         self._word = ""
         (self._builder.end if end else self._builder.start)(raw, "span", key)
