@@ -1,7 +1,6 @@
 """Translations of files in the background: a job is started, its state is polled, its result is fetched once.
 
-A job stays on the server that accepted it, its record is in the store. If that server stops or is killed, the job's state
-says that the file must be sent again.
+A job stays on the server that accepted it; its record in the store says if that server has stopped.
 """
 
 from __future__ import annotations

@@ -48,14 +48,6 @@ class StoredFile(NamedTuple):
     once: bool = False
 
 
-class Entry(NamedTuple):
-    """What counts against the bytes of a store. `until` is the time of expiry in seconds on the monotonic clock."""
-
-    until: float
-    size: int
-    caller: str
-
-
 class FileStore:
     """Keeps each translated file for `seconds` and at most `limit` bytes of those that this server has translated: beyond
     that, the oldest file of the caller with the most bytes is deleted. Belongs to one event loop.
@@ -71,7 +63,8 @@ class FileStore:
         self._records, self._shared, self._seconds, self._limit = records, shared, seconds, limit
         self._alone = not records.shared or common is not None
         self._common = self._folder = common
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, tuple[float, int, str]] = {}
+        """The time of expiry on the monotonic clock, the bytes and the caller of each file, by token."""
 
     @property
     def _results(self) -> Path | None:
@@ -106,7 +99,7 @@ class FileStore:
         record = orjson.dumps((name, media_type, in_folder)) + b"\n" + content
         put = self._records.put_patiently if patient else self._records.put
         await put(NAME, token, record, self._seconds, TRANSFER_SECONDS)
-        self._entries[token] = Entry(monotonic() + self._seconds, size, caller)
+        self._entries[token] = monotonic() + self._seconds, size, caller
         await self.prune()
         return token
 
@@ -138,16 +131,16 @@ class FileStore:
     async def prune(self) -> None:
         """Deletes the files of this server that have expired, and those beyond the bytes; one file always stays."""
         now = monotonic()
-        for token in [token for token, entry in self._entries.items() if entry.until <= now]:
+        for token in [token for token, (until, *_) in self._entries.items() if until <= now]:
             await self._drop(token)
         while len(self._entries) > 1:
             held: Counter[str] = Counter()
-            for entry in self._entries.values():
-                held[entry.caller] += entry.size
+            for _, size, caller in self._entries.values():
+                held[caller] += size
             if held.total() <= self._limit:
                 break
             [(largest, _)] = held.most_common(1)
-            await self._drop(next(token for token, entry in self._entries.items() if entry.caller == largest))
+            await self._drop(next(token for token, (*_, caller) in self._entries.items() if caller == largest))
 
     async def close(self) -> None:
         """Deletes the files on this machine."""
@@ -159,8 +152,7 @@ class FileStore:
     async def _moved(self, result: Path, size: int, token: str) -> bytes:
         """Puts a file into the folder of translated files under a token, or returns its content if there is none."""
         if token and self._results is not None:
-            await asyncio.to_thread(copy, result, self._results / token)
-            await asyncio.to_thread(remove_old, self._results, time.time() - self._seconds)
+            await asyncio.to_thread(keep_copy, result, self._results / token, time.time() - self._seconds)
             return b""
         if size > RESULT_FACTOR * IN_REDIS:
             raise PayloadTooLarge("The translated file is too large to be shared by the servers; split the file.")
@@ -194,16 +186,13 @@ def disk_errors() -> Iterator[None]:
         raise Unavailable(f"The file cannot be kept: {error.strerror}.", 60) from error
 
 
-def copy(source: Path, target: Path) -> None:
-    """Copies a file; the copy has its name only when it is complete."""
+def keep_copy(source: Path, target: Path, before: float) -> None:
+    """Copies a file; the copy has its name only when it is complete. Deletes the files of its folder that were kept before a
+    time: a server that was killed has left its own."""
     with atomic_write(target) as part:
         part.touch(0o600)
         shutil.copyfile(source, part)
-
-
-def remove_old(folder: Path, before: float) -> None:
-    """Deletes the files of a folder that were kept before a time: a server that was killed has left its own."""
-    for path in folder.iterdir():
+    for path in target.parent.iterdir():
         if (match := TOKEN.match(path.name)) and int(match[1], 16) < before:
             path.unlink(missing_ok=True)
 

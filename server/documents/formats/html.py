@@ -1,5 +1,4 @@
-"""Reads web pages (.html). Attributes that people read are translated too: alternative texts, titles, placeholders, labels of
-buttons, descriptions."""
+"""Reads web pages (.html). Attributes that people read are translated too."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""Reads Markdown (.md). Paragraphs, headings, table cells and HTML blocks are translated in place, after the labels in their
-markup: titles of links, and attributes that people read; and the titles in front matter. Everything else (code, link targets,
-comments) is copied. markdown-it finds the blocks, whose markup are codes.
+"""Reads Markdown. Blocks that markdown-it finds are translated in place, with their markup as codes, after the labels in the
+markup: titles of links, attributes that people read, titles in front matter. Code, link targets and comments are copied.
 """
 
 from __future__ import annotations

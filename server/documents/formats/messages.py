@@ -1,5 +1,4 @@
-"""Reads JSON and YAML files of messages (.json, .jsonc, .arb, .yml, .yaml): the strings are translated in place, and
-everything else is copied.
+"""Reads JSON and YAML files of messages: strings are translated in place.
 
 In the message files of browser extensions only `message` is translated; in .arb files keys with `@` are metadata. If the
 only key at the top of a YAML file is a language (as in Ruby on Rails), it becomes the target language.

@@ -1,7 +1,6 @@
-"""Reads the pages of a PDF file with text. The order is that of the file, which is the reading order in files of word
-processors.
+"""Reads the pages of a PDF file with text, in the order of the file, which is the reading order in files of word processors.
 
-The translation may be a page of HTML with the paragraphs, lists and tables in their order. Lost are pictures, links and notes.
+The translation may be a page of HTML with the paragraphs, lists and tables; pictures, links and notes are lost.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Reads .docx, .pptx, .xlsx, .odt, .odp and .ods files. The names of sheets, the headers of tables and the items of lists that
-a cell is chosen from are not changed, because formulas refer to them.
+"""Reads files of Microsoft Office and OpenDocument. Names of sheets, headers of tables and the items that a cell is chosen from
+are not changed, because formulas refer to them.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from html import unescape
-from types import MappingProxyType
 from typing import NamedTuple
 
 from server.documents.document import Document, has_words
@@ -117,10 +116,10 @@ def read_parts(
     archive: Archive,
     parts: Iterable[str],
     kept: Collection[str] = (),
-    package: Mapping[str, str] = MappingProxyType({}),
+    package: Collection[str] = (),
     tables: Mapping[str, Vocabulary] = OFFICE_PARAGRAPHS,
 ) -> Document:
-    """Reads these parts. Texts in `kept` are not translated. `package` are all parts with their kinds."""
+    """Reads these parts. Texts in `kept` are not translated. `package` are all parts."""
     roots = {name: parse_xml(archive.part(name), tables is OPEN_PARAGRAPHS) for name in parts}
     data, shown = bound_values(archive, package, roots.values())
     found = [reader for root in roots.values() for reader in find_texts(root, tables)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from urllib.parse import unquote
 
@@ -51,26 +51,22 @@ def related(archive: Archive, source: str) -> Iterator[tuple[str, str]]:
             yield part, relationship.get("Type", "").rpartition("/")[2]
 
 
-def stores_by_id(archive: Archive, parts: Mapping[str, str]) -> dict[str, str]:
-    """Returns the parts with data, of those in `parts` with their kinds, by the ids that their properties say."""
-    return {
+def bound_values(
+    archive: Archive, parts: Iterable[str], roots: Iterable[Element]
+) -> tuple[dict[str, Element], dict[Element, None]]:
+    """Returns the data that controls show, by part, and the elements of it that they show. They name a part by an id, which
+    its properties say."""
+    data: dict[str, Element] = {}
+    shown: dict[Element, None] = {}
+    bindings = [binding for root in roots for binding in root.iter("{*}dataBinding")]
+    stores = {
         value.lower(): part
-        for part in parts
+        for part in (parts if bindings else ())
         for properties, kind in related(archive, part)
         if kind == "customXmlProps"
         for name, value in parse_xml(archive.part(properties)).items()
         if name.endswith("}itemID")
     }
-
-
-def bound_values(
-    archive: Archive, parts: Mapping[str, str], roots: Iterable[Element]
-) -> tuple[dict[str, Element], dict[Element, None]]:
-    """Returns the data that controls show, by part, and the elements of it that they show."""
-    data: dict[str, Element] = {}
-    shown: dict[Element, None] = {}
-    bindings = [binding for root in roots for binding in root.iter("{*}dataBinding")]
-    stores = stores_by_id(archive, parts) if bindings else {}
     for binding in bindings:
         w = binding.tag.removesuffix("dataBinding")
         name, path = stores.get(binding.get(w + "storeItemID", "").lower()), binding.get(w + "xpath", "")

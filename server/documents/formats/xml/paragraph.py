@@ -1,6 +1,5 @@
 """A paragraph of XML as a `Tagged`, and its content from a translation. Runs with the most frequent formatting of their
-paragraph are plain text, others are pairs around words. What else there is is a code, which is moved like a word: also the
-fields of Word other than links, choices and deleted text."""
+paragraph are plain text, others are pairs around words. Everything else is a code, which is moved like a word."""
 
 from __future__ import annotations
 
