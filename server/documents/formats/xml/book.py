@@ -13,7 +13,6 @@ from server.documents.formats.xml.office import Label
 from server.documents.formats.xml.parsing import parse_xml, write_xml
 from server.documents.formats.xml.vocabularies import BOOK, DC
 from server.documents.zip_archive import Archive
-from server.errors import InvalidRequest
 from server.text.syntax.html import parse
 from server.text.tagged import escaped
 
@@ -26,7 +25,8 @@ CONTENTS = "application/x-dtbncx+xml"
 def read(data: bytes, target: str) -> Document:
     """Reads a book and sets its language to `target`."""
     archive = Archive(data)
-    package = package_name(archive)
+    rootfiles = parse_xml(archive.part(CONTAINER)).iter("{*}rootfile")
+    package = next((rootfile.get("full-path", "") for rootfile in rootfiles), "")
     roots = {package: parse_xml(archive.part(package), doctype=True)}
     pages: dict[str, Document] = {}
     for item in roots[package].iter(OPF + "item"):
@@ -53,10 +53,3 @@ def read(data: bytes, target: str) -> Document:
 
     texts = [text for page in pages.values() for text in page.texts]
     return Document((*(escaped(label.tagged.text) for label in labels), *texts), "html", write)
-
-
-def package_name(archive: Archive) -> str:
-    """Returns the package document's name."""
-    for rootfile in parse_xml(archive.part(CONTAINER)).iter("{*}rootfile"):
-        return str(rootfile.get("full-path", ""))
-    raise InvalidRequest("The file is damaged: it does not say where the book is.")
