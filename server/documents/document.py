@@ -125,7 +125,6 @@ def sample(document: Document) -> str:
     """Returns text from the beginning of a document, without markup."""
     words = ""
     for text in document.texts:
-        words += tagged_of(text[: 2 * SAMPLE_CHARACTERS], document.format).text + "\n"
-        if len(words) > SAMPLE_CHARACTERS:
-            break
+        if len(words) <= SAMPLE_CHARACTERS:
+            words += tagged_of(text[: 2 * SAMPLE_CHARACTERS], document.format).text + "\n"
     return words

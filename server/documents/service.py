@@ -72,17 +72,15 @@ class Readers:
 
 
 class TranslatedDocument(NamedTuple):
-    """A translated file: its `token` in the store, and a `warning` in one sentence if all its texts are as before, or if
-    the request's form of address has no effect."""
+    """A translated file: its `token` in the store, and a `warning` in one sentence, if there is one."""
 
     token: str
     warning: str = ""
 
 
 class ReceivedDocument(NamedTuple):
-    """A document whose texts have been read. `name` is the name of the translated file, `format` the format of its
-    texts, `characters` their number without markup, and `sample` text from its beginning. `order` is the number of
-    the document."""
+    """A document whose texts have been read. `name` is that of the translated file, `format` that of its texts, `characters`
+    their number without markup, `sample` text from its beginning, and `order` the number of the document."""
 
     workspace: Workspace
     permit: Permit
@@ -159,8 +157,8 @@ class DocumentTranslator:
         copy: bool = True,
         progress: Callable[[int], object] | None = None,
     ) -> TranslatedDocument:
-        """Translates a document with the options of `request`, whose texts are ignored, and keeps the new file in the store.
-        `progress` receives the characters of each batch, without markup.
+        """Translates a document with the options of `request` and keeps the new file in the store. `progress` receives the
+        characters of each batch, without markup.
 
         Raises the errors of `Translator.translate`, but Overloaded only for the first batch, and not if `patient`. Unless
         `copy`, a document in the target language is an InvalidRequest.

@@ -76,8 +76,7 @@ class Archive:
         size = 0 if name in self._read else entry.file_size
         if entry.file_size > PART_BYTES or self._size + size > PARTS_BYTES:
             raise PayloadTooLarge("The text of the file unpacks to more than this server reads.")
-        content = io.BytesIO()
-        self._copy(entry, content)
+        self._copy(entry, content := io.BytesIO())
         data = content.getvalue()
         if size:
             self._read.add(name)

@@ -31,8 +31,7 @@ def decoded(data: bytes) -> tuple[str, Callable[[str], bytes], bool]:
     """Returns the text of a catalog, its encoder, and whether it leaves its encoding open."""
     charset = CHARSET.search(data)
     named = charset[2].decode() if charset else "utf-8"
-    open_charset = named == "CHARSET"
-    return *decode(data, "utf-8" if open_charset else named), open_charset
+    return *decode(data, named), named == "CHARSET"
 
 
 def parse(text: str) -> polib.POFile:
@@ -142,8 +141,7 @@ def with_settings(lines: list[str], settings: dict[str, str]) -> list[str]:
 
 def is_translated(entry: polib.POEntry) -> bool:
     """Returns whether a message has a translation that is not marked as fuzzy."""
-    filled = all(entry.msgstr_plural.values()) if entry.msgstr_plural else bool(entry.msgstr)
-    return filled and "fuzzy" not in entry.flags
+    return all(entry.msgstr_plural.values() or [entry.msgstr]) and "fuzzy" not in entry.flags
 
 
 def plural_rule(target: str) -> str:

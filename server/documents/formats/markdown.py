@@ -129,7 +129,7 @@ def label_place(text: str, start: int, end: int, is_attribute: bool = False) -> 
             return attribute(new, source, quotes[0])
         return re.sub(rf"[\\{quotes}]", r"\\\g<0>", new.replace("&", "&amp;") if "&amp;" in source else new)
 
-    own = html.unescape(source if is_attribute else ESCAPED.sub(lambda found: unescaped(found[0]), source))
+    own = html.unescape(source if is_attribute else re.sub(r"\\(?=[!-/:-@\[-`{-~])", "", source))
     return Place(start, end, coded(Tagged(" ".join(own.split()))), write)
 
 
@@ -335,16 +335,11 @@ def to_inline(source: str, references: Mapping[str, Any]) -> tuple[Tagged, dict[
             if number % 2 == 0 or not part.strip():
                 yield " " if number % 2 else part, part
                 continue
-            character = unescaped(part)
+            character = part[1:] if part[0] == "\\" else html.unescape(part)
             escaped[character] = part
             yield character, part
 
     return Builder(read=read).build(parts).tagged(""), escaped
-
-
-def unescaped(part: str) -> str:
-    """Returns an escaped character."""
-    return part[1:] if part[0] == "\\" else html.unescape(part)
 
 
 def paired(tokens: Sequence[re.Match[str]], source: str, references: Mapping[str, Any]) -> dict[int, tuple[int, str]]:

@@ -43,15 +43,6 @@ It is read as a character of words."""
 STRING = "tag:yaml.org,2002:str"
 
 
-class Value(NamedTuple):
-    """A string of the file from `start` to `end` with the keys that lead to it."""
-
-    start: int
-    end: int
-    path: tuple[str, ...]
-    text: str
-
-
 def read(data: bytes, target: str, comments: bool = False) -> Document:
     """Reads a JSON file, also one with `comments`. The locale of an .arb file becomes `target`."""
     text, encode = decode(data)
@@ -63,16 +54,14 @@ def read(data: bytes, target: str, comments: bool = False) -> Document:
         raise InvalidRequest(f"The file is not valid JSON; see line {error.lineno}.{hint}") from error
     escapes = text.isascii() and "\\u" in text
     values = list(find_values(plain))
-    with_message = {value.path[:-1] for value in values if value.path and value.path[-1] == "message"}
+    with_message = {path[:-1] for _, _, path, _ in values if path[-1:] == ("message",)}
 
     @cache  # a file may have many strings in deep collections
     def hides(collections: tuple[str, ...]) -> bool:
         return any(collections[:depth] in with_message for depth in range(1, len(collections) + 1))
 
     locales = [
-        (value.start, value.end, json.dumps(target))
-        for value in values
-        if value.path == ("@@locale",) and value.text != target
+        (start, end, json.dumps(target)) for start, end, path, own in values if path == ("@@locale",) and own != target
     ]
     places = [
         labelled(start, end, own, partial(quoted, source=text[start:end], ascii_only=escapes))
@@ -101,8 +90,8 @@ def blank(found: re.Match[str]) -> str:
     return found[0] if found[0][0] == '"' else re.sub(r"[^\n]", " ", found[0])
 
 
-def find_values(text: str) -> Iterator[Value]:
-    """Yields the strings of valid JSON that are not keys."""
+def find_values(text: str) -> Iterator[tuple[int, int, tuple[str, ...], str]]:
+    """Yields the start and the end of the strings of valid JSON that are not keys, the keys that lead to them, and the text."""
     path: list[str] = []  # the last key of every open object, "" in an array
     for token in TOKEN.finditer(text):
         raw = token[0]
@@ -114,7 +103,7 @@ def find_values(text: str) -> Iterator[Value]:
         elif token[1]:
             path[-1] = orjson.loads(raw[: len(raw) - len(token[1])])
         else:
-            yield Value(token.start(), token.end(), tuple(path), orjson.loads(raw))
+            yield *token.span(), tuple(path), orjson.loads(raw)
 
 
 def is_text(path: tuple[str, ...], text: str, hides: Callable[[tuple[str, ...]], bool]) -> bool:
@@ -182,8 +171,9 @@ def find_scalars(text: str) -> Iterator[Scalar]:
             stack.append(0 if isinstance(event, yaml.MappingStartEvent) else -1)
             flows.append(bool(event.flow_style))
         elif isinstance(event, yaml.ScalarEvent):
-            plain = event.implicit[0] and not event.style
-            tag = resolved(event.value) if plain else (event.tag or "!").replace("!", STRING, event.tag in (None, "!"))
+            tag = STRING if event.tag in (None, "!") else event.tag
+            if event.implicit[0] and not event.style:
+                tag = RESOLVER.resolve(yaml.ScalarNode, event.value, (True, False))  # type: ignore[no-untyped-call]
             if tag == STRING and event.start_mark and event.end_mark:
                 start, end = event.start_mark.index, event.end_mark.index
                 start += len(PROPERTIES.match(text, start, end)[0]) if event.anchor or event.tag else 0  # type: ignore[index]
@@ -218,9 +208,3 @@ def is_plain(scalar: Scalar, new: str) -> bool:
         return new.isprintable() and yaml.load(f"a: {new}", Loader) == {"a": new}  # noqa: S506  a safe loader
     except (yaml.YAMLError, ValueError):
         return False
-
-
-def resolved(value: str) -> str:
-    """Returns the tag of a plain scalar."""
-    tag: str = RESOLVER.resolve(yaml.ScalarNode, value, (True, False))  # type: ignore[no-untyped-call]
-    return tag

@@ -108,8 +108,8 @@ def split_cues(text: str, web: bool) -> Iterator[Cue]:
 
 
 def cues_of(lines: list[str], end: int) -> Iterator[Cue]:
-    """Yields the lines of a subtitle up to a place as one cue, or as one cue for each speaker, sound and line of a song, and
-    where a line ends with its sentence."""
+    """Yields the lines of a subtitle up to a place as one cue, or one for each speaker, sound, line of a song and line that
+    ends with its sentence."""
     alone = [bool(ALONE.fullmatch(line)) for line in lines]
     words = [TAG.sub("", line).strip() for line in lines]
     ends = {end for _, end in split_sentences(" ".join(words), "en", "punctuation")} if len(lines) > 1 else set()

@@ -1,1 +1,1 @@
-"""PDF files with text. Their translation is a PDF file or a page of HTML."""
+"""PDF files."""

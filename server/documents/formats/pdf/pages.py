@@ -23,8 +23,8 @@ AROUND = {"p": ("", ""), "li": ("<ul>\n", "</ul>\n"), "td": ("<table>\n", "</tab
 
 
 def document_of(data: bytes, write_pages: Callable[[Sequence[Page]], bytes]) -> Document:
-    """Reads a PDF file whose translation `write_pages` writes, with the translated texts in the pages. Raises
-    InvalidRequest, also for a file without text, or PayloadTooLarge."""
+    """Reads a PDF file whose translation `write_pages` writes. Raises InvalidRequest, also for a file without text, or
+    PayloadTooLarge."""
     pages = read_pages(data)
     pieces = [piece for page in pages for piece in page.pieces if has_words(piece.text)]
     if not pieces:

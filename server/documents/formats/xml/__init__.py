@@ -1,1 +1,1 @@
-"""Formats whose texts are in XML: one reader follows the tables of `vocabularies`."""
+"""Formats in XML."""

@@ -44,12 +44,11 @@ def read(data: bytes, target: str) -> Document:
     places: list[tuple[Unit, Element, Paragraph, Callable[[str], str]]] = []
     texts: list[str] = []
     for unit in open_units(root):
-        segments = marks_of(unit.segmented)
-        for place in [each for each in segments if each.get("mid") not in unit.done] if segments else [unit.source]:
+        for place in marks_of(unit.segmented) or [unit.source]:
             paragraph = Paragraph(place, inline)
             tagged = paragraph.tagged
             text, written = (coded(tagged), str) if tagged.codes else label(tagged.text)
-            if has_words(tagged.text):
+            if has_words(tagged.text) and (place is unit.source or place.get("mid") not in unit.done):
                 places.append((unit, place, paragraph, written))
                 texts.append(text)
 
@@ -90,9 +89,8 @@ def open_units(root: Element) -> Iterator[Unit]:
     for source in root.iter("{*}source"):
         unit = source.getparent()
         name = etree.QName(unit).localname if unit is not None else ""
-        if name not in ("trans-unit", "segment") or any(
-            each.get("translate") == "no" for each in source.iterancestors()
-        ):
+        around = [element.get("translate") for element in source.iterancestors()]
+        if name not in ("trans-unit", "segment") or "no" in around:
             continue
         target, done = unit.find("{*}target"), {}
         if target is not None and words(target) and not is_open(source, target):
