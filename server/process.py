@@ -1,15 +1,25 @@
-"""Settings of the processes of a server: garbage collection, and which process ends first."""
+"""Settings of the processes of a server: garbage collection, large pages, and which process ends first."""
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import gc
 import math
 import os
+import re
 from pathlib import Path
 
 MORE = 300
 """Thousandths of all memory that this process must use more than its child to be ended in its place."""
+
+
+SMALL_PAGE, LARGE_PAGE = 1 << 12, 1 << 21
+COLLAPSE = 25
+"""MADV_COLLAPSE of Linux 6.1, which moves memory to large pages at once."""
+DATA = re.compile(r"^([\da-f]+)-([\da-f]+) rw-p \S+ \S+ 0 ", re.MULTILINE)
+"""Begin and end of memory that is no file, in /proc/self/maps."""
+LEAST_RESIDENT = 7 / 8
 
 
 def end_first(child: int) -> None:
@@ -28,6 +38,25 @@ def tune_garbage_collector() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(10_000, 0, 1_000)
+
+
+def use_large_pages() -> int:
+    """Moves the data of this process to pages of 2 MB, where Linux can (6.1 and later, unless its huge pages are switched off).
+    Each request reads about a megabyte from all over it, and to look up pages of 4 kB takes a tenth of its time and more.
+    What is not resident, such as most of a stack, stays as it is. Returns the bytes that were moved. Takes tens of
+    milliseconds, in which other threads run."""
+    moved = 0
+    with contextlib.suppress(OSError, AttributeError):  # there is no /proc, or no madvise
+        libc = ctypes.CDLL(None)
+        for found in DATA.finditer(Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")):
+            start, end = -(-int(found[1], 16) // LARGE_PAGE), int(found[2], 16) // LARGE_PAGE
+            resident = ctypes.create_string_buffer(LARGE_PAGE // SMALL_PAGE)
+            for page in range(start, end):
+                place, size = ctypes.c_void_p(page * LARGE_PAGE), ctypes.c_size_t(LARGE_PAGE)
+                if libc.mincore(place, size, resident) or resident.raw.count(1) < LEAST_RESIDENT * len(resident):
+                    continue
+                moved += LARGE_PAGE * (libc.madvise(place, size, COLLAPSE) == 0)
+    return moved
 
 
 def available_cores(cgroup: Path = Path("/sys/fs/cgroup")) -> int:

@@ -25,7 +25,7 @@ from server.config import Settings, add_flags, unknown_variables
 from server.engine.ipc.options import NO_DEVICE
 from server.errors import SettingsError
 from server.observability.logging import configure_logging
-from server.process import tune_garbage_collector
+from server.process import tune_garbage_collector, use_large_pages
 from server.services import Services
 
 NAME = "serve"
@@ -44,6 +44,8 @@ READ_ITERATIONS = 2
 """Iterations of the event loop in which an accepted connection is surely read: one may be in progress."""
 TICKS = 5
 """Ticks of uvicorn, 0.1 seconds each, between two checks for clients that are slow or have gone."""
+LARGE_PAGES_AFTER = (0, 60)
+"""Seconds after the models are loaded, and after that: the first requests load more."""
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 OWN_STATE = (
     "the state is in memory: a restart loses it, other servers do not share it, and there are no API keys (--state)"
@@ -82,7 +84,13 @@ class Server(uvicorn.Server):
     def announce(self) -> None:
         """Logs that the server listens, and later that it is ready."""
         log.info("listening on %s, models are loading", self._url)
-        self._announcing = asyncio.create_task(announce(self._services, self._url))
+        self._announcing = asyncio.create_task(self._announce())
+
+    async def _announce(self) -> None:
+        await announce(self._services, self._url)
+        for seconds in LARGE_PAGES_AFTER:
+            await asyncio.sleep(seconds)
+            await asyncio.to_thread(use_large_pages)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stops listening and finishes the requests that clients have sent. First it accepts the waiting connections and

@@ -12,8 +12,7 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Callable
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from operator import attrgetter
 
 import orjson
@@ -82,26 +81,36 @@ class TranslationRecord:
 
 def encoded(record: TranslationRecord) -> bytes:
     """Returns a record as JSON, without fields that have their default. Other threads run between the sentences."""
-    return orjson.dumps(record, default=_fields, option=orjson.OPT_PASSTHROUGH_DATACLASS)
+    legs = [_leg(leg) for leg in record.legs]
+    values = {"id": record.id, "created": record.created, "legs": legs}
+    return orjson.dumps(values, _sentence, orjson.OPT_PASSTHROUGH_DATACLASS)
 
 
-_FIELDS: dict[type, tuple[list[str], Callable[[object], tuple[object, ...]], frozenset[str]]] = {
-    kind: (
-        [item.name for item in fields(kind)],
-        attrgetter(*[item.name for item in fields(kind)]),
-        frozenset([item.name for item in fields(kind) if item.default is MISSING and item.default_factory is MISSING]),
-    )
-    for kind in (TranslationRecord, LegRecord, SentenceRecord)
-}
-"""The fields of each kind, a function that returns their values, and the fields without a default. All defaults are false."""
+def _leg(leg: LegRecord) -> dict[str, object]:
+    values = {
+        "model": leg.model,
+        "source_language": leg.source_language,
+        "target_language": leg.target_language,
+        "sentences": leg.sentences,
+    }
+    if leg.computation:
+        values["computation"] = leg.computation
+    if leg.options is not None:
+        values["options"] = _options(leg.options)
+    return values
 
 
-def _fields(record: TranslationRecord | LegRecord | SentenceRecord | DecodingOptions) -> dict[str, object]:
+_LATER = [(item.name, attrgetter(item.name)) for item in fields(SentenceRecord)[2:]]
+
+
+def _sentence(record: SentenceRecord | DecodingOptions) -> dict[str, object]:
     if isinstance(record, DecodingOptions):
         return _options(record)
-    names, values, required = _FIELDS[type(record)]
-    pairs = zip(names, values(record), strict=True)
-    return {name: value for name, value in pairs if value or name in required}
+    values: dict[str, object] = {"source_text": record.source_text, "source": record.source}
+    for name, value_of in _LATER:  # their defaults are false
+        if value := value_of(record):
+            values[name] = value
+    return values
 
 
 @kept(256)

@@ -343,11 +343,17 @@ def history_record(translation: Translation) -> TranslationRecord:
     text."""
     legs = []
     for leg in translation.legs:
-        distinct = leg.distinct
-        common = next((_search(each.options) for each in distinct if each.options), None)
+        records: dict[int, SentenceRecord] = {}
+        common: DecodingOptions | None = None
+        for each in leg.sentences:
+            if each.options is not None:
+                common = _search(each.options)
+                break
         exact = leg.computation.endswith(EXACT_ENGINE)
-        records = {id(each): _sentence_record(each, common, exact) for each in distinct}
-        sentences = tuple([records[id(each)] for each in leg.sentences])
+        for each in leg.sentences:
+            if id(each) not in records:  # one at several places has one record
+                records[id(each)] = _sentence_record(each, common, exact)
+        sentences = tuple(map(records.__getitem__, map(id, leg.sentences)))
         legs.append(LegRecord(leg.key, leg.source, leg.target, sentences, leg.computation, common))
     return TranslationRecord(translation.id, time.time(), tuple(legs))
 

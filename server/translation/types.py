@@ -159,6 +159,8 @@ class Translation:
         waited. They are 0 for a translation from the result cache."""
         if self.cached:
             return NO_TIMINGS
+        if len(self.legs) == len(self.legs[0].sentences if self.legs else ()) == 1:
+            return self.legs[0].sentences[0].timings
         parts = [[sentence.timings for sentence in leg.distinct] or [NO_TIMINGS] for leg in self.legs]
         return Timings(
             queue=sum(max(timing.queue for timing in part) for part in parts),
