@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Match, Route
-from starlette.types import ASGIApp, Scope
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from server.api.compat import deepl, deepl_documents, deepl_glossaries, deepl_languages, extensions, google, google_page
 from server.api.early_refusal import EarlyRefusal
@@ -137,6 +137,12 @@ def tracing(endpoint: str) -> Middleware:
 
 class Application(FastAPI):
     """FastAPI without its layers around the router, except the one that closes files: Entrance does what they do."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope["app"] = self
+        if self.middleware_stack is None:
+            self.middleware_stack = self.build_middleware_stack()
+        await self.middleware_stack(scope, receive, send)
 
     def build_middleware_stack(self) -> ASGIApp:
         app: ASGIApp = AsyncExitStackMiddleware(self.router)

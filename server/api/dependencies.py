@@ -31,12 +31,12 @@ def services_of(request: Request) -> Services:
     return services
 
 
-def header(request: Request, name: str) -> str | None:
+def header(request: Request, name: bytes) -> str | None:
     """Returns the first header of a name; that there is none is known without a search through all."""
     exchange = request.scope.get(EXCHANGE)
-    if exchange is not None and name.encode() not in exchange.headers:
+    if exchange is not None and name not in exchange.headers:
         return None
-    return request.headers.get(name)
+    return request.headers.get(name.decode())
 
 
 async def enter(request: Request, characters: int = 0, api_key: str | None = None, requests: int = 1) -> Caller:
@@ -47,8 +47,8 @@ async def enter(request: Request, characters: int = 0, api_key: str | None = Non
     """
     services = services_of(request)
     client = request.scope.get("client")
-    bearer = header(request, "authorization") or ""
-    key = api_key or bearer.strip().partition(" ")[2].strip() or header(request, "x-goog-api-key")
+    bearer = header(request, b"authorization") or ""
+    key = api_key or bearer.strip().partition(" ")[2].strip() or header(request, b"x-goog-api-key")
     caller = await services.authenticator.identify(key, client[0] if client else "")
     if caller.key is not None:
         request.scope.get(LOG_FIELDS, {})["key"] = caller.key.id
@@ -70,7 +70,7 @@ def deadline(request: Request, limit: float, field: float | None = None) -> floa
     The limit is the least of `limit`, the header `X-Request-Timeout` and the parameter `field`, all in seconds. Raises
     InvalidRequest for a header that is not a positive number.
     """
-    if (given := header(request, "x-request-timeout")) is not None:
+    if (given := header(request, b"x-request-timeout")) is not None:
         try:
             seconds = float(given)
         except ValueError:
@@ -86,7 +86,7 @@ def storage_of(request: Request, caller: Caller) -> Storage:
     with no-store nothing is stored, and with no-cache the text is translated again."""
     if not caller.remembered:
         return "none"
-    if header(request, "cache-control") is None:
+    if header(request, b"cache-control") is None:
         return "use"
     control = ",".join(request.headers.getlist("cache-control")).lower()
     directives = {directive.strip() for directive in control.split(",")}
@@ -113,7 +113,7 @@ def translation_request(request: Request, caller: Caller, **fields: Any) -> Tran
 
 def reader_languages(request: Request) -> tuple[str, ...]:
     """Returns the codes of the header `Accept-Language`."""
-    return accepted_languages(header(request, "accept-language"))
+    return accepted_languages(header(request, b"accept-language"))
 
 
 @kept(256)

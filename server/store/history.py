@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import re
-import secrets
 import time
 from dataclasses import dataclass, field, fields
+from functools import lru_cache
 from operator import attrgetter
 
 import orjson
@@ -87,7 +88,7 @@ def encoded(record: TranslationRecord) -> bytes:
 
 
 def _leg(leg: LegRecord) -> dict[str, object]:
-    values = {
+    values: dict[str, object] = {
         "model": leg.model,
         "source_language": leg.source_language,
         "target_language": leg.target_language,
@@ -122,9 +123,13 @@ def _options(options: DecodingOptions) -> dict[str, object]:
 
 def new_id(now: float | None = None) -> str:
     """Returns a ULID: 48 bits of milliseconds since the epoch and 80 random bits in 26 characters, sortable by time."""
-    milliseconds = int(1000 * (time.time() if now is None else now)) & (2**48 - 1)
-    written = "".join([_PAIRS[milliseconds >> shift & 1023] for shift in (40, 30, 20, 10, 0)])
-    return written + secrets.token_bytes(16).translate(_LETTERS).decode()
+    return _written(int(1000 * (time.time() if now is None else now))) + os.urandom(16).translate(_LETTERS).decode()
+
+
+@lru_cache(1)
+def _written(milliseconds: int) -> str:
+    milliseconds &= 2**48 - 1
+    return "".join([_PAIRS[milliseconds >> shift & 1023] for shift in (40, 30, 20, 10, 0)])
 
 
 def creation_time(id: str) -> float | None:

@@ -203,7 +203,7 @@ def _segmented(tagged: Tagged, leg: Leg, placed: Iterable[_Placed]) -> Segmented
     return SegmentedText(tagged, leg, tuple(numbers), tuple(order), tuple(starts))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Cutter:
     """Makes segments of sentences for one leg."""
 
@@ -300,11 +300,10 @@ def encoded(segment: Segment, tagged: Tagged, leg: Leg) -> Segment:
     """Returns the segment as the model reads it, with the codes of `tagged`. It is copied if nothing else is left to
     translate."""
     tokenizer = leg.model.tokenizer
-    symbols = bool(stand_ins_of(tokenizer).symbols)
 
     def with_reading(tagged: Tagged) -> Segment:
-        if any(code.word for code in tagged.codes):
-            tagged = widened(tagged, symbols)
+        if tagged.codes and any(code.word for code in tagged.codes):
+            tagged = widened(tagged, bool(stand_ins_of(tokenizer).symbols))
         terms = _outside(segment.terms, tagged.codes) if segment.terms else ()
         reading = read(tagged, terms, tokenizer, leg.source)
         ids = leg.encode_ids(reading.text) if reading.text else ()

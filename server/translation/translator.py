@@ -207,7 +207,7 @@ class Translator:
     ) -> list[Translation]:
         """Translates texts by a catalog; by the present one where a model of their route cannot be loaded."""
         routes: dict[int, list[PreparedText]] = {}
-        for text in prepared:
+        for text in prepared if len(prepared) > 1 else ():
             routes.setdefault(id(text.route), []).append(text)
         if len(routes) > 1:
             each = [self._translate_texts(texts, request, priority, listener, catalog) for texts in routes.values()]
@@ -253,7 +253,9 @@ class Translator:
                 options = request.options if last else request.best
                 on_flag = "mark" if request.on_flag == "source" else request.on_flag
                 leg_request = dataclasses.replace(request, options=options, on_flag=on_flag)
-            decoding, best = leg.decoding_options(leg_request.options), leg.decoding_options(leg_request.best)
+            decoding = best = leg.decoding_options(leg_request.options)
+            if leg_request.best is not leg_request.options:
+                best = leg.decoding_options(leg_request.best)
             drafts = await self._drafts(
                 prepared, parts, leg_request, (decoding, best), priority, listener if last else None
             )
@@ -332,6 +334,8 @@ class Translator:
         async with self.engine.holding(leg.model) as loaded:
             if len(segments) == 1 and listener is None:
                 only = context(segments[0])
+                if only.segment.ids:
+                    only.first = await self.engine.receive(only.send(loaded), priority)
                 return [[await only.translate(only)]]
             batch = Batch(self.engine, len(segments), send, finish, report if listener else None, orders)
             drafts = iter(await batch.run(self.engine.turns if priority else nullcontext()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 
 from starlette.types import Receive
 
@@ -47,6 +47,15 @@ async def cancel_at_disconnect(receive: Receive, work: asyncio.Task[None] | None
         continue
     if work is not None:
         work.cancel()
+
+
+async def watched(work: Awaitable[None], receive: Receive) -> None:
+    """Awaits the work of the present task, and cancels this when the client has disconnected."""
+    watching = asyncio.create_task(cancel_at_disconnect(receive, asyncio.current_task()))
+    try:
+        await work
+    finally:
+        watching.cancel()
 
 
 async def has_disconnected(receive: Receive) -> bool:

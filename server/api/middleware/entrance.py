@@ -21,9 +21,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from server.api.errors import BODY, LOG_FIELDS, path_of
 from server.api.middleware.body import (
     CANCELLED_AT_DISCONNECT,
-    cancel_at_disconnect,
     has_disconnected,
     read_body,
+    watched,
 )
 from server.errors import Overloaded, Unavailable
 from server.kept import forget_soon
@@ -241,7 +241,18 @@ class Entrance:
                 return
             error = self._refusal(scope, body)
             if error is None:
-                await self._run(scope, body, receive, send)
+                app = self._app
+                messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+                async def receive_whole() -> Message:
+                    return messages.pop() if messages else await receive()
+
+                if (route := self._direct.get((scope["method"], path_of(scope)))) is not None:
+                    scope["route"], scope[BODY], app = route, body, route.app
+                if CANCELLED_AT_DISCONNECT in scope.get("extensions", ()):
+                    await app(scope, receive_whole, send)
+                else:
+                    await watched(app(scope, receive_whole, send), receive)
         except asyncio.CancelledError:
             if (task := asyncio.current_task()) is not None:
                 task.uncancel()
@@ -256,24 +267,6 @@ class Entrance:
                 raise error
             error = None  # whose traceback refers to this frame
             await response(scope, receive, send)
-
-    async def _run(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
-        messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-
-        async def receive_whole() -> Message:
-            return messages.pop() if messages else await receive()
-
-        app = self._app
-        if (route := self._direct.get((scope["method"], path_of(scope)))) is not None:
-            scope["route"], scope[BODY], app = route, body, route.app
-        if CANCELLED_AT_DISCONNECT in scope.get("extensions", ()):
-            await app(scope, receive_whole, send)
-            return
-        watching = asyncio.create_task(cancel_at_disconnect(receive, asyncio.current_task()))
-        try:
-            await app(scope, receive_whole, send)
-        finally:
-            watching.cancel()
 
 
 def with_prefix(scope: Scope, prefix: str) -> str:

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Hashable, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
@@ -31,11 +31,13 @@ class TranslationObserver(Protocol):
 
 @dataclass(slots=True, eq=False)
 class InFlight:
-    """A job that is computed: the future of its answer, and how many callers wait for it."""
+    """A job that is computed: the future of its answer, how many callers wait for it, and the futures of those that
+    `receive` it, which get its answer or failure."""
 
     key: Hashable
     future: asyncio.Future[JobResult]
     waiting: int = 0
+    waiters: list[asyncio.Future[JobResult | BaseException | None]] = field(default_factory=list)
 
 
 alignment_times: ContextVar[list[tuple[float, float]] | None] = ContextVar("alignment_times", default=None)
@@ -85,14 +87,25 @@ class EngineClient(ModelPool):
             times = alignment_times.get() if look is not None and look.words is not None else None
             began = time.perf_counter()
             try:
-                answer = await asyncio.shield(item.future)
-            except WorkerFailure as failure:
-                raise server_error(failure) from failure
+                return await self.receive(item, charged.priority)
             finally:
                 if times is not None:
                     times.append((began, time.perf_counter()))
-                self.leave(item)
-        if charged.priority:
+
+    async def receive(self, item: InFlight, priority: int) -> JobResult:
+        """Returns the answer to a job that the caller has sent to a model that it holds, and raises as `answer`. Several callers
+        may wait for one job, so each has a future of its own."""
+        waiter = asyncio.get_running_loop().create_future()
+        item.waiters.append(waiter)
+        try:
+            answer = await waiter
+        finally:
+            self.leave(item)
+        if isinstance(answer, WorkerFailure):
+            raise server_error(answer) from answer
+        if not isinstance(answer, JobResult):
+            raise answer or asyncio.CancelledError
+        if priority:
             async with self.turns:
                 await asyncio.sleep(0)
         return answer
@@ -141,15 +154,19 @@ class EngineClient(ModelPool):
         """Is the first that gets an answer: the callers find in it how it was decoded."""
         self._forget(item)
         error = None if done.cancelled() else done.exception()  # reading it also marks it as retrieved
-        if error is None and not done.cancelled():
-            done.result().options = job.options
+        answer = None if done.cancelled() or error else done.result()
+        if answer is not None:
+            answer.options = job.options
+        for waiter in item.waiters:
+            if not waiter.done():
+                waiter.set_result(answer or error)
         if not counted:
             return
         if error is not None:
             self._observer.failed(error.kind if isinstance(error, WorkerFailure) else "internal")
         elif job.options.target is not None:
             return
-        elif done.cancelled():
+        elif answer is None:
             self._observer.cancelled()
         else:
-            self._observer.translated(len(job.source), done.result(), time.monotonic() - started)
+            self._observer.translated(len(job.source), answer, time.monotonic() - started)
