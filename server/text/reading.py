@@ -103,10 +103,7 @@ def read(sentence: Tagged, terms: Sequence[TermMatch], tokenizer: Tokenizer, lan
         return Reading()
     words = stand_ins_of(tokenizer).choose(sentence) if spans else {}
     bare = (masked(sentence, {}).text if sentence.codes else text) if plain == plain.upper() else ""
-    capitals = bool(bare) and is_all_caps(bare, tokenizer)
-    if not sentence.codes:
-        return Reading(text_to_read(text, capitals), capitals)
-    return masked(sentence, words, capitals, _apart(sentence, tokenizer))
+    return masked(sentence, words, is_all_caps(bare, tokenizer), _apart(sentence, tokenizer))
 
 
 def _apart(sentence: Tagged, tokenizer: Tokenizer) -> frozenset[int]:

@@ -91,15 +91,10 @@ def split_sentences(
     if split == "all" and any(map(text.__contains__, LAID_OUT)):
         breaks = LAYOUT
     subtag = primary_subtag(language)
-    if breaks is not LAYOUT and text.isprintable():
-        lines = list(_trimmed(text, 0, len(text)))
-    else:
-        edges = [0, *[place for found in breaks.finditer(text) for place in found.span()], len(text)]
-        lines = [
-            line for start, end in zip(edges[::2], edges[1::2], strict=True) for line in _trimmed(text, start, end)
-        ]
-    found = [BULLET.match(text, *line) for line in lines] if len(lines) > 1 else []
-    is_list = bool(found) and len({label[1] or label[2] for label in found if label and label[3]}) > 1
+    edges = [0, *[place for found in breaks.finditer(text) for place in found.span()], len(text)]
+    lines = [line for start, end in zip(edges[::2], edges[1::2], strict=True) for line in _trimmed(text, start, end)]
+    found = [BULLET.match(text, *line) for line in lines] if len(lines) > 1 else ()
+    is_list = len({label[1] or label[2] for label in found if label and label[3]}) > 1
 
     def begins(start: int, end: int) -> int:
         """Returns where an item begins after its labels. In a list what looks like a label is one."""

@@ -150,9 +150,6 @@ class Tagged(NamedTuple):
 
     def with_parts(self, parts: Sequence[tuple[int, int, Tagged]]) -> Tagged:
         """Returns the text with parts [start, end), which are in order, replaced with their codes (`owned`)."""
-        if not self.codes and len(parts) == 1 and not parts[0][2].codes:  # as of most texts
-            [(start, end, part)] = parts
-            return Tagged(self.text[:start] + part.text + self.text[end:], (), self.escape)
         texts: list[str] = []
         codes: list[Code] = []
         done = numbered = length = 0

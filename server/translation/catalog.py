@@ -189,8 +189,6 @@ class ModelCatalog:
             sorted(models, key=lambda model: (rank.get(model.name, len(rank)), -model.preference, model.name))
         )
         self._only: dict[str, ModelCatalog] = {}
-        self._known: dict[tuple[str, str], tuple[Leg, ...]] = {}
-        """The legs between two served languages, since they were used."""
         # Model -> source -> targets. A model of 200 languages shares one set; its 39,800 pairs are not listed.
         self._tables = [(model, targets_by_source(model.pairs)) for model in self.models]
         near: dict[str, frozenset[str]] = {}
@@ -248,11 +246,6 @@ class ModelCatalog:
 
     def _legs(self, source: str, target: str) -> tuple[Leg, ...]:
         """Returns the legs between two served languages without a form of address."""
-        if (known := self._known.get((source, target))) is None:
-            known = self._known[source, target] = self._found_legs(source, target)
-        return known
-
-    def _found_legs(self, source: str, target: str) -> tuple[Leg, ...]:
         if source == target:
             return ()
         if model := self.direct(source, target):
@@ -272,8 +265,6 @@ class ModelCatalog:
     def searched(self, source: str, target: str, options: DecodingOptions) -> DecodingOptions:
         """Returns the options for the model between two codes. If the codes need to be resolved or detected first, or
         need two models, the beam is the widest of all models."""
-        if len(legs := self._known.get((source, target), ())) == 1:
-            return legs[0].decoding_options(options)
         if model := self.direct(source, target):
             return Leg(model, source, target).decoding_options(options)
         stated = [model.reranked_beam if options.rerank else model.beam_size for model in self.models]

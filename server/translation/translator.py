@@ -40,19 +40,19 @@ from server.translation.types import (
 from server.work_threads import Result, WorkThreads
 
 DOCUMENT_ROWS = 32
-"""A request with more sentences, times beam width, has the priority of a document: it is served after short requests."""
+"""A request with more sentences, times beam width, is a document: it is served after short requests."""
 DOCUMENT_CHARACTERS = 2_000
-"""A request with more characters is a document too."""
+"""So is one with more characters."""
 _LOOK_ROWS = 2.0
 """Most rows that the attention of a sentence counts: long looks of others make a token of a look dearer than it is here."""
 DOCUMENT_COST = 2_000
 """A request of more tokens, times beam width, is a document too."""
 BYTES_PER_TOKEN = 4
-"""For the estimate of a request's cost before tokenizing, so that a rejection is cheap."""
+"""For the estimate of a request's cost before tokenizing."""
 EXACT_ENGINE = "native"
-"""The decode path on which a forced pass has the bits of the decode (`WorkerReady.engine`)."""
+"""The decode path whose forced pass has the bits of the decode (`WorkerReady.engine`)."""
 THREAD_CHARACTERS = 2_000
-"""Work on more characters runs in a thread, so that it does not block the event loop."""
+"""Work on more characters runs in a thread beside the event loop."""
 
 
 class Translator:
@@ -207,7 +207,7 @@ class Translator:
     ) -> list[Translation]:
         """Translates texts by a catalog; by the present one where a model of their route cannot be loaded."""
         routes: dict[int, list[PreparedText]] = {}
-        for text in prepared if len(prepared) > 1 else ():
+        for text in prepared:
             routes.setdefault(id(text.route), []).append(text)
         if len(routes) > 1:
             each = [self._translate_texts(texts, request, priority, listener, catalog) for texts in routes.values()]
@@ -253,9 +253,7 @@ class Translator:
                 options = request.options if last else request.best
                 on_flag = "mark" if request.on_flag == "source" else request.on_flag
                 leg_request = dataclasses.replace(request, options=options, on_flag=on_flag)
-            decoding = best = leg.decoding_options(leg_request.options)
-            if leg_request.best is not leg_request.options:
-                best = leg.decoding_options(leg_request.best)
+            decoding, best = leg.decoding_options(leg_request.options), leg.decoding_options(leg_request.best)
             drafts = await self._drafts(
                 prepared, parts, leg_request, (decoding, best), priority, listener if last else None
             )
@@ -343,21 +341,14 @@ class Translator:
 
 
 def history_record(translation: Translation) -> TranslationRecord:
-    """Returns the record of a translation: the token ids of every sentence and how it was decoded, without the translated
-    text."""
+    """Returns the record of a translation: the token ids of every sentence and how it was decoded, without its text."""
     legs = []
     for leg in translation.legs:
-        records: dict[int, SentenceRecord] = {}
-        common: DecodingOptions | None = None
-        for each in leg.sentences:
-            if each.options is not None:
-                common = _search(each.options)
-                break
+        distinct = leg.distinct
+        common = next((_search(each.options) for each in distinct if each.options), None)
         exact = leg.computation.endswith(EXACT_ENGINE)
-        for each in leg.sentences:
-            if id(each) not in records:  # one at several places has one record
-                records[id(each)] = _sentence_record(each, common, exact)
-        sentences = tuple(map(records.__getitem__, map(id, leg.sentences)))
+        records = {id(each): _sentence_record(each, common, exact) for each in distinct}
+        sentences = tuple([records[id(each)] for each in leg.sentences])
         legs.append(LegRecord(leg.key, leg.source, leg.target, sentences, leg.computation, common))
     return TranslationRecord(translation.id, time.time(), tuple(legs))
 
@@ -384,24 +375,24 @@ def _sentence_record(sentence: Sentence, common: DecodingOptions | None, exact: 
 
 
 def _search(options: DecodingOptions) -> DecodingOptions:
-    """Returns the options without the forced tokens, of which a record has the number."""
+    """Returns the options without the forced tokens."""
     is_free = not options.prefix and options.target is None
     return options if is_free else dataclasses.replace(options, prefix=(), target=None)
 
 
 def _differs_in_case(sentence: Sentence) -> bool:
-    """Returns whether the model read the letters of the source in another case, each at its place."""
+    """Returns whether the model read the letters of the source in another case."""
     source, read = sentence.source, sentence.read
     return read not in ("", source) and len(read) == len(source) and read.lower() == source.lower()
 
 
 def estimated_tokens(request: TranslationRequest) -> int:
-    """Returns about the number of source tokens of a request, without tokenizing."""
+    """Returns about the number of source tokens of a request."""
     return sum([token_estimate(text) for text in request.texts])
 
 
 def token_estimate(text: str) -> int:
-    """Returns about the number of tokens of a text."""
+    """Returns about how many tokens a text has."""
     return len(text.encode("utf-8", "surrogatepass")) // BYTES_PER_TOKEN + 2
 
 

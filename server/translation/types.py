@@ -155,11 +155,11 @@ class Translation:
 
     @property
     def timings(self) -> Timings:
-        """The timings of the slowest sentence of each leg, summed over the legs, in seconds: the time the caller
-        waited. They are 0 for a translation from the result cache."""
+        """The timings of the slowest sentence of each leg, summed over the legs, in seconds: 0 for a translation from the
+        result cache."""
         if self.cached:
             return NO_TIMINGS
-        if len(self.legs) == len(self.legs[0].sentences if self.legs else ()) == 1:
+        if len(self.legs) == 1 == len(self.legs[0].sentences):
             return self.legs[0].sentences[0].timings
         parts = [[sentence.timings for sentence in leg.distinct] or [NO_TIMINGS] for leg in self.legs]
         return Timings(
