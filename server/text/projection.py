@@ -13,11 +13,12 @@ from server.text.segmentation import Span, span_around
 
 Link = tuple[Span, Span]
 """A span of the source and the span of the target that corresponds to it."""
-_TOKEN = re.compile(r"\d+(?:[.,:]\d+)+|\w+(?:[+#]{2,}|[+#−]+(?!\w))?")
-"""A word, or what is never divided: 7:45, C++."""
+WORD_OR_SYMBOL = re.compile(
+    rf"\d+(?:[.,:]\d+)+|\w+(?:[+#]{{2,}}|[+#−]+(?!\w))?|(?=[<\u2047\ufffd])(?:{SYMBOL.pattern})|[^\w\s]"
+)
+"""A word, what is never divided (7:45, C++), or a sign."""
 _CONTRACTED = re.compile(r"(?:(?<=[^\W\d_])['’-][^\W\d_]\w*)+")
 """The end of a word such as c'est and a-t-il."""
-WORD_OR_SYMBOL = re.compile(rf"{_TOKEN.pattern}|(?=[<\u2047\ufffd])(?:{SYMBOL.pattern})|[^\w\s]")
 
 
 class SpanProjection:
@@ -73,7 +74,8 @@ class SpanProjection:
 
     @cached_property
     def _source_words(self) -> tuple[list[Span], dict[str, list[int]]]:
-        return [found.span() for found in _TOKEN.finditer(self.source)], _places(self.source)
+        found = _places(self.source)
+        return sorted([(at, at + len(word)) for word, places in found.items() for at in places]), found
 
     @cached_property
     def _target_words(self) -> dict[str, list[int]]:
@@ -139,8 +141,9 @@ class SpanProjection:
 
 def _places(text: str) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
-    for word in _TOKEN.finditer(text):
-        found.setdefault(word[0], []).append(word.start())
+    for word in WORD_OR_SYMBOL.finditer(text):
+        if word[0][0].isalnum() or word[0][0] == "_":
+            found.setdefault(word[0], []).append(word.start())
     return found
 
 

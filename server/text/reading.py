@@ -18,14 +18,13 @@ from server.kept import kept
 from server.text.characters import LETTERS, WORD, grown
 from server.text.languages import has_letters
 from server.text.protection.glossary import TermMatch
-from server.text.segmentation import Span, blanked
+from server.text.segmentation import LINE_ENDS, Span, blanked
 from server.text.tagged import PICTURES, RAISED, Code, Tagged
 
 NAMES = ("Tom", "Linux", "Boston", "Google", "David")
 NUMBERS = ("27", "42", "36", "58", "63")
 SYMBOL = re.compile("|".join([*SYMBOLS, "\u2047", "\ufffd"]))
 """What a model may write that is no text: its symbols, an unknown piece, bytes that are no character."""
-LINE_ENDS = str.maketrans(dict.fromkeys("\t\n\v\f\r\x85", " "))
 LEAST_CAPITALS = 4
 """Letters of a word alone in capitals that may be one of the language: CANCEL."""
 LONGEST_WORD = 50

@@ -21,7 +21,7 @@ or nowhere."""
 
 # Line and paragraph ends, tabs (columns) and control characters.
 BREAKS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
-CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u2028\u2029]+")
+LINE_ENDS = str.maketrans(dict.fromkeys("\t\n\v\f\r\x85", " "))
 # Further ends of sentences in laid out lines: columns, rulers, colors of a terminal.
 LAYOUT = re.compile(
     rf" {{3,}}|(?<=[\])_\[(]) {{2,}}|(?<=\S) {{2,}}(?=[()\[\]#☐☑]|(?:[^\s]| (?! )){{1,40}} {{3}})|(?<!\.)\.{{4,}}+(?= ?\d)"
@@ -77,6 +77,7 @@ CUTS = tuple(
     )
 )
 
+
 _WITHIN_WORD = re.compile(r"(?<=[.,:–])[A-Za-z\d]")
 
 
@@ -87,11 +88,10 @@ def split_sentences(
     abbreviations. `is_ordinary` says whether a word with a capital is no name."""
     if split == "none":
         return list(_trimmed(text, 0, len(text)))
-    breaks = CONTROLS if split != "all" else BREAKS
-    if split == "all" and any(map(text.__contains__, LAID_OUT)):
-        breaks = LAYOUT
+    breaks = LAYOUT if split == "all" and any(map(text.__contains__, LAID_OUT)) else BREAKS
     subtag = primary_subtag(language)
-    edges = [0, *[place for found in breaks.finditer(text) for place in found.span()], len(text)]
+    laid_out = text if split == "all" else text.translate(LINE_ENDS)
+    edges = [0, *[place for found in breaks.finditer(laid_out) for place in found.span()], len(text)]
     lines = [line for start, end in zip(edges[::2], edges[1::2], strict=True) for line in _trimmed(text, start, end)]
     found = [BULLET.match(text, *line) for line in lines] if len(lines) > 1 else ()
     is_list = len({label[1] or label[2] for label in found if label and label[3]}) > 1

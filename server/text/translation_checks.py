@@ -11,12 +11,13 @@ from server.kept import kept
 from server.text.characters import WORD
 from server.text.exact_tokens import kept_spans
 from server.text.languages import primary_subtag
+from server.text.segmentation import blanked
 
+_QUOTED = re.compile(r"\"[^\"]+\"|“[^”]+”|„[^“”]+[“”]|«[^»]+»|»[^«]+«|‘[^’]+’|「[^」]+」")
 _LETTERS = re.compile(
     r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|(?<![\w\-./\\$])[^\W\d_]+(?:['’\-][^\W\d_]+)*(?![\w(=])"
 )
 """Words, and not names in code."""
-_QUOTED = re.compile(r"\"[^\"]+\"|“[^”]+”|„[^“”]+[“”]|«[^»]+»|»[^«]+«|‘[^’]+’|「[^」]+」")
 _ENDS = ".!?…。！？"
 _OPEN_ENDS = ",;:-–—(["
 _UNPUNCTUATED = frozenset({"th", "lo", "km", "my"})
@@ -54,10 +55,8 @@ def _repetition(words: Sequence[str]) -> int:
 def ordinary_words(text: str) -> Sequence[str]:
     """Returns the words of a text that are written in small letters, or in a script without capitals. Quotations and the parts
     that every translation repeats are left out."""
-    plain = list(_QUOTED.sub(lambda match: " " * len(match[0]), text))
-    for start, end in kept_spans(text):
-        plain[start:end] = " " * (end - start)
-    found = _LETTERS.findall("".join(plain))
+    quoted = [found.span() for found in _QUOTED.finditer(text)]
+    found = _LETTERS.findall(blanked(text, [*quoted, *kept_spans(text)]))
     return [word for word in found if not word[0].isupper() and (len(word) > 1 or not word.isascii())]
 
 

@@ -15,7 +15,7 @@ from server.documents.reader_process import read_document
 from server.errors import AttentiveError
 from server.glossaries.types import EntriesFormat, check_entries, read_entries, write_entries
 from server.text.protection.glossary import Entry, TermIndex
-from server.text.segmentation import BULLET, CONTROLS, LABEL, LAYOUT, split_long_sentence, split_sentences
+from server.text.segmentation import BREAKS, BULLET, LABEL, LAYOUT, split_long_sentence, split_sentences
 from server.text.syntax import html as html_syntax
 from server.text.syntax import plain, xml
 from server.text.tagged import Tagged
@@ -70,7 +70,7 @@ def check_text(data: bytes) -> bool:
 
 def losses(text: str, language: str, limit: int) -> Iterator[str]:
     """Yields the name of every function that loses part of the text."""
-    for split, breaks in (("all", LAYOUT), ("punctuation", CONTROLS), ("none", CONTROLS)):
+    for split, breaks in (("all", LAYOUT), ("punctuation", BREAKS), ("none", BREAKS)):
         spans = split_sentences(text, language, split)  # type: ignore[arg-type]
         starts, ends = [start for start, _ in spans] + [len(text)], [0] + [end for _, end in spans]
         between = [text[a:b] for a, b in zip(ends, starts, strict=True)]
