@@ -19,6 +19,7 @@ from server.text.numbers import (
     ORDINAL_ENDINGS,
     OTHERWISE,
     RAISED,
+    half_edits,
     is_roman,
     measures,
     number_difference,
@@ -290,6 +291,8 @@ def lost_numbers(text: str, target: str, language: str = "") -> bool:
     if is_plain(text, target):
         return False
     lost = lost_tokens(text, target, language)
+    if half_edits(text, target, language):
+        return True
     if lost is None and not number_difference(text, with_colons(target, text), language).lacks:
         return False
     text, target = [OTHERWISE.sub("", each) for each in (with_colons(text), with_colons(target, text))]
@@ -310,7 +313,11 @@ def lost_numbers(text: str, target: str, language: str = "") -> bool:
             is_same = numbers(word)[0].values not in units
         else:
             own = {value for each in numbers(word) for value in each.values}
-            is_same = own <= values | difference.other != values if own else not any(map(str.isnumeric, word))
+            is_same = (
+                bool(difference.other) and own <= values | difference.other
+                if own
+                else not any(map(str.isnumeric, word))
+            )
         if not is_same:
             return True
     return False

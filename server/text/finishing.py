@@ -13,15 +13,19 @@ from typing import Literal, NamedTuple
 
 from server.text.characters import WORD
 from server.text.exact_tokens import exact_tokens, places
+from server.text.offsets import OffsetMap, edited
 from server.text.projection import Link, SpanProjection
 from server.text.reading import APOSTROPHE, SYMBOL, Reading, StandIn
 from server.text.segmentation import Span, blanked
+from server.text.syntax.markup import INLINE
 from server.text.tagged import RAISED, SPELLED, Code, Place, Tagged
 
 _MERGED_WORDS = re.compile(r"(?:[^\W\d_]\0(?![²³¹\u2070-\u209c])|\d\0)[^\W_]|\d[.,'’]?\0[.,'’]?\d")
 """Two words or numbers that would become one without the \\0. The number of a note stands at its word."""
 _JOINED = frozenset("_^/\\*>)]}")
 _CLOSING = frozenset(".,;:!?…)]}»”’%")
+_STYLES = INLINE - {"a", "span"}
+"""Elements of which one may hold its neighbour, where both have the same word."""
 
 
 class Finished(NamedTuple):
@@ -49,6 +53,13 @@ class Finished(NamedTuple):
         """Returns the same with another spelling of the text, in which all places but those at its end are the same."""
         size = len(text)
         places = [(number, min(start, size), min(end, size)) for number, start, end in self.places]
+        return Finished(self.source, text, tuple(places), self.restored)
+
+    def edited(self, edits: Sequence[tuple[int, int, str]]) -> Finished:
+        """Returns the same with parts of the text replaced."""
+        text, runs = edited(self.text, edits)
+        move = OffsetMap(runs).span
+        places = [(number, *move((start, end))) for number, start, end in self.places]
         return Finished(self.source, text, tuple(places), self.restored)
 
 
@@ -223,6 +234,14 @@ def _place(
         first, last = max(low, min(span[0], limit)), max(low, min(span[1], limit))
         placed[place] = item, role, (first, end if item.closing < 0 and role == "sc" else last), inner
     placed.sort(key=lambda part: (part[2][0], part[0].order))
+    for place in range(len(placed) - 1, 0, -1):
+        (item, role, span, inner), (other, _, part, deeper) = placed[place - 1 : place + 1]
+        is_same = (
+            span[0] == part[0] < part[1] <= span[1] and {codes[each.number].kind for each in (item, other)} <= _STYLES
+        )
+        is_next = other.closing > other.number == item.closing + 1
+        if is_same and is_next and not projection.source[item.span[1] : other.span[0]].strip():
+            placed[place - 1 : place + 1] = [(item, role, span, [*inner, other, *deeper])]
     for place, (item, role, span, inner) in enumerate(placed):
         low, first = done, max(done, min(span[0], end))
         done = first if role == "ph" else max(first, min(span[1], end))

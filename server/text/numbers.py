@@ -69,6 +69,10 @@ _NTH = re.compile(r"(?<![\w.,-])(\d{1,3})(?:st|nd|rd|th)(?!\w)")
 _CLOCK = re.compile(rf"(?<!\d)(\d\d?)(?:[.:]|[{SPACES}]?h[{SPACES}]?)(\d\d)(?!\d)")
 _CENTURY = re.compile(r"[ -](?:cent|siè|jahrh)", re.IGNORECASE)
 _SPOKEN = re.compile(rf"(?<![\w.,:/-])(\d\d?)[{SPACES}]?(?:h|[uU]hr|heures?)[{SPACES}]?(\d\d?)(?![\w%€]|[.,:]\d)")
+_HALVES = "a.m|p.m|a. m|p. m|pm|abend|mittag|nacht|früh|morgen|soir|midi|nuit|matin|tarde|noche|mañana|madrugada".split(
+    "|"
+)
+"""How the words of halves of the day begin."""
 _ONE_SEPARATOR = str.maketrans(",'’", "...")
 _POWERS = {"thousand": 3, "million": 6, "billion": 9}
 _AMOUNTS = frozenset({"amount", "unit", *_POWERS})
@@ -210,9 +214,9 @@ def _paired(lost: Sequence[_Part], added: list[_Part], given: Sequence[Number]) 
     for part in lost:
         size = part[1]
         ways = [size] if any(each.kind in _POWERS for _, _, each in (part, *sizes.get(size, ()))) else []
-        ways += (size - 12, size + 12) if clock and 0 < size < 24 else ()
-        ways += [size % 100] if 1900 <= size < 2100 else [size + 1900, size + 2000] if 10 <= size < 100 else []
-        if same := next((found for way in ways if way > 0 and (found := sizes.get(way))), None):
+        ways += (size - 12, size + 12) if clock and 0 <= size < 24 else ()
+        ways += [size % 100 or -1] if 1900 <= size < 2100 else [size + 1900, size + 2000] if 10 <= size < 100 else []
+        if same := next((found for way in ways if way >= 0 and (found := sizes.get(way))), None):
             same.pop()
             other.add(part[0])
         else:
@@ -252,6 +256,35 @@ def spoken(text: str, target: str, language: str) -> list[tuple[int, int, str]]:
             form = f"{hour} h {minute:02}" if code == "fr" else f"{hour}:{minute:02}" + " Uhr" * (code == "de")
             lost.append((*time.span(), form))
     return lost
+
+
+def half_edits(text: str, target: str, language: str) -> list[tuple[int, int, str]]:
+    """Returns the hours of a translation that lack the half of the day (6 p.m., 6 Uhr), and those of 24 hours for them."""
+    ways: dict[str, dict[str, str]] = {}
+    for each in numbers(text):
+        half, (hour, minute) = text[each.last : each.until].lower().strip(), _clock(each)
+        if each.kind == "clock" and half[0] + half[-1] in ("am", "pm") and hour.isdecimal() and int(hour) <= 12:
+            other = str(int(hour) % 12 + 12 * (half[0] == "p"))
+            known = ways.setdefault(hour, {}).setdefault(minute[:2] or "00", other)
+            if known != other:  # both halves
+                return []
+    if not ways or primary_subtag(language) not in _SMALL_WORDS or any(map(target.lower().__contains__, _HALVES)):
+        return []
+    edits = []
+    for each in numbers(target):
+        (hour, minute), rest = _clock(each), target[each.last : each.last + 6].lstrip().lower()
+        is_hour = rest.startswith(("h", "uhr")) or target[max(0, each.digits - 4) : each.digits] == "las "
+        found = [minute] if minute else [way for way in ways.get(hour, ()) if is_hour and way.strip("0") in rest]
+        other = ways.get(hour, {}).get(found[0], hour) if found else hour
+        if other != hour:
+            edits.append((each.digits, each.digits + len(hour), other))
+    return edits
+
+
+def _clock(number: Number) -> tuple[str, str]:
+    """Returns the hour and the minute of a time."""
+    hour, _, minute = number.written.replace(".", ":").partition(":")
+    return hour, minute
 
 
 def _values(text: str) -> set[str]:

@@ -13,7 +13,7 @@ from server.text.characters import WORD
 from server.text.exact_tokens import may_hold, respelled
 from server.text.finishing import Finished, finish, unchanged
 from server.text.languages import primary_subtag
-from server.text.numbers import with_endings, with_formats
+from server.text.numbers import half_edits, with_endings, with_formats
 from server.text.offsets import edited
 from server.text.projection import Link
 from server.text.protection.terms import Edit, case_edits, form, is_start
@@ -224,6 +224,13 @@ def respelled_draft(context: SentenceContext, draft: Draft) -> Draft:
     one that has no words."""
     leg, source, targets = context.leg, draft.segment.tagged.bare, draft.targets
     everything = context.request.localize_numbers
+    if may_hold(source) and not draft.copied:
+        edits = [half_edits(source, each, leg.target) for each in targets]
+        if any(edits):
+            draft = replace(
+                draft, finished=tuple([each.edited(some) for each, some in zip(draft.finished, edits, strict=True)])
+            )
+            targets = draft.targets
     targets = tuple([with_last_marks(each, source) for each in targets])
     if may_hold(source) or not source.isascii():
         if not draft.copied or (everything and not draft.flags):

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Coroutine, Iterator, Sequence
 from dataclasses import dataclass, replace
 from html.parser import HTMLParser
+from itertools import pairwise
 from types import ModuleType
 from typing import Any
 
@@ -154,13 +155,26 @@ def nesting_faults(written: Sequence[Code]) -> Iterator[Fault]:
 
 
 def containment_faults(source: Tagged, reading: Reading, finished: Finished) -> Iterator[Fault]:
-    """Yields codes that are in other pairs than in the source. A code that the model read may be anywhere."""
+    """Yields codes that are in other pairs than in the source, but for pairs just before their own, with nothing between. A code
+    that the model read may be anywhere."""
     read = {item.number for item in reading.stand_ins}
     given = containers(list(enumerate(source.codes)))
     found = containers([(number, source.codes[number]) for number, _, _ in finished.places])
+    before = neighbours(source)
     for number in found:
-        if number not in read and given[number] != found[number]:
+        own = {source.codes[number].pair} - {0} | given[number]
+        allowed = frozenset[int]().union(*[before.get(pair, ()) for pair in own])
+        if number not in read and not given[number] <= found[number] <= given[number] | allowed:
             yield Fault("nested", (source.codes[number], given[number]), found[number])
+
+
+def neighbours(source: Tagged) -> dict[int, frozenset[int]]:
+    """Returns the pairs that end where each pair begins, and those that end where these begin."""
+    before: dict[int, frozenset[int]] = {}
+    for last, code in pairwise(source.codes):
+        if (last.role, code.role) == ("ec", "sc") and not source.text[last.end : code.start].strip():
+            before[code.pair] = before.get(last.pair, frozenset()) | {last.pair}
+    return before
 
 
 def containers(codes: Sequence[tuple[int, Code]]) -> dict[int, frozenset[int]]:

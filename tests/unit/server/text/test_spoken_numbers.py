@@ -6,8 +6,11 @@ import random
 
 import pytest
 
-from server.text.exact_tokens import lost_tokens
-from server.text.numbers import spoken, with_endings
+from server.text.exact_tokens import lost_numbers, lost_tokens
+from server.text.finishing import Finished
+from server.text.numbers import half_edits, spoken, with_endings
+from server.text.offsets import edited
+from server.text.tagged import Code, Tagged
 
 ROMAN = dict(zip((5, 9, 12, 14, 16, 18, 19, 20, 21), "V IX XII XIV XVI XVIII XIX XX XXI".split(), strict=True))
 ENGLISH = {
@@ -72,6 +75,41 @@ def test_times_are_compared_as_a_whole() -> None:
 )
 def test_what_is_no_ordinal_and_no_time(text: str) -> None:
     assert spoken(text, "nothing", "en") == []
+
+
+WRITTEN = {
+    "de": ("Es beginnt um {}:{} Uhr.", "Es beginnt um {} Uhr."),
+    "fr": ("Il commence à {} h {} lundi.", "Il commence à {} heures."),
+    "es": ("Empieza a las {}:{}.", "Empieza a las {}."),
+}
+
+
+@pytest.mark.parametrize("language", WRITTEN)
+def test_a_time_of_a_clock_of_12_hours_keeps_its_half_of_the_day(language: str) -> None:
+    """Where a translation has no word for the half, it has the time of 24 hours."""
+    chance = random.Random(language)
+    for hour in range(1, 13):
+        for minute in (*chance.sample(range(1, 60), 4), 0):
+            for half in ("a.m.", "p.m.", "pm", "a. m."):
+                given = f"It starts at {hour}:{minute:02} {half}" if minute else f"It starts at {hour} {half}"
+                form, text = WRITTEN[language][minute == 0], f"{given}, on Monday."
+                written, wanted = [
+                    form.format(each, f"{minute:02}") for each in (hour, hour % 12 + 12 * half.startswith("p"))
+                ]
+                edits = half_edits(text, written, language)
+                assert edited(written, edits)[0] == wanted, text
+                assert lost_numbers(text, written, language) or written == wanted
+                assert not half_edits(text, wanted, language) and not lost_numbers(text, wanted, language), text
+                assert not half_edits(text, f"{written} ({half})".replace("a. m.", "a.m."), language)
+    both = "It is open from 6:45 a.m. to 6:45 p.m."
+    assert not half_edits(both, WRITTEN[language][0].format(6, 45), language)
+    assert not half_edits("We have 6 cats. Come at 6 p.m.", "Wir haben 6 Katzen. Komm heute Abend um 6.", language)
+
+
+def test_codes_stay_at_their_words_where_an_hour_changes() -> None:
+    source = Tagged("at 6 p.m. here", (Code(10, 10, "<b>", "sc", 1), Code(14, 14, "</b>", "ec", 1)))
+    finished = Finished(source, "um 6 Uhr hier", ((0, 9, 9), (1, 13, 13)))
+    assert finished.edited([(3, 4, "18")]).tagged.write() == "um 18 Uhr <b>hier</b>"
 
 
 def test_english_ordinals_have_their_endings() -> None:

@@ -130,6 +130,30 @@ def test_nothing_of_a_document_is_lost(document):
             "<em lang=fr>la maison</em> ist <ruby>漢<rt>kan</rt></ruby>",
         ),
         ("your <b>$name</b> is", "<ph1> ist", [], "<b>$name</b> ist"),
+        (
+            "<b>fire</b> <i>department</i> <u>car</u>",
+            "Feuerwehr Auto",
+            [((0, 4), (0, 9)), ((5, 15), (0, 9)), ((16, 19), (10, 14))],
+            "<b><i>Feuerwehr</i></b> <u>Auto</u>",
+        ),
+        (
+            "<b>the</b> <i>big</i> <u>car</u>",
+            "Riesenauto",
+            [((0, 3), (0, 10)), ((4, 7), (0, 10)), ((8, 11), (0, 10))],
+            "<b><i><u>Riesenauto</u></i></b>",
+        ),
+        (
+            "<b>no</b> it <i>not</i>",
+            "niet",
+            [((0, 2), (0, 4)), ((6, 9), (0, 4))],
+            "<b>niet</b><i></i>",
+        ),
+        (
+            "<a>coffee</a> <a>machine</a>",
+            "Kaffeemaschine",
+            [((0, 6), (0, 14)), ((7, 14), (0, 14))],
+            "<a>Kaffeemaschine</a><a></a>",
+        ),
         ("say {{ a > b ? 'x' : \"y\" }} now", "sag <ph1>", [], "sag {{ a > b ? 'x' : \"y\" }}"),
     ],
 )
