@@ -42,7 +42,7 @@ def tune_garbage_collector() -> None:
 
 def use_large_pages() -> int:
     """Moves the data of this process to pages of 2 MB, where Linux can (6.1 and later, unless its huge pages are switched off).
-    Each request reads about a megabyte from all over it, and to look up pages of 4 kB takes a tenth of its time and more.
+    Each request reads about a megabyte from all over it, and to look up pages of 4 kB takes 3 to 10% of its time.
     What is not resident, such as most of a stack, stays as it is. Returns the bytes that were moved. Takes tens of
     milliseconds, in which other threads run."""
     moved = 0
