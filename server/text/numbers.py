@@ -69,10 +69,11 @@ _NTH = re.compile(r"(?<![\w.,-])(\d{1,3})(?:st|nd|rd|th)(?!\w)")
 _CLOCK = re.compile(rf"(?<!\d)(\d\d?)(?:[.:]|[{SPACES}]?h[{SPACES}]?)(\d\d)(?!\d)")
 _CENTURY = re.compile(r"[ -](?:cent|siè|jahrh)", re.IGNORECASE)
 _SPOKEN = re.compile(rf"(?<![\w.,:/-])(\d\d?)[{SPACES}]?(?:h|[uU]hr|heures?)[{SPACES}]?(\d\d?)(?![\w%€]|[.,:]\d)")
-_HALVES = "a.m|p.m|a. m|p. m|pm|abend|mittag|nacht|früh|morgen|soir|midi|nuit|matin|tarde|noche|mañana|madrugada".split(
-    "|"
+_HALVES = frozenset(
+    "pm abend abends nachmittag nachmittags mittag mittags mitternacht nacht nachts früh morgen morgens soir midi minuit nuit"
+    " matin tarde noche mañana madrugada mediodía medianoche".split()
 )
-"""How the words of halves of the day begin."""
+"""Words of halves of the day."""
 _ONE_SEPARATOR = str.maketrans(",'’", "...")
 _POWERS = {"thousand": 3, "million": 6, "billion": 9}
 _AMOUNTS = frozenset({"amount", "unit", *_POWERS})
@@ -259,26 +260,34 @@ def spoken(text: str, target: str, language: str) -> list[tuple[int, int, str]]:
 
 
 def half_edits(text: str, target: str, language: str) -> list[tuple[int, int, str]]:
-    """Returns the hours of a translation that lack the half of the day (6 p.m., 6 Uhr), and those of 24 hours for them."""
-    ways: dict[str, dict[str, str]] = {}
+    """Returns the hours of a translation that lack the half of the day (6 p.m., 6 Uhr), and those of 24 hours for them. Equal
+    ones of both halves are in order."""
+    ways: dict[str, dict[str, list[str]]] = {}
     for each in numbers(text):
         half, (hour, minute) = text[each.last : each.until].lower().strip(), _clock(each)
         if each.kind == "clock" and half[0] + half[-1] in ("am", "pm") and hour.isdecimal() and int(hour) <= 12:
             other = str(int(hour) % 12 + 12 * (half[0] == "p"))
-            known = ways.setdefault(hour, {}).setdefault(minute[:2] or "00", other)
-            if known != other:  # both halves
-                return []
-    if not ways or primary_subtag(language) not in _SMALL_WORDS or any(map(target.lower().__contains__, _HALVES)):
+            ways.setdefault(hour, {}).setdefault(minute[:2] or "00", []).append(other)
+    if not ways or primary_subtag(language) not in _SMALL_WORDS or _has_half(target.lower()):
         return []
-    edits = []
+    said: dict[tuple[str, str], list[int]] = {}
     for each in numbers(target):
         (hour, minute), rest = _clock(each), target[each.last : each.last + 6].lstrip().lower()
         is_hour = rest.startswith(("h", "uhr")) or target[max(0, each.digits - 4) : each.digits] == "las "
         found = [minute] if minute else [way for way in ways.get(hour, ()) if is_hour and way.strip("0") in rest]
-        other = ways.get(hour, {}).get(found[0], hour) if found else hour
-        if other != hour:
-            edits.append((each.digits, each.digits + len(hour), other))
-    return edits
+        has_half = each.kind == "clock" and target[each.until - 1].lower() == "m"  # 6pm
+        if found and found[0] in ways.get(hour, ()) and not has_half:
+            said.setdefault((hour, found[0]), []).append(each.digits)
+    edits = []
+    for (hour, minute), places in said.items():
+        others = ways[hour][minute]
+        if len({*others}) == 1 or len(others) == len(places):
+            edits += [(at, at + len(hour), others[i % len(others)]) for i, at in enumerate(places)]
+    return sorted([edit for edit in edits if target[edit[0] : edit[1]] != edit[2]])
+
+
+def _has_half(target: str) -> bool:
+    return not _HALVES.isdisjoint(WORD.findall(target)) or any(map(target.__contains__, ("a.m", "p.m", "a. m", "p. m")))
 
 
 def _clock(number: Number) -> tuple[str, str]:

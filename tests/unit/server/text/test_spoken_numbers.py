@@ -101,8 +101,12 @@ def test_a_time_of_a_clock_of_12_hours_keeps_its_half_of_the_day(language: str) 
                 assert lost_numbers(text, written, language) or written == wanted
                 assert not half_edits(text, wanted, language) and not lost_numbers(text, wanted, language), text
                 assert not half_edits(text, f"{written} ({half})".replace("a. m.", "a.m."), language)
+    assert not half_edits("Come at 6pm.", "Komm um 6pm.", language)
     both = "It is open from 6:45 a.m. to 6:45 p.m."
     assert not half_edits(both, WRITTEN[language][0].format(6, 45), language)
+    pills = "Take 2 pills at 8 a.m. and 2 pills at 8 p.m."
+    assert half_edits(pills, "Nimm 2 um 8 Uhr und 2 um 8 Uhr vor dem Abendessen.", language) == [(25, 26, "20")]
+    assert not half_edits(pills, "Nimm 2 um 8 Uhr und 2 um 20 Uhr.", language)
     assert not half_edits("We have 6 cats. Come at 6 p.m.", "Wir haben 6 Katzen. Komm heute Abend um 6.", language)
 
 
